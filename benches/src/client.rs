@@ -1,0 +1,231 @@
+//! The Rust legs. Each runs one job in a process of its own and prints one sample.
+
+#[cfg(feature = "bowline")]
+mod bowline;
+mod floor_http;
+mod floor_stdio;
+mod lanes;
+mod rmcp;
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::client::lanes::Lane;
+use crate::job::{Endpoint, Job, Sample};
+use crate::measure::{Stopwatch, peak_rss, rss};
+use crate::peer::Peer;
+
+/// A client that can be given any job over HTTP.
+trait Leg: Clone + Send + Sync + 'static {
+    /// One connection to one server.
+    type Connection: Connection;
+
+    /// Opens a connection, handshake included.
+    fn connect(&self, endpoint: Endpoint) -> impl Future<Output = anyhow::Result<Self::Connection>> + Send;
+}
+
+/// What a connection must be able to do.
+trait Connection: Clone + Send + Sync + 'static {
+    /// A complete tool list as the client hands it out.
+    type List: Send + 'static;
+
+    /// Calls `payload` and returns the length of the text received.
+    fn call(&mut self, bytes: usize) -> impl Future<Output = anyhow::Result<usize>> + Send;
+
+    /// The complete tool list.
+    fn list(&mut self) -> impl Future<Output = anyhow::Result<Self::List>> + Send;
+
+    /// How many tools a list has.
+    fn count(list: &Self::List) -> usize;
+
+    /// The revision agreed on, where the client can tell.
+    fn revision(&self) -> Option<String>;
+}
+
+/// Does the job with the peer and prints the sample.
+pub(crate) fn run(peer: Peer, job: &str) -> anyhow::Result<()> {
+    let job: Job = serde_json::from_str(job).context("the job")?;
+    // The reqwest legs build TLS settings although nothing here is encrypted. A second installation
+    // is impossible: this is the only one in the process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // On a worker, not on the thread that blocks: otherwise every wake-up would cross threads.
+    let task = runtime.spawn(async move {
+        match peer {
+            Peer::Floor => floor(job).await,
+            #[cfg(feature = "bowline")]
+            Peer::Bowline => perform(bowline::Leg, job).await,
+            #[cfg(not(feature = "bowline"))]
+            Peer::Bowline => bail!("built without the feature `bowline`"),
+            Peer::Rmcp => perform(rmcp::Leg::Default, job).await,
+            Peer::RmcpPooled => perform(rmcp::Leg::pooled(), job).await,
+            Peer::Typescript | Peer::Python => bail!("{} is not a Rust client", peer.name()),
+        }
+    });
+    let sample = runtime.block_on(task)??;
+    println!("{}", serde_json::to_string(&sample)?);
+    // Closing down is not measured, and a client that does it badly must not hold up the run.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(())
+}
+
+async fn floor(job: Job) -> anyhow::Result<Sample> {
+    match job {
+        Job::Calls { endpoint: Endpoint::Stdio(command), bytes, lanes, limits } => {
+            floor_stdio::calls(&command, bytes, lanes, limits).await
+        }
+        // A raw connection carries one exchange at a time, so every lane has its own.
+        Job::Calls { endpoint: Endpoint::Http(url), bytes, lanes, limits } => {
+            let mut callers = Vec::new();
+            for _ in 0..lanes {
+                let connection = floor_http::Raw::open(&url).await?;
+                callers.push(floor_http::Caller::new(connection, bytes));
+            }
+            lanes::drive(callers, limits).await
+        }
+        Job::Lists { url, limits, .. } => {
+            let lister = floor_http::Lister::new(floor_http::Raw::open(&url).await?);
+            lanes::drive(vec![lister], limits).await
+        }
+        Job::Startup { urls, .. } => {
+            let watch = Stopwatch::start();
+            let tasks: Vec<_> = urls
+                .into_iter()
+                .map(|url| {
+                    tokio::spawn(async move {
+                        let mut raw = floor_http::Raw::open(&url).await?;
+                        let list = raw.list().await?;
+                        anyhow::Ok((raw, list))
+                    })
+                })
+                .collect();
+            let held = join(tasks).await?;
+            Ok(once(&watch, held.len()))
+        }
+        Job::Memory { urls, .. } => {
+            let mut open = Vec::new();
+            for url in &urls {
+                open.push(floor_http::Raw::open(url).await?);
+            }
+            let watch = Stopwatch::start();
+            let before = rss();
+            let mut held = Vec::new();
+            for raw in &mut open {
+                held.push(raw.list().await?);
+            }
+            Ok(Sample { bytes_per_list: per_list(before, held.len()), ..once(&watch, held.len()) })
+        }
+    }
+}
+
+async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
+    match job {
+        Job::Calls { endpoint, bytes, lanes, limits } => {
+            let connection = leg.connect(endpoint).await?;
+            let callers = (0..lanes).map(|_| Calling { connection: connection.clone(), bytes });
+            let sample = lanes::drive(callers.collect(), limits).await?;
+            Ok(Sample { revision: connection.revision(), ..sample })
+        }
+        Job::Lists { url, tools, limits } => {
+            let connection = leg.connect(Endpoint::Http(url)).await?;
+            let lister = Listing { connection: connection.clone(), tools };
+            let sample = lanes::drive(vec![lister], limits).await?;
+            Ok(Sample { revision: connection.revision(), ..sample })
+        }
+        Job::Startup { urls, tools } => {
+            let watch = Stopwatch::start();
+            let tasks: Vec<_> = urls
+                .into_iter()
+                .map(|url| {
+                    let leg = leg.clone();
+                    tokio::spawn(async move {
+                        let mut connection = leg.connect(Endpoint::Http(url)).await?;
+                        let list = connection.list().await?;
+                        complete::<L::Connection>(&list, tools)?;
+                        anyhow::Ok((connection, list))
+                    })
+                })
+                .collect();
+            let held = join(tasks).await?;
+            let revision = held.first().and_then(|(connection, _)| connection.revision());
+            Ok(Sample { revision, ..once(&watch, held.len()) })
+        }
+        Job::Memory { urls, tools } => {
+            let mut open = Vec::new();
+            for url in urls {
+                open.push(leg.connect(Endpoint::Http(url)).await?);
+            }
+            let watch = Stopwatch::start();
+            let before = rss();
+            let mut held = Vec::new();
+            for connection in &mut open {
+                let list = connection.list().await?;
+                complete::<L::Connection>(&list, tools)?;
+                held.push(list);
+            }
+            let revision = open.first().and_then(Connection::revision);
+            let bytes_per_list = per_list(before, held.len());
+            Ok(Sample { bytes_per_list, revision, ..once(&watch, held.len()) })
+        }
+    }
+}
+
+async fn join<T: 'static>(tasks: Vec<tokio::task::JoinHandle<anyhow::Result<T>>>) -> anyhow::Result<Vec<T>> {
+    let mut done = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        done.push(task.await??);
+    }
+    Ok(done)
+}
+
+fn complete<C: Connection>(list: &C::List, tools: usize) -> anyhow::Result<()> {
+    let found = C::count(list);
+    ensure!(found == tools, "a list of {found} tools, expected {tools}");
+    Ok(())
+}
+
+/// The sample of work done once.
+fn once(watch: &Stopwatch, done: usize) -> Sample {
+    let lap = watch.stop();
+    Sample {
+        calls: done as u64,
+        seconds: lap.seconds,
+        cpu_seconds: lap.cpu_seconds,
+        peak_rss: peak_rss(),
+        ..Sample::default()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "memory stays far below 2^52 bytes")]
+fn per_list(before: Option<u64>, lists: usize) -> Option<f64> {
+    let grown = rss()?.saturating_sub(before?);
+    Some(grown as f64 / lists as f64)
+}
+
+/// One of several callers that share a connection.
+struct Calling<C> {
+    connection: C,
+    bytes: usize,
+}
+
+impl<C: Connection> Lane for Calling<C> {
+    async fn call(&mut self) -> anyhow::Result<()> {
+        let received = self.connection.call(self.bytes).await?;
+        ensure!(received == self.bytes, "a text of {received} bytes, expected {}", self.bytes);
+        Ok(())
+    }
+}
+
+struct Listing<C> {
+    connection: C,
+    tools: usize,
+}
+
+impl<C: Connection> Lane for Listing<C> {
+    async fn call(&mut self) -> anyhow::Result<()> {
+        let list = self.connection.list().await?;
+        complete::<C>(&list, self.tools)
+    }
+}

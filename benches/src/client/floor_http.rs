@@ -1,0 +1,132 @@
+//! The floor over HTTP: hyper's own client and a prebuilt body. It checks the status, reads the whole
+//! answer and looks at nothing in it.
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::lanes::Lane;
+
+/// One connection with its session.
+pub(super) struct Raw {
+    sender: SendRequest<Full<Bytes>>,
+    path: Uri,
+    headers: HeaderMap,
+}
+
+/// Calls `payload`.
+pub(super) struct Caller {
+    raw: Raw,
+    body: Bytes,
+}
+
+/// Fetches the tool list.
+pub(super) struct Lister {
+    raw: Raw,
+}
+
+// === impl Raw ===
+
+impl Raw {
+    /// Connects and shakes hands as a client of 2025-11-25 does.
+    pub(super) async fn open(url: &str) -> anyhow::Result<Self> {
+        let url: Uri = url.parse()?;
+        let authority = url.authority().context("a URL with a host")?;
+        let stream = TcpStream::connect(authority.as_str()).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_str(authority.as_str())?);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let mut raw = Self { sender, path: url.path().parse()?, headers };
+
+        let answer = raw.post(Bytes::from_static(INITIALIZE)).await?;
+        let session = answer.headers().get("mcp-session-id").context("a session id")?.clone();
+        drain(answer).await?;
+        raw.headers.insert("mcp-session-id", session);
+        raw.headers.insert("mcp-protocol-version", HeaderValue::from_static("2025-11-25"));
+        let answer = raw.post(Bytes::from_static(INITIALIZED)).await?;
+        drain(answer).await?;
+        Ok(raw)
+    }
+
+    /// The tool list as the bytes it came in.
+    pub(super) async fn list(&mut self) -> anyhow::Result<Vec<u8>> {
+        let mut answer = self.post(Bytes::from_static(LIST)).await?.into_body();
+        let expected = http_body::Body::size_hint(&answer).exact().unwrap_or(0);
+        let mut bytes = Vec::with_capacity(usize::try_from(expected)?);
+        while let Some(frame) = answer.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                bytes.extend_from_slice(&data);
+            }
+        }
+        Ok(bytes)
+    }
+
+    async fn post(&mut self, body: Bytes) -> anyhow::Result<Response<Incoming>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.path.clone();
+        *request.headers_mut() = self.headers.clone();
+        self.sender.ready().await?;
+        let answer = self.sender.send_request(request).await?;
+        ensure!(answer.status().is_success(), "status {}", answer.status());
+        Ok(answer)
+    }
+}
+
+async fn drain(answer: Response<Incoming>) -> anyhow::Result<()> {
+    let mut body = answer.into_body();
+    while let Some(frame) = body.frame().await {
+        frame?;
+    }
+    Ok(())
+}
+
+// === impl Caller ===
+
+impl Caller {
+    pub(super) fn new(raw: Raw, bytes: usize) -> Self {
+        Self { raw, body: call(bytes).into() }
+    }
+}
+
+impl Lane for Caller {
+    async fn call(&mut self) -> anyhow::Result<()> {
+        let answer = self.raw.post(self.body.clone()).await?;
+        drain(answer).await
+    }
+}
+
+// === impl Lister ===
+
+impl Lister {
+    pub(super) fn new(raw: Raw) -> Self {
+        Self { raw }
+    }
+}
+
+impl Lane for Lister {
+    async fn call(&mut self) -> anyhow::Result<()> {
+        self.raw.list().await.map(drop)
+    }
+}
+
+/// A call of `payload`.
+pub(super) fn call(bytes: usize) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{{"name":"payload","arguments":{{"bytes":{bytes}}}}}}}"#
+    )
+}
+
+pub(super) const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"floor","version":"0"}}}"#;
+pub(super) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const LIST: &[u8] = br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;

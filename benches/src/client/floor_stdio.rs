@@ -1,0 +1,92 @@
+//! The floor over pipes: a prebuilt line out for every line in. It looks at nothing in them.
+
+use std::collections::VecDeque;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use super::floor_http::{INITIALIZE, INITIALIZED, call};
+use super::lanes::sample;
+use crate::histogram::Histogram;
+use crate::job::{Limits, Sample};
+use crate::measure::Stopwatch;
+
+/// Keeps `lanes` calls in flight.
+pub(super) async fn calls(
+    command: &[String],
+    bytes: usize,
+    lanes: usize,
+    limits: Limits,
+) -> anyhow::Result<Sample> {
+    let (program, args) = command.split_first().context("a command")?;
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut pipes = Pipes::shake_hands(&mut child).await?;
+    let line = [call(bytes).as_bytes(), b"\n"].concat();
+
+    pipes.stretch(&line, lanes, limits.warmup, limits.max_calls / 4 + 1).await?;
+    let watch = Stopwatch::start();
+    let latencies = pipes.stretch(&line, lanes, limits.seconds, limits.max_calls).await?;
+    sample(&watch.stop(), &latencies)
+}
+
+struct Pipes {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    line: Vec<u8>,
+}
+
+impl Pipes {
+    async fn shake_hands(child: &mut Child) -> anyhow::Result<Self> {
+        let input = child.stdin.take().context("a pipe to stdin")?;
+        let output = child.stdout.take().context("a pipe from stdout")?;
+        let output = BufReader::with_capacity(64 * 1024, output);
+        let mut pipes = Self { input, output, line: Vec::new() };
+        pipes.input.write_all(&[INITIALIZE, b"\n"].concat()).await?;
+        pipes.read_line().await?;
+        pipes.input.write_all(&[INITIALIZED, b"\n"].concat()).await?;
+        Ok(pipes)
+    }
+
+    async fn read_line(&mut self) -> anyhow::Result<()> {
+        self.line.clear();
+        let read = self.output.read_until(b'\n', &mut self.line).await?;
+        ensure!(read > 0, "the server hung up");
+        Ok(())
+    }
+
+    /// One write per call, as a client that is asked for one call at a time would make. Gathering the
+    /// calls into few writes would be quicker by far, but a floor no caller could stand on. The server
+    /// answers in order, so a line ends the oldest call.
+    async fn stretch(
+        &mut self,
+        line: &[u8],
+        lanes: usize,
+        seconds: f64,
+        max_calls: u64,
+    ) -> anyhow::Result<Histogram> {
+        let mut now = Instant::now();
+        let deadline = now + Duration::from_secs_f64(seconds);
+        let mut latencies = Histogram::new();
+        let mut in_flight = VecDeque::with_capacity(lanes);
+        let mut started = 0;
+        loop {
+            while now < deadline && started < max_calls && in_flight.len() < lanes {
+                in_flight.push_back(now);
+                started += 1;
+                self.input.write_all(line).await?;
+            }
+            let Some(sent) = in_flight.pop_front() else { return Ok(latencies) };
+            self.read_line().await?;
+            now = Instant::now();
+            latencies.record(u64::try_from((now - sent).as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The contract between the runner and a leg: the job it is given and the sample it hands back.
+//!
+//! The job is the last command-line argument, as JSON; the sample is one line of JSON on stdout. The
+//! scripts under `peers/` read and write the same shapes.
+
+use serde::{Deserialize, Serialize};
+
+/// What a leg is to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum Job {
+    /// Call `payload`, with `lanes` calls always in flight, and check the length of every result.
+    Calls { endpoint: Endpoint, bytes: usize, lanes: usize, limits: Limits },
+    /// Fetch the complete tool list again and again.
+    Lists { url: String, tools: usize, limits: Limits },
+    /// Connect to every server at once and fetch each one's complete tool list, from cold.
+    Startup { urls: Vec<String>, tools: usize },
+    /// Connect to every server, then hold one tool list of each.
+    Memory { urls: Vec<String>, tools: usize },
+}
+
+/// Where the server is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Endpoint {
+    Http(String),
+    /// A program and its arguments.
+    Stdio(Vec<String>),
+}
+
+/// How long a leg may work. It stops at whichever bound comes first.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    /// Seconds of work that do not count.
+    pub(crate) warmup: f64,
+    pub(crate) seconds: f64,
+    pub(crate) max_calls: u64,
+}
+
+/// What a leg measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    /// Calls answered, or servers started, or lists held.
+    pub(crate) calls: u64,
+    pub(crate) seconds: f64,
+    /// User and system time of the client process, all threads. None where the system cannot tell.
+    pub(crate) cpu_seconds: Option<f64>,
+    /// Absent where no single call was timed.
+    #[serde(default)]
+    pub(crate) p50_us: Option<f64>,
+    #[serde(default)]
+    pub(crate) p99_us: Option<f64>,
+    /// Peak resident memory of the client process.
+    pub(crate) peak_rss: Option<u64>,
+    /// Growth of resident memory per list held.
+    #[serde(default)]
+    pub(crate) bytes_per_list: Option<f64>,
+    /// The protocol revision the client ended up speaking; the floor speaks a fixed one.
+    #[serde(default)]
+    pub(crate) revision: Option<String>,
+}

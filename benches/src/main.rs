@@ -1,0 +1,90 @@
+//! Side-by-side benchmarks of MCP clients.
+//!
+//! One binary plays every Rust part. Without a subcommand it is the runner: it starts the server,
+//! then runs every client ("leg") in a process of its own, round after round, and prints how each
+//! compares with a raw loop (the "floor") measured in the same round. The subcommands are the parts
+//! it starts.
+
+mod bars;
+mod client;
+mod histogram;
+mod job;
+mod measure;
+mod peer;
+mod report;
+mod runner;
+mod scenario;
+mod server;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::peer::Peer;
+
+#[derive(Parser)]
+#[command(about, version)]
+struct Args {
+    /// Finish in about two minutes: fewer scenarios, shorter samples.
+    #[arg(long)]
+    quick: bool,
+    /// Run only the scenarios whose name contains this text, such as `http-json` or `1MB/64`.
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+    /// Run only these clients (the floor always runs), separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    peers: Vec<Peer>,
+    /// Rounds to run, instead of the usual number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+    /// Where to write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// The parts the runner starts.
+#[derive(Subcommand)]
+enum Role {
+    /// Serve MCP over HTTP on loopback ports until stdin closes; prints one origin per line.
+    ServeHttp {
+        /// How many ports to listen on.
+        #[arg(long, default_value_t = 1)]
+        ports: usize,
+    },
+    /// Serve MCP over stdin and stdout.
+    ServeStdio,
+    /// Run one job with one client and print the sample as a line of JSON.
+    Client {
+        /// Which client.
+        peer: Peer,
+        /// What to do, as JSON.
+        job: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = match args.role {
+        Some(Role::ServeHttp { ports }) => server::http::serve(ports),
+        Some(Role::ServeStdio) => server::stdio::serve(),
+        Some(Role::Client { peer, job }) => client::run(peer, &job),
+        None => runner::run(&runner::Options {
+            quick: args.quick,
+            only: args.only,
+            peers: args.peers,
+            rounds: args.rounds,
+            out: args.out,
+        }),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bowline-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a process can say about itself: CPU time and resident memory.
+
+use std::time::Instant;
+
+/// A stretch of work being timed.
+pub(crate) struct Stopwatch {
+    wall: Instant,
+    cpu: Option<f64>,
+}
+
+/// What a stretch of work took.
+pub(crate) struct Lap {
+    pub(crate) seconds: f64,
+    pub(crate) cpu_seconds: Option<f64>,
+}
+
+// === impl Stopwatch ===
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self { cpu: cpu_seconds(), wall: Instant::now() }
+    }
+
+    pub(crate) fn stop(&self) -> Lap {
+        let seconds = self.wall.elapsed().as_secs_f64();
+        Lap { seconds, cpu_seconds: self.cpu.zip(cpu_seconds()).map(|(before, after)| after - before) }
+    }
+}
+
+/// Peak resident memory of this process. Linux only; the fork-inherited `ru_maxrss` would be the
+/// parent's on a small child.
+pub(crate) fn peak_rss() -> Option<u64> {
+    status_kib("VmHWM:").map(|kib| kib * 1024)
+}
+
+/// Resident memory of this process now.
+pub(crate) fn rss() -> Option<u64> {
+    status_kib("VmRSS:").map(|kib| kib * 1024)
+}
+
+fn status_kib(field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// User and system time of this process, all threads, children not counted.
+#[cfg(unix)]
+fn cpu_seconds() -> Option<f64> {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike;
+
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    let micros = (usage.user_time() + usage.system_time()).num_microseconds();
+    #[expect(clippy::cast_precision_loss, reason = "CPU time stays far below 2^52 microseconds")]
+    Some(micros as f64 / 1e6)
+}
+
+#[cfg(not(unix))]
+fn cpu_seconds() -> Option<f64> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_is_at_least_what_is_resident() {
+        let now = rss().expect("readable");
+        assert!(now > 0);
+        assert!(peak_rss().expect("readable") >= now);
+    }
+
+    #[test]
+    fn work_shows_up_as_cpu_time() {
+        let watch = Stopwatch::start();
+        while watch.stop().cpu_seconds.expect("readable") < 0.002 {
+            std::hint::black_box((0..10_000_u64).sum::<u64>());
+        }
+        assert!(watch.stop().seconds > 0.0);
+    }
+}

@@ -1,0 +1,109 @@
+//! Which clients are compared, and how the process of each is started.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::Scenario;
+
+/// The Node binary that runs the TypeScript client.
+const NODE: &str = "BOWLINE_NODE";
+/// The folder whose `node_modules` holds the TypeScript client.
+const NODE_MODULES: &str = "BOWLINE_BENCH_NODE_MODULES";
+/// The Python that has the Python client installed.
+const PYTHON: &str = "BOWLINE_BENCH_PYTHON";
+
+/// A client under measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Peer {
+    /// No client at all: prebuilt bytes out, bytes in.
+    Floor,
+    /// This library.
+    Bowline,
+    /// rmcp as it comes.
+    Rmcp,
+    /// rmcp with an HTTP client of the caller's, which keeps connections alive.
+    RmcpPooled,
+    /// The TypeScript client on Node.
+    Typescript,
+    /// The Python client.
+    Python,
+}
+
+/// How to start a leg: a program and the arguments that precede the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+}
+
+// === impl Peer ===
+
+impl Peer {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Floor, Self::Bowline, Self::Rmcp, Self::RmcpPooled, Self::Typescript, Self::Python];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Bowline => "bowline",
+            Self::Rmcp => "rmcp",
+            Self::RmcpPooled => "rmcp-pooled",
+            Self::Typescript => "typescript",
+            Self::Python => "python",
+        }
+    }
+
+    /// Whether the scenario says anything about this client: a connection pool means nothing to a pipe.
+    pub(crate) fn takes_part_in(self, scenario: Scenario) -> bool {
+        !(self == Self::RmcpPooled && scenario.is_stdio())
+    }
+
+    /// How to start this client, or why it cannot run here.
+    pub(crate) fn launch(self, env: impl Fn(&str) -> Option<String>) -> Result<Launch, String> {
+        let need = |name: &str| env(name).filter(|v| !v.is_empty()).ok_or(format!("{name} is not set"));
+        match self {
+            Self::Bowline if !cfg!(feature = "bowline") => Err("built without the feature `bowline`".into()),
+            Self::Floor | Self::Bowline | Self::Rmcp | Self::RmcpPooled => Ok(Launch {
+                program: std::env::current_exe().map_err(|e| e.to_string())?,
+                args: vec!["client".into(), self.name().into()],
+            }),
+            Self::Typescript => {
+                let node = need(NODE)?;
+                let modules = need(NODE_MODULES)?;
+                // Collecting on demand makes the memory figure that of live objects.
+                let args = vec!["--expose-gc".into(), script("typescript.mjs"), modules];
+                Ok(Launch { program: node.into(), args })
+            }
+            Self::Python => Ok(Launch { program: need(PYTHON)?.into(), args: vec![script("python.py")] }),
+        }
+    }
+}
+
+fn script(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_without_its_environment_says_what_is_missing() {
+        let nothing = |_: &str| None;
+        assert_eq!(Peer::Typescript.launch(nothing), Err("BOWLINE_NODE is not set".into()));
+        assert_eq!(Peer::Python.launch(nothing), Err("BOWLINE_BENCH_PYTHON is not set".into()));
+
+        let node_only = |name: &str| (name == NODE).then(|| "node".to_owned());
+        assert_eq!(Peer::Typescript.launch(node_only), Err("BOWLINE_BENCH_NODE_MODULES is not set".into()));
+    }
+
+    #[test]
+    fn names_match_the_command_line() {
+        for peer in Peer::ALL {
+            assert_eq!(Peer::from_str(peer.name(), false), Ok(peer));
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What the server says to a message, in either protocol era, as bytes that need no copying.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::tools::{Catalogue, tools};
+
+/// The newest revision with a handshake.
+pub(crate) const LEGACY: &str = "2025-11-25";
+/// The revision without one.
+const MODERN: &str = "2026-07-28";
+/// A client that asks for more is not part of this benchmark.
+const MAX_PAYLOAD: usize = 16 * 1024 * 1024;
+
+/// Prose with something to unescape in every line, as real results have.
+const LINE: &str =
+    "An ordinary line of a result, with \"two words\" in quotes and a break at its very end.\n";
+
+/// Everything the server can say, built once.
+pub(super) struct Answers {
+    initialize: Bytes,
+    discover: Bytes,
+    empty: Bytes,
+    small: Eras,
+    large: Eras,
+    payloads: Mutex<HashMap<usize, Eras>>,
+}
+
+/// One result in the shape of either era.
+#[derive(Clone)]
+struct Eras {
+    legacy: Bytes,
+    modern: Bytes,
+}
+
+/// What to do with a message.
+pub(super) enum Answer {
+    /// It was a notification or an answer of the client's.
+    Nothing,
+    /// A message whose head holds the id and whose tail is shared between calls.
+    Message { head: Bytes, tail: Bytes, kind: Kind },
+}
+
+/// What the transport must know of the request it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Opens a session.
+    Initialize,
+    /// Belongs to a session.
+    Legacy,
+    /// Stands alone.
+    Modern,
+}
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(default)]
+    method: Option<&'a str>,
+    #[serde(default)]
+    params: Params,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Params {
+    arguments: Arguments,
+    #[serde(rename = "_meta")]
+    meta: Meta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Arguments {
+    bytes: usize,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Meta {
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+    revision: Option<serde::de::IgnoredAny>,
+}
+
+// === impl Answers ===
+
+impl Answers {
+    pub(super) fn new() -> Self {
+        let info = json!({ "name": "bowline-bench", "version": env!("CARGO_PKG_VERSION") });
+        let list = |catalogue| Eras::new(json!({ "tools": tools(catalogue) }));
+        Self {
+            initialize: tail(&json!({
+                "protocolVersion": LEGACY,
+                "capabilities": { "tools": {} },
+                "serverInfo": info,
+            })),
+            discover: tail(&json!({
+                "resultType": "complete",
+                "supportedVersions": [MODERN],
+                "capabilities": { "tools": {} },
+                "ttlMs": 0,
+                "cacheScope": "private",
+                "_meta": { "io.modelcontextprotocol/serverInfo": info },
+            })),
+            empty: tail(&json!({})),
+            small: list(Catalogue::Small),
+            large: list(Catalogue::Large),
+            payloads: Mutex::default(),
+        }
+    }
+
+    /// The answer to one message.
+    pub(super) fn answer(&self, message: &[u8], catalogue: Catalogue) -> anyhow::Result<Answer> {
+        let request: Request<'_> = serde_json::from_slice(message).context("not a message")?;
+        let (Some(id), Some(method)) = (request.id, request.method) else {
+            return Ok(Answer::Nothing);
+        };
+        let modern = request.params.meta.revision.is_some();
+        let kind = match method {
+            "initialize" => Kind::Initialize,
+            _ if modern => Kind::Modern,
+            _ => Kind::Legacy,
+        };
+        let tail = match method {
+            "initialize" => self.initialize.clone(),
+            "server/discover" => self.discover.clone(),
+            "ping" => self.empty.clone(),
+            "tools/list" => match catalogue {
+                Catalogue::Small => self.small.pick(modern),
+                Catalogue::Large => self.large.pick(modern),
+            },
+            "tools/call" => self.payload(request.params.arguments.bytes)?.pick(modern),
+            other => {
+                let error = json!({ "code": -32601, "message": format!("no method {other}") });
+                let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
+                return Ok(Answer::Message { head: head.into(), tail: Bytes::new(), kind });
+            }
+        };
+        let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
+        Ok(Answer::Message { head: head.into(), tail, kind })
+    }
+
+    fn payload(&self, bytes: usize) -> anyhow::Result<Eras> {
+        if bytes > MAX_PAYLOAD {
+            bail!("a payload of {bytes} bytes is too large");
+        }
+        let mut payloads = self.payloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = payloads.entry(bytes).or_insert_with(|| {
+            let text: String = LINE.chars().cycle().take(bytes).collect();
+            Eras::new(json!({ "content": [{ "type": "text", "text": text }] }))
+        });
+        Ok(made.clone())
+    }
+}
+
+// === impl Eras ===
+
+impl Eras {
+    fn new(result: Value) -> Self {
+        let legacy = tail(&result);
+        let mut modern = result;
+        if modern.get("tools").is_some() {
+            // Nothing may be served from a cache: every list is to be fetched.
+            modern["ttlMs"] = 0.into();
+            modern["cacheScope"] = "private".into();
+        }
+        modern["resultType"] = "complete".into();
+        Self { legacy, modern: tail(&modern) }
+    }
+
+    fn pick(&self, modern: bool) -> Bytes {
+        if modern { self.modern.clone() } else { self.legacy.clone() }
+    }
+}
+
+/// A result and the brace that closes its message.
+fn tail(result: &Value) -> Bytes {
+    format!("{result}}}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(message: &Value) -> (Value, Kind) {
+        let answer = Answers::new()
+            .answer(message.to_string().as_bytes(), Catalogue::Small)
+            .expect("a well-formed message");
+        let Answer::Message { head, tail, kind } = answer else { panic!("no answer to {message}") };
+        let whole = [head, tail].concat();
+        (serde_json::from_slice(&whole).expect("JSON"), kind)
+    }
+
+    #[test]
+    fn a_payload_has_the_length_asked_for_and_the_id_it_came_with() {
+        let call = json!({
+            "jsonrpc": "2.0", "id": "a\"b", "method": "tools/call",
+            "params": { "name": "payload", "arguments": { "bytes": 1000 } },
+        });
+        let (answer, kind) = ask(&call);
+        assert_eq!(kind, Kind::Legacy);
+        assert_eq!(answer["id"], "a\"b");
+        let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
+        assert_eq!(text.len(), 1000);
+        assert!(answer["result"].get("resultType").is_none());
+    }
+
+    #[test]
+    fn the_largest_result_fits_the_smallest_limit_among_the_clients() {
+        let bytes = crate::scenario::Size::Large.bytes();
+        let made = Answers::new().payload(bytes).expect("within bounds");
+        assert!((bytes..1024 * 1024 - 1024).contains(&made.modern.len()), "{}", made.modern.len());
+    }
+
+    #[test]
+    fn a_request_with_a_revision_is_answered_in_the_modern_shape() {
+        let list = json!({
+            "jsonrpc": "2.0", "id": 7, "method": "tools/list",
+            "params": { "_meta": { "io.modelcontextprotocol/protocolVersion": MODERN } },
+        });
+        let (answer, kind) = ask(&list);
+        assert_eq!(kind, Kind::Modern);
+        assert_eq!(answer["result"]["resultType"], "complete");
+        assert_eq!(answer["result"]["ttlMs"], 0);
+    }
+
+    #[test]
+    fn notifications_get_no_answer() {
+        let note = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let answer = Answers::new().answer(note, Catalogue::Small).expect("well-formed");
+        assert!(matches!(answer, Answer::Nothing));
+    }
+
+    #[test]
+    fn unknown_methods_are_refused() {
+        let (answer, _) = ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "nope" }));
+        assert_eq!(answer["error"]["code"], -32601);
+    }
+}

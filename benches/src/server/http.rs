@@ -1,0 +1,233 @@
+//! The server over Streamable HTTP.
+//!
+//! | path    | replies                    | tools |
+//! |---------|----------------------------|-------|
+//! | `/json` | one JSON body              | few   |
+//! | `/sse`  | one event, chunked         | few   |
+//! | `/list` | one JSON body              | 830   |
+//!
+//! POST only. Requests of the handshake era need the session id that `initialize` gave out.
+
+use std::convert::Infallible;
+use std::io::{Read as _, Write as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use anyhow::Context as _;
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use super::answer::{Answer, Answers, Kind};
+use super::tools::Catalogue;
+
+/// The header that names a session.
+const SESSION: &str = "mcp-session-id";
+/// No request of this benchmark comes near.
+const MAX_REQUEST: usize = 64 * 1024;
+/// Up to this size one buffer is cheaper than a list of pieces.
+const MERGE_BELOW: usize = 16 * 1024;
+
+/// Serves on so many ports until stdin closes, which it does when the runner goes away.
+pub(crate) fn serve(ports: usize) -> anyhow::Result<()> {
+    std::thread::spawn(|| {
+        let mut ignored = [0; 64];
+        while std::io::stdin().read(&mut ignored).is_ok_and(|n| n > 0) {}
+        std::process::exit(0);
+    });
+    // One thread, so that the server takes the same part of the machine from every client.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let server = Arc::new(Server { answers: Answers::new(), sessions: AtomicU64::new(0) });
+        let mut origins = Vec::new();
+        let mut loops = Vec::new();
+        for _ in 0..ports {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+            writeln!(origins, "http://{}", listener.local_addr()?)?;
+            loops.push(tokio::spawn(accept(listener, Arc::clone(&server))));
+        }
+        std::io::stdout().write_all(&origins)?;
+        std::io::stdout().flush()?;
+        for each in loops {
+            each.await??;
+        }
+        Ok(())
+    })
+}
+
+struct Server {
+    answers: Answers,
+    sessions: AtomicU64,
+}
+
+async fn accept(listener: TcpListener, server: Arc<Server>) -> anyhow::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await.context("accept")?;
+        stream.set_nodelay(true)?;
+        let server = Arc::clone(&server);
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let server = Arc::clone(&server);
+                async move { Ok::<_, Infallible>(server.handle(request).await) }
+            });
+            // A client that hangs up ends its own connection only.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+// === impl Server ===
+
+impl Server {
+    async fn handle(&self, request: Request<Incoming>) -> Response<Pieces> {
+        match *request.method() {
+            Method::POST => {}
+            Method::DELETE => return status(StatusCode::NO_CONTENT),
+            _ => return status(StatusCode::METHOD_NOT_ALLOWED),
+        }
+        let (framing, catalogue) = match request.uri().path() {
+            "/json" => (Framing::Json, Catalogue::Small),
+            "/sse" => (Framing::Sse, Catalogue::Small),
+            "/list" => (Framing::Json, Catalogue::Large),
+            _ => return status(StatusCode::NOT_FOUND),
+        };
+        let (parts, body) = request.into_parts();
+        let Ok(body) = Limited::new(body, MAX_REQUEST).collect().await else {
+            return status(StatusCode::PAYLOAD_TOO_LARGE);
+        };
+        match self.answers.answer(&body.to_bytes(), catalogue) {
+            Err(_) => status(StatusCode::BAD_REQUEST),
+            Ok(Answer::Nothing) => status(StatusCode::ACCEPTED),
+            Ok(Answer::Message { kind: Kind::Legacy, .. }) if !parts.headers.contains_key(SESSION) => {
+                status(StatusCode::BAD_REQUEST)
+            }
+            Ok(Answer::Message { head, tail, kind }) => {
+                let mut response = Response::new(Pieces::new(head, tail, framing));
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(framing.content_type()));
+                if kind == Kind::Initialize {
+                    let session = self.sessions.fetch_add(1, Ordering::Relaxed);
+                    headers.insert(SESSION, HeaderValue::from(session));
+                }
+                response
+            }
+        }
+    }
+}
+
+fn status(status: StatusCode) -> Response<Pieces> {
+    let mut response = Response::new(Pieces::new(Bytes::new(), Bytes::new(), Framing::Json));
+    *response.status_mut() = status;
+    response
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    Json,
+    Sse,
+}
+
+impl Framing {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Sse => "text/event-stream",
+        }
+    }
+
+    /// What stands before and after a message.
+    fn around(self) -> (&'static [u8], &'static [u8]) {
+        match self {
+            Self::Json => (b"", b""),
+            Self::Sse => (b"event: message\ndata: ", b"\n\n"),
+        }
+    }
+}
+
+/// A body of shared pieces: a large result is sent without being copied.
+struct Pieces {
+    rest: std::array::IntoIter<Bytes, 3>,
+    framing: Framing,
+}
+
+// === impl Pieces ===
+
+impl Pieces {
+    fn new(head: Bytes, tail: Bytes, framing: Framing) -> Self {
+        let (before, after) = framing.around();
+        let whole = before.len() + head.len() + tail.len() + after.len();
+        let start = if whole < MERGE_BELOW { whole } else { before.len() + head.len() };
+        let mut first = BytesMut::with_capacity(start);
+        first.extend_from_slice(before);
+        first.extend_from_slice(&head);
+        let pieces = if whole < MERGE_BELOW {
+            first.extend_from_slice(&tail);
+            first.extend_from_slice(after);
+            [first.freeze(), Bytes::new(), Bytes::new()]
+        } else {
+            [first.freeze(), tail, Bytes::from_static(after)]
+        };
+        Self { rest: pieces.into_iter(), framing }
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = self.rest.find(|piece| !piece.is_empty());
+        Poll::Ready(next.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.as_slice().iter().all(Bytes::is_empty)
+    }
+
+    /// A stream of events has no length known ahead, so it goes out chunked, as it does in the wild.
+    fn size_hint(&self) -> SizeHint {
+        match self.framing {
+            Framing::Json => {
+                SizeHint::with_exact(self.rest.as_slice().iter().map(|piece| piece.len() as u64).sum())
+            }
+            Framing::Sse => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn text(pieces: Pieces) -> Vec<u8> {
+        pieces.collect().await.expect("infallible").to_bytes().to_vec()
+    }
+
+    #[tokio::test]
+    async fn an_event_frames_the_whole_message_whatever_its_size() {
+        for size in [10, MERGE_BELOW * 2] {
+            let tail = Bytes::from(vec![b'x'; size]);
+            let body = text(Pieces::new(Bytes::from_static(b"{"), tail.clone(), Framing::Sse)).await;
+            assert_eq!(body, [b"event: message\ndata: {", tail.as_ref(), b"\n\n"].concat());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_json_body_announces_its_length() {
+        let pieces = Pieces::new(Bytes::from_static(b"{"), Bytes::from_static(b"}"), Framing::Json);
+        assert_eq!(pieces.size_hint().exact(), Some(2));
+        assert_eq!(text(pieces).await, b"{}");
+    }
+}

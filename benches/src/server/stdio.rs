@@ -1,0 +1,32 @@
+//! The server over stdin and stdout.
+
+use std::io::{BufRead, BufReader, BufWriter, Write};
+
+use super::answer::{Answer, Answers};
+use super::tools::Catalogue;
+
+/// Serves until stdin closes.
+///
+/// Blocking reads on one thread: nothing is quicker over a pipe, and the server should not be what is
+/// measured.
+pub(crate) fn serve() -> anyhow::Result<()> {
+    let answers = Answers::new();
+    let mut input = BufReader::with_capacity(64 * 1024, std::io::stdin().lock());
+    let mut output = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if let Answer::Message { head, tail, .. } = answers.answer(&line, Catalogue::Small)? {
+            output.write_all(&head)?;
+            output.write_all(&tail)?;
+            output.write_all(b"\n")?;
+        }
+        // Answer everything that has arrived before paying for a write.
+        if memchr::memchr(b'\n', input.buffer()).is_none() {
+            output.flush()?;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The tool lists on offer.
+
+use serde_json::{Value, json};
+
+use crate::scenario::{LARGE_LIST, SMALL_LIST};
+
+/// Which list a connection is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Catalogue {
+    /// `payload` and a few more, as an ordinary server has.
+    Small,
+    /// The list of a gateway or a large API: about 1 MB.
+    Large,
+}
+
+/// The tools of a catalogue. `payload` comes first.
+pub(super) fn tools(catalogue: Catalogue) -> Vec<Value> {
+    let count = match catalogue {
+        Catalogue::Small => SMALL_LIST,
+        Catalogue::Large => LARGE_LIST,
+    };
+    std::iter::once(payload()).chain((1..count).map(filler)).collect()
+}
+
+fn payload() -> Value {
+    json!({
+        "name": "payload",
+        "description": "Returns a text of the size asked for.",
+        "inputSchema": {
+            "type": "object",
+            "properties": { "bytes": { "type": "integer", "minimum": 0 } },
+            "required": ["bytes"],
+        },
+    })
+}
+
+/// A tool of about 1.2 KB with a schema of ordinary depth.
+fn filler(index: usize) -> Value {
+    json!({
+        "name": format!("records_{index:03}_search"),
+        "title": format!("Search records, collection {index}"),
+        "description": format!(
+            "Searches collection {index} and returns the matching records, newest first. The query is \
+             plain text; wrap words in quotes to match them in order. Narrow the search with filters; \
+             all of them must hold. Results come in pages: pass the cursor of the last page to go on. \
+             A page may be shorter than the limit although more records follow."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": { "type": "string", "description": "What to look for.", "minLength": 1 },
+                "limit": { "type": "integer", "description": "Records per page.", "minimum": 1, "maximum": 200, "default": 50 },
+                "cursor": { "type": "string", "description": "Where the last page ended." },
+                "filters": {
+                    "type": "array",
+                    "description": "Conditions every record must meet.",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "field": { "type": "string", "enum": ["author", "state", "label", "created", "updated"] },
+                            "operator": { "type": "string", "enum": ["is", "is_not", "before", "after"] },
+                            "value": { "type": "string" },
+                        },
+                        "required": ["field", "operator", "value"],
+                    },
+                },
+                "order": { "type": "string", "enum": ["newest", "oldest", "relevance"], "default": "newest" },
+            },
+            "required": ["query"],
+        },
+        "annotations": { "readOnlyHint": true, "openWorldHint": false },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_large_list_is_about_a_megabyte() {
+        let list = tools(Catalogue::Large);
+        assert_eq!(list.len(), LARGE_LIST);
+        let bytes = serde_json::to_vec(&list).expect("serializable").len();
+        assert!((900_000..1_300_000).contains(&bytes), "{bytes} bytes");
+    }
+}

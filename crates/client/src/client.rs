@@ -1,0 +1,229 @@
+//! [`Client`]: the handle.
+
+use std::sync::Arc;
+
+use bowline_config::Server;
+use bowline_proto::era::Peer;
+use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::session::{Command, Status};
+use bowline_proto::wire::{Json, method};
+use bowline_transport::memory;
+use serde::Serialize;
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinHandle;
+
+use crate::connection::{CallOptions, Driver, Live, Shared, Target};
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::Event;
+use crate::handler::{Handler, NoHandler};
+
+/// A connection to one MCP server. Cheap to clone; all clones are the same connection.
+///
+/// # Behaviour
+/// - The era and revision are negotiated when the client connects, and again after each loss.
+/// - When the connection is lost, open calls end with what is known about them, and it is made again
+///   with growing waits. A call that comes in meanwhile waits for it, within its own time.
+/// - Every call ends once: with a result, with the server's error, or with a fault that says whether
+///   the request can have been executed.
+/// - Dropping the future of a call cancels it on the server.
+/// - Dropping the last clone closes the connection in the background; [`Client::close`] waits for it.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    driver: std::sync::Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How to connect, where the defaults do not fit.
+pub struct Builder {
+    server: Server,
+    client_info: Json,
+    handler: Arc<dyn Handler>,
+}
+
+impl Client {
+    /// Connects to a server: starts it or reaches it, and finds out what it speaks.
+    ///
+    /// Dropping the future closes what was opened so far.
+    pub async fn connect(server: Server) -> Result<Self> {
+        Self::builder(server).connect().await
+    }
+
+    /// Connects with a handler or an identity of the host's own.
+    pub fn builder(server: Server) -> Builder {
+        Builder { server, client_info: own_identity(), handler: Arc::new(NoHandler) }
+    }
+
+    /// Sends any request and gives its result as it came.
+    ///
+    /// Dropping the future cancels the request on the server.
+    pub async fn request<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<Json> {
+        self.request_with(method, params, &CallOptions::new()).await
+    }
+
+    /// [`Client::request`] with other limits, or with progress.
+    pub async fn request_with<P: Serialize + ?Sized>(
+        &self,
+        method: &str,
+        params: &P,
+        options: &CallOptions,
+    ) -> Result<Json> {
+        let params = self.params(method, params)?;
+        self.shared().request(method, params.as_ref(), options).await
+    }
+
+    /// Asks the server for a sign of life.
+    ///
+    /// Modern servers know no `ping`; they are asked for their discovery document (LC-14). Dropping the
+    /// future cancels it.
+    pub async fn ping(&self) -> Result<()> {
+        let live = self.live(method::PING).await?;
+        let method = match live.peer.era() {
+            bowline_proto::revision::Era::Legacy => method::PING,
+            bowline_proto::revision::Era::Modern => method::DISCOVER,
+        };
+        self.shared().request_on(&live, method, None, &CallOptions::new()).await.map(drop)
+    }
+
+    /// What is known of the server: revision, capabilities, name, instructions.
+    ///
+    /// Waits while the connection is being made. Dropping the future does nothing.
+    pub async fn server(&self) -> Result<Arc<Peer>> {
+        self.live("server").await.map(|live| Arc::clone(&live.peer))
+    }
+
+    /// The configured name of the server.
+    pub fn name(&self) -> &str {
+        &self.shared().name
+    }
+
+    /// The state of the connection, now and whenever it changes.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.shared().status()
+    }
+
+    /// What the server says unasked, in its order, from now on. A receiver that falls far behind is told
+    /// how many it missed.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.shared().events()
+    }
+
+    /// Closes the connection: open calls end, a session is ended on the server, a process is shut down.
+    ///
+    /// Dropping the future leaves the closing to go on in the background.
+    pub async fn close(self) {
+        self.shared().command(Command::Close);
+        let driver = self.inner.driver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        match driver {
+            Some(driver) => drop(driver.await),
+            // Another clone is closing it.
+            None => {
+                let _ = self.status().wait_for(|status| *status == Status::Closed).await;
+            }
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    pub(crate) async fn live(&self, method: &str) -> Result<Arc<Live>> {
+        self.shared().ready(method, self.shared().timeouts.call).await
+    }
+
+    /// `params` as JSON; `null` means none.
+    pub(crate) fn params<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<Option<Json>> {
+        let json = Json::of(params).map_err(|error| self.usage(method, error.to_string()))?;
+        if json.is_object() {
+            Ok(Some(json))
+        } else if json.is_null() {
+            Ok(None)
+        } else {
+            Err(self.usage(method, "params must be an object".to_owned()))
+        }
+    }
+
+    pub(crate) fn usage(&self, method: &str, what: String) -> Error {
+        Error::new(ErrorKind::Usage(what), &self.shared().name, method)
+    }
+}
+
+impl Builder {
+    /// Who the host is, as servers see it.
+    #[must_use]
+    pub fn client_info(mut self, name: &str, version: &str) -> Self {
+        self.client_info = identity(name, version);
+        self
+    }
+
+    /// What the host does for the server.
+    #[must_use]
+    pub fn handler(mut self, handler: impl Handler) -> Self {
+        self.handler = Arc::new(handler);
+        self
+    }
+
+    /// Connects.
+    pub async fn connect(self) -> Result<Client> {
+        let target = Target::of(&self.server).map_err(|fault| {
+            Error::new(ErrorKind::Fault(fault), &Arc::from(&*self.server.name), CONNECT)
+        })?;
+        self.start(target).await
+    }
+
+    /// Connects to a server in this process, over one end of a [`memory::pair`].
+    pub async fn connect_memory(self, end: memory::End) -> Result<Client> {
+        self.start(Target::Memory(Some(end))).await
+    }
+
+    async fn start(self, target: Target) -> Result<Client> {
+        let (shared, driver) = Driver::new(self.server, target, self.client_info, self.handler);
+        let driver = tokio::spawn(driver.run());
+        let client = Client { inner: Arc::new(Inner { shared, driver: std::sync::Mutex::new(Some(driver)) }) };
+        client.shared().command(Command::Connect);
+        let mut status = client.status();
+        loop {
+            let seen = status.borrow_and_update().clone();
+            let fault = match seen {
+                Status::Ready(_) => return Ok(client),
+                Status::Idle | Status::Connecting => {
+                    if status.changed().await.is_ok() {
+                        continue;
+                    }
+                    Fault::new(Cause::Closed)
+                }
+                // Whoever connects wants to know now; to wait is their choice.
+                Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause) => cause,
+                Status::Closed => Fault::new(Cause::Closed),
+            };
+            let error = client.shared().fault(CONNECT, fault.not_executed());
+            client.close().await;
+            return Err(error);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.command(Command::Close);
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("name", &self.shared().name).finish_non_exhaustive()
+    }
+}
+
+const CONNECT: &str = "connect";
+
+fn own_identity() -> Json {
+    identity("bowline", env!("CARGO_PKG_VERSION"))
+}
+
+fn identity(name: &str, version: &str) -> Json {
+    Json::of(&serde_json::json!({ "name": name, "version": version })).expect("an object is JSON")
+}

@@ -1,0 +1,361 @@
+//! One call, from the caller's future to its single outcome.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bowline_proto::calls::{Due, Limits};
+use bowline_proto::era::Reply;
+use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
+use bowline_proto::revision::Era;
+use bowline_proto::session::{Command, Status};
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::outgoing::{self, NotAnObject};
+use bowline_proto::wire::view::Progress;
+use bowline_proto::wire::{Json, code, method};
+use tokio::sync::oneshot;
+use tokio::time::{sleep_until, timeout};
+
+use super::exchange::Exchange;
+use super::{Failure, Live, Outcome, Shared, Waiter, Wire};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Called with each progress notification of a call, from the task that reads the link: be quick.
+pub(crate) type ProgressFn = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// What differs from the server's configuration for one call.
+#[derive(Clone, Default)]
+pub struct CallOptions {
+    pub(crate) idle: Option<Duration>,
+    pub(crate) total: Option<Duration>,
+    pub(crate) progress: Option<ProgressFn>,
+}
+
+impl CallOptions {
+    /// As configured.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives up when nothing was heard for this long. Progress starts it anew.
+    #[must_use]
+    pub fn timeout(mut self, idle: Duration) -> Self {
+        self.idle = Some(idle);
+        self
+    }
+
+    /// Gives up after this long, whatever progress says.
+    #[must_use]
+    pub fn max_timeout(mut self, total: Duration) -> Self {
+        self.total = Some(total);
+        self
+    }
+
+    /// Is told of progress. It is called from the task that reads the connection, so it must not block.
+    #[must_use]
+    pub fn on_progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Arc::new(listener));
+        self
+    }
+}
+
+impl std::fmt::Debug for CallOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallOptions").field("idle", &self.idle).field("total", &self.total).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Sends a request and waits for its result.
+    ///
+    /// Dropping the future cancels the request on the server, in the way of the connection.
+    pub(crate) async fn request(
+        self: &Arc<Self>,
+        method: &str,
+        params: Option<&Json>,
+        options: &CallOptions,
+    ) -> Result<Json> {
+        let limits = self.limits(options);
+        let live = self.ready(method, limits.idle).await?;
+        self.request_on(&live, method, params, options).await
+    }
+
+    /// The same on a link that the caller has already seen.
+    pub(crate) async fn request_on(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        method: &str,
+        params: Option<&Json>,
+        options: &CallOptions,
+    ) -> Result<Json> {
+        let fail = |failure| self.error(method, failure);
+        let result = match self.once(live, method, params, options).await {
+            // HM-10: the schema we hold is out of date. Get the newest, then once more.
+            Err(Failure::Server(error)) if error.code == code::HEADER_MISMATCH && method == method::TOOLS_CALL => {
+                self.refresh_annotations(live).await;
+                self.once(live, method, params, options).await.map_err(fail)?
+            }
+            outcome => outcome.map_err(fail)?,
+        };
+        if live.peer.era() == Era::Modern { self.rounds(live, method, params, options, result).await } else { Ok(result) }
+    }
+
+    /// Modern results say what they are (BM-05). Input that is asked for is given, a bounded number of
+    /// times (MR-01 to MR-08).
+    async fn rounds(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        method: &str,
+        params: Option<&Json>,
+        options: &CallOptions,
+        mut result: Json,
+    ) -> Result<Json> {
+        use bowline_proto::wire::view::{InputRequired, ResultType, result_type};
+        let broken = |misbehaviour| self.error(method, Failure::Fault(Fault::protocol(misbehaviour)));
+        for _ in 0..MAX_ROUNDS {
+            match result_type(&result) {
+                ResultType::Complete => return Ok(result),
+                ResultType::InputRequired if may_ask(method) => {}
+                ResultType::InputRequired | ResultType::Task | ResultType::Unknown(_) => {
+                    return Err(broken(Misbehaviour::ResultType));
+                }
+            }
+            let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehaviour::BadResult))?;
+            let retry = self.answer_inputs(method, params, &wanted).await?;
+            result = self.once(live, method, Some(&retry), options).await.map_err(|failure| self.error(method, failure))?;
+        }
+        Err(broken(Misbehaviour::Rounds))
+    }
+
+    /// The params of the retry: the original ones, the answers under their keys, and the state as it came
+    /// (MR-02 to MR-05).
+    async fn answer_inputs(
+        &self,
+        method: &str,
+        params: Option<&Json>,
+        wanted: &bowline_proto::wire::view::InputRequired,
+    ) -> Result<Json> {
+        let mut answers = Edit::new();
+        let mut given = Vec::with_capacity(wanted.requests.len());
+        for (key, request) in &wanted.requests {
+            if !self.declared(&request.method) {
+                let what = format!("the server asked for {}, which is not offered here", request.method);
+                return Err(Error::new(ErrorKind::Usage(what), &self.name, method));
+            }
+            let answer = self.ask_handler(request.method.clone(), request.params.clone()).await;
+            given.push((&**key, answer.map_err(|error| self.error(method, Failure::Server(error)))?));
+        }
+        for (key, answer) in &given {
+            answers = answers.set(key, answer);
+        }
+        let answers = answers.apply(None).map_err(|error| self.usage(method, &error))?;
+        let mut edit = Edit::new();
+        if !given.is_empty() {
+            edit = edit.set("inputResponses", &answers);
+        }
+        if let Some(state) = &wanted.state {
+            edit = edit.set("requestState", state);
+        }
+        edit.apply(params).map_err(|error| self.usage(method, &error))
+    }
+
+    /// One request, one outcome.
+    async fn once(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        method: &str,
+        params: Option<&Json>,
+        options: &CallOptions,
+    ) -> Outcome {
+        let (sender, answer) = oneshot::channel();
+        let waiter = Waiter::Call { answer: sender, progress: options.progress.clone() };
+        let limits = self.limits(options);
+        let now = Instant::now();
+        let id = self.core().calls.begin(now, limits, waiter);
+        let guard = Guard { shared: self, live, id };
+        let frame = outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted).map_err(
+            |NotAnObject| Failure::Fault(Fault::before_sending(Cause::Protocol(Misbehaviour::BadResult)).note("params must be an object")),
+        )?;
+        let until = now + limits.idle.min(limits.total).min(FAR);
+        let exchange = async {
+            match &live.wire {
+                Wire::Pipe(writer) => {
+                    if let Err(fault) = writer.send(&frame).await {
+                        return Err(Failure::Fault(fault));
+                    }
+                    // The reader answers through the table.
+                    std::future::pending().await
+                }
+                Wire::Http { link, headers } => {
+                    let headers = self.call_headers(live, headers, method, params);
+                    Exchange { shared: self, link, wire: &live.wire, id, era: live.peer.era() }
+                        .run(frame.body(), &headers)
+                        .await
+                        .into_outcome()
+                }
+            }
+        };
+        self.wait(guard, answer, exchange, until).await
+    }
+
+    /// Waits for whatever comes first: the answer, the end of the exchange, the deadline.
+    async fn wait(
+        self: &Arc<Self>,
+        guard: Guard<'_>,
+        mut answer: oneshot::Receiver<Outcome>,
+        exchange: impl Future<Output = Outcome>,
+        until: Instant,
+    ) -> Outcome {
+        tokio::pin!(exchange);
+        let deadline = sleep_until(until.into());
+        tokio::pin!(deadline);
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut answer => {
+                    // The table is done with the call; dropping the sender unsent means the same.
+                    return outcome.unwrap_or_else(|_| Err(Failure::Fault(Fault::new(Cause::Closed))));
+                }
+                outcome = &mut exchange => {
+                    self.core().calls.end(guard.id);
+                    return outcome;
+                }
+                () = &mut deadline => {
+                    let due = self.core().calls.due(Instant::now(), guard.id);
+                    match due {
+                        Due::At(later) => deadline.as_mut().reset(later.into()),
+                        Due::Expired(_, limit) => {
+                            self.cancel(guard.live, guard.id, "the call timed out");
+                            return Err(Failure::Fault(Fault::new(Cause::Timeout(limit))));
+                        }
+                        // The outcome is on its way through the channel.
+                        Due::Gone => deadline.as_mut().reset((Instant::now() + GONE_GRACE).into()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The live link; waits for it while the connection is being made.
+    async fn ready(&self, method: &str, patience: Duration) -> Result<Arc<Live>> {
+        if let Some(live) = self.live() {
+            return Ok(live);
+        }
+        self.command(Command::Connect);
+        let mut status = self.status();
+        let settled = timeout(patience, async {
+            loop {
+                let seen = status.borrow_and_update().clone();
+                match seen {
+                    Status::Ready(_) => {
+                        if let Some(live) = self.live() {
+                            return Ok(live);
+                        }
+                    }
+                    Status::NeedsLogin(fault) | Status::Failed(fault) => return Err(fault),
+                    Status::Closed => return Err(Fault::new(Cause::Closed)),
+                    Status::Idle | Status::Connecting | Status::BackingOff { .. } => {}
+                }
+                if status.changed().await.is_err() {
+                    return Err(Fault::new(Cause::Closed));
+                }
+            }
+        });
+        let fault = match settled.await {
+            Ok(Ok(live)) => return Ok(live),
+            Ok(Err(fault)) => fault,
+            Err(_) => match &*self.status.borrow() {
+                Status::BackingOff { cause, .. } => cause.clone(),
+                _ => Fault::new(Cause::Timeout(Limit::Connect)),
+            },
+        };
+        Err(self.error(method, Failure::Fault(fault.not_executed())))
+    }
+
+    /// Tells the server that an answer is no longer wanted, where that is done by a message: modern HTTP
+    /// is told by closing the stream, which dropping the exchange does (HM-12).
+    fn cancel(self: &Arc<Self>, live: &Arc<Live>, id: u64, reason: &str) {
+        if matches!(live.wire, Wire::Http { .. }) && live.peer.era() == Era::Modern {
+            return;
+        }
+        let params = Edit::new().set_int("requestId", id).set_str("reason", reason).apply(None);
+        let frame = outgoing::notification(method::CANCELLED, params.ok().as_ref());
+        let (shared, live) = (Arc::clone(self), Arc::clone(live));
+        let send = async move {
+            if let Err(fault) = live.wire.send(&frame).await {
+                tracing::debug!(server = %shared.name, %fault, "a cancellation was not delivered");
+            }
+        };
+        // A future may be dropped after its runtime; then there is no connection to tell either.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            self.errands.spawn_on(send, &runtime);
+        }
+    }
+
+    fn limits(&self, options: &CallOptions) -> Limits {
+        let idle = options.idle.unwrap_or(self.timeouts.call);
+        Limits { idle, total: options.total.unwrap_or(self.timeouts.max).max(idle) }
+    }
+
+    pub(crate) fn fault(&self, method: &str, fault: Fault) -> Error {
+        self.error(method, Failure::Fault(fault))
+    }
+
+    fn usage(&self, method: &str, error: &serde_json::Error) -> Error {
+        Error::new(ErrorKind::Usage(error.to_string()), &self.name, method)
+    }
+
+    fn error(&self, method: &str, failure: Failure) -> Error {
+        let kind = match failure {
+            Failure::Server(error) => ErrorKind::Server(error),
+            Failure::Fault(fault) => ErrorKind::Fault(fault),
+        };
+        Error::new(kind, &self.name, method)
+    }
+}
+
+/// Cancels the call if its future is dropped before the outcome.
+struct Guard<'a> {
+    shared: &'a Arc<Shared>,
+    live: &'a Arc<Live>,
+    id: u64,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        // CN-01: only a call that is still open is cancelled.
+        let open = self.shared.core().calls.end(self.id).is_some();
+        if open {
+            self.shared.cancel(self.live, self.id, "the caller no longer waits");
+        }
+    }
+}
+
+/// Extracts the outcome of a call from the reply to it.
+trait IntoOutcome {
+    fn into_outcome(self) -> Outcome;
+}
+
+impl IntoOutcome for Reply {
+    fn into_outcome(self) -> Outcome {
+        match self {
+            Self::Result(result) => Ok(result),
+            Self::Error { error, .. } => Err(Failure::Server(error)),
+            Self::Fault(fault) => Err(Failure::Fault(fault)),
+            Self::Accepted | Self::Silence => Err(Failure::Fault(Fault::protocol(Misbehaviour::NoAnswer))),
+        }
+    }
+}
+
+/// MR-01: only these may ask for input.
+fn may_ask(method: &str) -> bool {
+    matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ)
+}
+
+/// MR-06: how often a server may ask for more before we stop answering.
+const MAX_ROUNDS: usize = 16;
+
+/// Long enough for any answer that is already on its way.
+const GONE_GRACE: Duration = Duration::from_secs(1);
+
+/// `Instant + Duration::MAX` overflows; nobody waits longer than this.
+const FAR: Duration = Duration::from_secs(86_400 * 365);

@@ -1,0 +1,427 @@
+//! The driver: does what the session says, tells it what happened, and decides nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
+use bowline_proto::calls::{Calls, Limits as CallLimits};
+use bowline_proto::era::{Choice, Link, Peer, Reply};
+use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::revision::{Era, Revision};
+use bowline_proto::session::{Action, Attempt, Command, Event, Hello, Session, Settings};
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::outgoing::{self, Frame, Meta, Progress};
+use bowline_proto::wire::{self, Json, meta, method};
+use bowline_transport::http::{HttpLink, Limits};
+use bowline_transport::pipe::{Inbound, PipeWriter, Received};
+use bowline_transport::{memory, process};
+use http::{HeaderMap, HeaderValue};
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use super::exchange::Exchange;
+use super::{Core, Identity, Live, News, Shared, Waiter, Wire, headers, listen};
+use crate::handler::Handler;
+
+/// The largest message taken from a server.
+const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
+
+/// Where to connect to, and again.
+pub(crate) enum Target {
+    Stdio(Stdio),
+    Http(HttpLink),
+    /// Can be opened once.
+    Memory(Option<memory::End>),
+}
+
+/// Owns the links of one server.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    target: Target,
+    news: mpsc::UnboundedReceiver<News>,
+    links: HashMap<Attempt, OpenLink>,
+    /// Processes that are being shut down.
+    closing: TaskTracker,
+}
+
+/// One link and what keeps it going.
+pub(super) struct OpenLink {
+    wire: Wire,
+    /// From the answer to `initialize`.
+    session: Arc<Mutex<Option<HeaderValue>>>,
+    process: Option<process::Handle>,
+    tasks: Vec<AbortHandle>,
+    /// The open message of the negotiation, and who sends it.
+    hello: Option<(u64, AbortHandle)>,
+    /// For the headers of the last request.
+    agreed: Revision,
+}
+
+impl Driver {
+    /// A connection that does nothing before it is told to connect.
+    pub(crate) fn new(server: Server, target: Target, client_info: Json, handler: Arc<dyn Handler>) -> (Arc<Shared>, Self) {
+        let (news_in, news) = mpsc::unbounded_channel();
+        let session = Session::new(settings(&server, &target));
+        let shared = Arc::new(Shared {
+            name: Arc::from(server.name),
+            timeouts: server.timeouts,
+            identity: Identity { client_info, capabilities: handler.capabilities() },
+            handler,
+            live: RwLock::default(),
+            status: watch::Sender::new(session.status()),
+            core: Mutex::new(Core { session, calls: Calls::default() }),
+            events: broadcast::Sender::new(EVENT_BUFFER),
+            news: news_in,
+            serving: Mutex::default(),
+            annotations: Mutex::default(),
+            errands: TaskTracker::new(),
+        });
+        let driver = Self { shared: Arc::clone(&shared), target, news, links: HashMap::new(), closing: TaskTracker::new() };
+        (shared, driver)
+    }
+
+    /// Runs until the connection is closed. Never awaits the network.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let (actions, due, status) = {
+                let mut core = self.shared.core();
+                let actions: Vec<_> = std::iter::from_fn(|| core.session.poll_action()).collect();
+                (actions, core.session.poll_timeout(), core.session.status())
+            };
+            for action in actions {
+                self.perform(action);
+            }
+            let closed = status == bowline_proto::session::Status::Closed;
+            self.shared.status.send_if_modified(|seen| {
+                let changed = *seen != status;
+                *seen = status;
+                changed
+            });
+            if closed {
+                break;
+            }
+            tokio::select! {
+                news = self.news.recv() => match news {
+                    Some(news) => self.take(news),
+                    None => self.take(News::Command(Command::Close)),
+                },
+                () = sleep_until(due) => {
+                    let now = Instant::now();
+                    self.shared.core().session.handle_timeout(now);
+                }
+            }
+        }
+        self.closing.close();
+        self.closing.wait().await;
+    }
+
+    fn take(&mut self, news: News) {
+        let now = Instant::now();
+        let mut core = self.shared.core();
+        match news {
+            News::Command(command) => core.session.handle_command(now, command),
+            News::Link(attempt, event) => core.session.handle_event(now, attempt, event),
+            News::Opened(attempt, link) if attempt == core.session.attempt() => {
+                core.session.handle_event(now, attempt, Event::Opened);
+                drop(core);
+                self.links.insert(attempt, *link);
+            }
+            // Opened too late: nobody wants it any more.
+            News::Opened(_, link) => {
+                drop(core);
+                let shared = Arc::clone(&self.shared);
+                self.closing.spawn(async move { link.shut(&shared, true).await });
+            }
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Open(attempt) => self.open(attempt),
+            Action::Send(attempt, hello) => self.send(attempt, hello),
+            Action::Ready(attempt, peer) => self.go_live(attempt, peer),
+            Action::Close(attempt, fault) => self.close(attempt, &fault),
+        }
+    }
+
+    fn open(&mut self, attempt: Attempt) {
+        match &mut self.target {
+            Target::Http(link) => {
+                // A new session is a new start for the load balancer too.
+                link.clear_cookies();
+                let wire = Wire::Http { link: link.clone(), headers: Arc::default() };
+                self.links.insert(attempt, OpenLink::new(wire));
+                self.shared.report(attempt, Event::Opened);
+            }
+            Target::Memory(end) => match end.take() {
+                Some(end) => {
+                    let link = OpenLink::piped(&self.shared, attempt, end.writer, end.reader);
+                    self.links.insert(attempt, link);
+                    self.shared.report(attempt, Event::Opened);
+                }
+                None => {
+                    let fault = Fault::before_sending(Cause::Closed).note("an in-memory link opens once");
+                    self.shared.report(attempt, Event::Lost(fault));
+                }
+            },
+            Target::Stdio(stdio) => self.spawn(attempt, stdio.clone()),
+        }
+    }
+
+    /// Starts the process in a task of its own: looking for a command can take a while.
+    fn spawn(&self, attempt: Attempt, stdio: Stdio) {
+        let shared = Arc::clone(&self.shared);
+        self.closing.spawn(async move {
+            let launch = process::Launch { stdio: &stdio, name: &shared.name, limit: MESSAGE_LIMIT, grace: process::Grace::default() };
+            let news = match process::spawn(launch).await {
+                Ok(process) => {
+                    let mut link = OpenLink::piped(&shared, attempt, process.writer, process.reader);
+                    link.process = Some(process.handle);
+                    News::Opened(attempt, Box::new(link))
+                }
+                Err(fault) => News::Link(attempt, Event::Lost(fault)),
+            };
+            // If the driver is gone, dropping the link ends the process.
+            let _ = shared.news.send(news);
+        });
+    }
+
+    /// Sends a message of the negotiation. An earlier one that is still open is given up: its late answer
+    /// must find nobody (DE-05).
+    fn send(&mut self, attempt: Attempt, hello: Hello) {
+        let Some(link) = self.links.get_mut(&attempt) else { return };
+        if let Some((id, task)) = link.hello.take() {
+            self.shared.core().calls.end(id);
+            task.abort();
+        }
+        let id = match hello {
+            Hello::Initialized(_) => 0,
+            Hello::Discover(_) | Hello::Initialize(_) => {
+                self.shared.core().calls.begin(Instant::now(), HELLO_LIMITS, Waiter::Hello(attempt))
+            }
+        };
+        let frame = self.shared.hello(id, hello);
+        let (shared, wire, session) = (Arc::clone(&self.shared), link.wire.clone(), Arc::clone(&link.session));
+        let task = tokio::spawn(async move {
+            let reply = match &wire {
+                Wire::Pipe(writer) => match (writer.send(&frame).await, hello) {
+                    (Err(fault), _) => Reply::Fault(fault),
+                    (Ok(()), Hello::Initialized(_)) => Reply::Accepted,
+                    // The reader finds the answer.
+                    (Ok(()), _) => return,
+                },
+                Wire::Http { link, .. } => {
+                    let headers = hello_headers(hello, &session);
+                    let era = if matches!(hello, Hello::Discover(_)) { Era::Modern } else { Era::Legacy };
+                    let exchange = Exchange { shared: &shared, link, wire: &wire, id, era };
+                    let (reply, opened) = exchange.run_opening(frame.body(), &headers).await;
+                    if opened.is_some() && matches!(hello, Hello::Initialize(_)) {
+                        *lock(&session) = opened;
+                    }
+                    reply
+                }
+            };
+            shared.core().calls.end(id);
+            shared.report(attempt, Event::Reply(reply));
+        });
+        link.hello = Some((id, task.abort_handle()));
+        if let Hello::Initialized(revision) = hello {
+            link.agreed = revision;
+        }
+    }
+
+    /// The session is ready: calls may take the link.
+    fn go_live(&mut self, attempt: Attempt, peer: Arc<Peer>) {
+        let Some(link) = self.links.get_mut(&attempt) else { return };
+        let meta = match peer.era() {
+            Era::Legacy => Meta::none(),
+            Era::Modern => self.shared.modern_meta(peer.revision),
+        };
+        if let Wire::Http { headers, .. } = &mut link.wire {
+            *headers = Arc::new(headers::base(peer.revision, lock(&link.session).as_ref()));
+        }
+        let live = Arc::new(Live { attempt, peer, meta, wire: link.wire.clone() });
+        if matches!(live.wire, Wire::Http { .. }) && live.peer.era() == Era::Legacy {
+            let task = tokio::spawn(listen::listen(Arc::clone(&self.shared), Arc::clone(&live)));
+            link.tasks.push(task.abort_handle());
+        }
+        self.shared.set_live(Some(live));
+    }
+
+    fn close(&mut self, attempt: Attempt, fault: &Fault) {
+        let Some(link) = self.links.remove(&attempt) else { return };
+        if self.shared.live().is_some_and(|live| live.attempt == attempt) {
+            self.shared.set_live(None);
+        }
+        self.shared.fail_calls(fault);
+        let shared = Arc::clone(&self.shared);
+        let orderly = fault.cause == Cause::Closed;
+        self.closing.spawn(async move { link.shut(&shared, orderly).await });
+    }
+}
+
+impl OpenLink {
+    fn new(wire: Wire) -> Self {
+        Self {
+            wire,
+            session: Arc::default(),
+            agreed: Revision::NEWEST_LEGACY,
+            process: None,
+            tasks: Vec::new(),
+            hello: None,
+        }
+    }
+
+    fn piped(shared: &Arc<Shared>, attempt: Attempt, writer: PipeWriter, reader: impl Inbound + 'static) -> Self {
+        let wire = Wire::Pipe(writer);
+        let task = tokio::spawn(read(Arc::clone(shared), attempt, wire.clone(), reader));
+        let mut link = Self::new(wire);
+        link.tasks.push(task.abort_handle());
+        link
+    }
+
+    /// Ends the link: what is still to be said first, then the session, then the process.
+    async fn shut(self, shared: &Shared, orderly: bool) {
+        if let Some((_, task)) = &self.hello {
+            task.abort();
+        }
+        if orderly {
+            shared.errands.close();
+            let _ = timeout(ERRANDS_GRACE, shared.errands.wait()).await;
+            shared.errands.reopen();
+        }
+        for task in &self.tasks {
+            task.abort();
+        }
+        match &self.wire {
+            Wire::Pipe(writer) => writer.close(),
+            Wire::Http { link, .. } => {
+                let session = lock(&self.session).take();
+                // HL-04; a server that cannot do it says 405, which is fine.
+                if orderly && session.is_some() {
+                    let headers = headers::base(self.agreed, session.as_ref());
+                    let _ = timeout(DELETE_GRACE, link.delete(&headers)).await;
+                }
+            }
+        }
+        if let Some(process) = self.process {
+            let exit = process.shutdown().await;
+            tracing::debug!(server = %shared.name, ?exit, "the server's process ended");
+        }
+    }
+}
+
+impl Shared {
+    fn hello(&self, id: u64, hello: Hello) -> Frame {
+        let built = match hello {
+            Hello::Initialized(_) => return outgoing::notification(method::INITIALIZED, None),
+            Hello::Discover(revision) => {
+                outgoing::request(id, method::DISCOVER, None, &self.modern_meta(revision), Progress::Unwanted)
+            }
+            Hello::Initialize(revision) => {
+                let params = Edit::new()
+                    .set_str("protocolVersion", revision.as_str())
+                    .set("capabilities", &self.identity.capabilities)
+                    .set("clientInfo", &self.identity.client_info)
+                    .apply(None)
+                    .expect("made of JSON values");
+                outgoing::request(id, method::INITIALIZE, Some(&params), &Meta::none(), Progress::Unwanted)
+            }
+        };
+        built.expect("params are an object")
+    }
+
+    /// LC-08 to LC-10: what every modern request carries.
+    fn modern_meta(&self, revision: Revision) -> Meta {
+        let version = Json::of(revision.as_str()).expect("a string is JSON");
+        Meta::of(vec![
+            (meta::PROTOCOL_VERSION, version),
+            (meta::CLIENT_CAPABILITIES, self.identity.capabilities.clone()),
+            (meta::CLIENT_INFO, self.identity.client_info.clone()),
+        ])
+    }
+}
+
+/// The reader of a pipe: hands every message on, and says why there are no more.
+async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl Inbound) {
+    let fault = loop {
+        match reader.recv().await {
+            Ok(Received::Message(frame)) => wire::parse(&frame, |parsed| shared.handle_message(&wire, parsed)),
+            // ST-02: logged and skipped.
+            Ok(Received::Noise(line)) => {
+                tracing::warn!(server = %shared.name, line = %String::from_utf8_lossy(&line[..line.len().min(200)]), "the server wrote to stdout what is no message");
+            }
+            Ok(Received::TooLarge { head, limit }) => {
+                // The call it answers is told, if the beginning gives it away.
+                let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_ours());
+                let fault = Fault::protocol(Misbehaviour::TooLarge { limit }).body(&head);
+                shared.finish(id, Err(super::Failure::Fault(fault)));
+            }
+            Err(fault) => break fault,
+        }
+    };
+    shared.report(attempt, Event::Lost(fault));
+}
+
+fn hello_headers(hello: Hello, session: &Mutex<Option<HeaderValue>>) -> HeaderMap {
+    match hello {
+        Hello::Discover(revision) => headers::modern(headers::base(revision, None), method::DISCOVER, None),
+        // LC: the version is not agreed yet, and the old session must not be named (HL-03).
+        Hello::Initialize(_) => HeaderMap::new(),
+        Hello::Initialized(revision) => headers::base(revision, lock(session).as_ref()),
+    }
+}
+
+fn settings(server: &Server, target: &Target) -> Settings {
+    let Timeouts { connect, probe, .. } = server.timeouts;
+    Settings {
+        link: match target {
+            Target::Http(_) => Link::Http,
+            Target::Stdio(_) | Target::Memory(_) => Link::Pipe,
+        },
+        choice: match server.protocol {
+            Protocol::Auto => Choice::Auto,
+            Protocol::Legacy => Choice::Legacy,
+            Protocol::Modern => Choice::Modern,
+        },
+        connect,
+        probe,
+        seed: fastrand::u64(..),
+        ..Settings::default()
+    }
+}
+
+impl Target {
+    pub(crate) fn of(server: &Server) -> Result<Self, Fault> {
+        match &server.transport {
+            Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
+            Transport::Http(http) => {
+                let limits = Limits { connect: server.timeouts.connect, body: MESSAGE_LIMIT, ..Limits::default() };
+                HttpLink::new(http, limits).map(Self::Http)
+            }
+        }
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many notifications a slow subscriber may fall behind.
+const EVENT_BUFFER: usize = 1024;
+/// The session has its own clock for these; the table must not interfere.
+const HELLO_LIMITS: CallLimits = CallLimits { idle: Duration::MAX, total: Duration::MAX };
+/// For cancellations and answers that are still to be sent when a connection is closed.
+const ERRANDS_GRACE: Duration = Duration::from_millis(500);
+/// For the server to confirm the end of a session.
+const DELETE_GRACE: Duration = Duration::from_secs(2);

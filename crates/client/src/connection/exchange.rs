@@ -1,0 +1,237 @@
+//! One HTTP exchange: a request is posted, and its answer found in whatever comes back.
+//!
+//! On a legacy connection a stream may end before the answer; it is then taken up again by GET from the
+//! last event id (HL-07 to HL-09). On a modern one there is nothing to take up (HM-13).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_proto::era::Reply;
+use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::frame::sse;
+use bowline_proto::revision::Era;
+use bowline_proto::wire::{self, Message, Parsed, RpcError};
+use bowline_transport::http::{Answer, Body, Events, HttpLink};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use tokio::time::sleep;
+
+use super::headers::{LAST_EVENT_ID, SESSION_ID};
+use super::{Shared, Wire};
+
+/// What one exchange needs to know.
+pub(super) struct Exchange<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) link: &'a HttpLink,
+    /// For answers to requests that the server makes on the stream.
+    pub(super) wire: &'a Wire,
+    pub(super) id: u64,
+    pub(super) era: Era,
+}
+
+impl Exchange<'_> {
+    /// Posts `body` and waits for the answer to it.
+    pub(super) async fn run(self, body: Bytes, headers: &HeaderMap) -> Reply {
+        self.run_opening(body, headers).await.0
+    }
+
+    /// The same, with the session id that came with it.
+    pub(super) async fn run_opening(self, body: Bytes, headers: &HeaderMap) -> (Reply, Option<HeaderValue>) {
+        match self.link.post(body, headers).await {
+            Ok(mut answer) => {
+                let session = answer.headers.remove(SESSION_ID);
+                (self.read(answer, headers).await, session)
+            }
+            Err(fault) => (Reply::Fault(fault), None),
+        }
+    }
+
+    async fn read(&self, answer: Answer, headers: &HeaderMap) -> Reply {
+        if !(200..300).contains(&answer.status) {
+            return refusal(&answer);
+        }
+        match answer.body {
+            Body::Empty => Reply::Accepted,
+            Body::Json(body) => self.find(&body).unwrap_or_else(|| no_answer(&body)),
+            Body::Events(events) => self.follow(events, headers).await,
+            Body::Other(head) => Reply::Fault(Fault::protocol(Misbehaviour::ContentType).body(&head)),
+        }
+    }
+
+    /// Reads a stream until it holds the answer, taking it up again where that is possible.
+    async fn follow(&self, mut events: Events, headers: &HeaderMap) -> Reply {
+        let mut resume = Resume::default();
+        loop {
+            let ended = loop {
+                match events.next().await {
+                    Ok(Some(event)) => {
+                        resume.saw(&event);
+                        if !event.data.is_empty()
+                            && let Some(reply) = self.find(&event.data)
+                        {
+                            return reply;
+                        }
+                    }
+                    Ok(None) => break Fault::protocol(Misbehaviour::NoAnswer),
+                    Err(fault) => break fault,
+                }
+            };
+            events = match self.take_up(&mut resume, headers, ended).await {
+                Ok(events) => events,
+                Err(fault) => return Reply::Fault(fault),
+            };
+        }
+    }
+
+    /// A new stream that goes on after the last event, or the reason why there is none.
+    async fn take_up(&self, resume: &mut Resume, headers: &HeaderMap, ended: Fault) -> Result<Events, Fault> {
+        if self.era == Era::Modern {
+            return Err(ended);
+        }
+        loop {
+            let Some((wait, last)) = resume.next() else { return Err(ended) };
+            sleep(wait).await;
+            let mut headers = headers.clone();
+            headers.insert(LAST_EVENT_ID, last);
+            match self.link.get(&headers).await {
+                Ok(Answer { status: 200..300, body: Body::Events(events), .. }) => return Ok(events),
+                // The server is reachable and says no.
+                Ok(Answer { status: 400..500, .. }) => return Err(ended),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+
+    /// The answer to our request, if it is in this message or batch. Everything else goes where it belongs.
+    fn find(&self, frame: &Bytes) -> Option<Reply> {
+        let mut found = None;
+        wire::parse(frame, |parsed| match self.mine(&parsed) {
+            true => found = Some(into_reply(parsed)),
+            false => self.shared.handle_message(self.wire, parsed),
+        });
+        found
+    }
+
+    /// Whether a message answers this exchange. An error without an id can only be about the request it
+    /// came back for, and so can a message too broken to have one.
+    fn mine(&self, parsed: &Parsed) -> bool {
+        match parsed {
+            Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) => id.as_ours() == Some(self.id),
+            Ok(Message::Error { id: None, .. }) => true,
+            Ok(Message::Notification { .. } | Message::Request { .. }) => false,
+            Err(malformed) => malformed.id.as_ref().is_none_or(|id| id.as_ours() == Some(self.id)),
+        }
+    }
+}
+
+/// Where a stream stopped, and how often it was taken up without getting on.
+#[derive(Default)]
+pub(super) struct Resume {
+    last: Option<HeaderValue>,
+    retry: Option<Duration>,
+    fruitless: u32,
+}
+
+impl Resume {
+    pub(super) fn saw(&mut self, event: &sse::Event) {
+        if let Some(id) = &event.id {
+            // An id that is no header value cannot be sent back; an empty one means "none".
+            self.last = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
+        }
+        if let Some(retry) = event.retry {
+            self.retry = Some(retry);
+        }
+        if !event.data.is_empty() {
+            self.fruitless = 0;
+        }
+    }
+
+    pub(super) fn last(&self) -> Option<&HeaderValue> {
+        self.last.as_ref()
+    }
+
+    /// How long to wait and from where to go on. `None`: the server gave no ids, or never gets on.
+    ///
+    /// HL-08: `retry` is honoured, between a floor and a cap, and doubled while nothing comes of it, so
+    /// that a server which always cuts sees a few requests and then fewer.
+    fn next(&mut self) -> Option<(Duration, HeaderValue)> {
+        let last = self.last.clone()?;
+        Some((self.wait()?, last))
+    }
+
+    pub(super) fn wait(&mut self) -> Option<Duration> {
+        if self.fruitless > MAX_FRUITLESS {
+            return None;
+        }
+        let wait = self.retry.unwrap_or(RETRY_DEFAULT).max(RETRY_FLOOR) * (1 << self.fruitless);
+        self.fruitless += 1;
+        Some(wait.min(RETRY_CAP))
+    }
+}
+
+const RETRY_DEFAULT: Duration = Duration::from_secs(1);
+const RETRY_FLOOR: Duration = Duration::from_millis(250);
+const RETRY_CAP: Duration = Duration::from_secs(30);
+const MAX_FRUITLESS: u32 = 6;
+
+fn into_reply(parsed: Parsed) -> Reply {
+    match parsed {
+        Ok(Message::Result { result, .. }) => Reply::Result(result),
+        Ok(Message::Error { error, .. }) => Reply::Error { status: None, error },
+        Ok(Message::Notification { .. } | Message::Request { .. }) => Reply::Accepted,
+        Err(malformed) => Reply::Fault(Fault::protocol(Misbehaviour::Malformed(malformed.defect))),
+    }
+}
+
+fn no_answer(body: &[u8]) -> Reply {
+    Reply::Fault(Fault::protocol(Misbehaviour::NoAnswer).body(body))
+}
+
+/// A status that is no success: a JSON-RPC error if there is one in the body, in whatever framing (HT-03);
+/// else what the status says.
+fn refusal(answer: &Answer) -> Reply {
+    let status = answer.status;
+    let body = match &answer.body {
+        Body::Json(body) | Body::Other(body) => body.clone(),
+        Body::Empty | Body::Events(_) => Bytes::new(),
+    };
+    let challenge: Vec<String> = answer
+        .headers
+        .get_all(header::WWW_AUTHENTICATE)
+        .iter()
+        .filter_map(|value| value.to_str().ok().map(str::to_owned))
+        .collect();
+    if status == 401 || (status == 403 && !challenge.is_empty()) {
+        return Reply::Fault(Fault::new(Cause::LoginRequired { challenge }).body(&body).not_executed());
+    }
+    if let Some(error) = rpc_error(&body) {
+        return Reply::Error { status: Some(status), error };
+    }
+    let retry_after = answer.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let cause = Cause::Status { code: status, retry_after: retry_after.map(Duration::from_secs).map(|wait| wait.min(RETRY_AFTER_CAP)) };
+    let fault = Fault::new(cause).body(&body);
+    // A 4xx says that the request was not taken.
+    Reply::Fault(if (400..500).contains(&status) { fault.not_executed() } else { fault })
+}
+
+/// Nobody is told to come back next year.
+const RETRY_AFTER_CAP: Duration = Duration::from_secs(3_600);
+
+fn rpc_error(body: &Bytes) -> Option<RpcError> {
+    let as_error = |frame: &Bytes| match wire::parse_one(frame) {
+        Ok(Message::Error { error, .. }) => Some(error),
+        _ => None,
+    };
+    as_error(body).or_else(|| {
+        let mut decoder = sse::Decoder::new(body.len() + 1);
+        decoder.push(body.clone());
+        // A body may lack the blank line that ends an event.
+        decoder.push(Bytes::from_static(b"\n\n"));
+        while let Some(Ok(event)) = decoder.next() {
+            if let Some(error) = as_error(&event.data) {
+                return Some(error);
+            }
+        }
+        None
+    })
+}

@@ -1,0 +1,122 @@
+//! Which MCP headers a request carries (groups HL and HM, Appendix C of the specification's rules).
+
+use std::borrow::Cow;
+use std::sync::{Arc, PoisonError};
+
+use bowline_proto::revision::{Era, Revision};
+use bowline_proto::wire::view::Tool;
+use bowline_proto::wire::{Json, method, mirror};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{CallOptions, Live, Shared};
+
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// The headers that all requests of a connection share, once its revision is agreed.
+pub(super) fn base(revision: Revision, session: Option<&HeaderValue>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    // HL-01: 2025-03-26 knows no such header; servers of that age may refuse it.
+    if revision.has_version_header() {
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+    }
+    // HL-02; DE-12: never on a modern connection.
+    if let Some(session) = session.filter(|_| revision.era() == Era::Legacy) {
+        let mut session = session.clone();
+        session.set_sensitive(true);
+        headers.insert(SESSION_ID, session);
+    }
+    headers
+}
+
+/// The headers of a modern request (HM-01 to HM-03).
+pub(super) fn modern(mut headers: HeaderMap, method: &str, params: Option<&Json>) -> HeaderMap {
+    insert(&mut headers, METHOD, method);
+    let name = mirror::name_param(method).and_then(|member| params?.member(member));
+    if let Some(name) = name.and_then(|name| name.decode::<String>().ok()) {
+        insert(&mut headers, NAME, &mirror::encode_value(&name));
+    }
+    headers
+}
+
+impl Shared {
+    /// The headers of one call.
+    pub(super) fn call_headers<'a>(
+        &self,
+        live: &Live,
+        base: &'a HeaderMap,
+        method: &str,
+        params: Option<&Json>,
+    ) -> Cow<'a, HeaderMap> {
+        if live.peer.era() == Era::Legacy {
+            return Cow::Borrowed(base);
+        }
+        let mut headers = modern(base.clone(), method, params);
+        if method == method::TOOLS_CALL {
+            for (name, value) in self.param_headers(params) {
+                if let Ok(name) = HeaderName::try_from(name) {
+                    insert(&mut headers, name, &value);
+                }
+            }
+        }
+        Cow::Owned(headers)
+    }
+
+    fn param_headers(&self, params: Option<&Json>) -> Vec<(String, String)> {
+        let annotations = self.annotations.lock().unwrap_or_else(PoisonError::into_inner);
+        if annotations.is_empty() {
+            return Vec::new();
+        }
+        let member = |name| params.and_then(|params| params.member(name));
+        let Some(Ok(name)) = member("name").map(|name| name.decode::<String>()) else { return Vec::new() };
+        match (annotations.get(&*name), member("arguments")) {
+            (Some(annotations), Some(arguments)) => annotations.headers(&arguments),
+            _ => Vec::new(),
+        }
+    }
+
+    /// HM-04, HM-05: keeps the annotations of a fresh list, and leaves out tools whose annotations are
+    /// invalid. Only modern HTTP has mirrored headers; elsewhere annotations mean nothing.
+    pub(crate) fn keep_annotations(&self, live: &Live, tools: Vec<Tool>) -> Vec<Tool> {
+        if live.peer.era() == Era::Legacy || matches!(live.wire, super::Wire::Pipe(_)) {
+            return tools;
+        }
+        let mut kept = std::collections::HashMap::new();
+        let tools = tools
+            .into_iter()
+            .filter(|tool| match mirror::Annotations::of_schema(&tool.input_schema) {
+                Ok(annotations) => {
+                    if !annotations.is_empty() {
+                        kept.insert(tool.name.clone(), annotations);
+                    }
+                    true
+                }
+                Err(reason) => {
+                    tracing::warn!(server = %self.name, tool = %tool.name, %reason, "a tool with an invalid header annotation is left out");
+                    false
+                }
+            })
+            .collect();
+        *self.annotations.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        tools
+    }
+
+    /// Fetches the tool list only for its annotations. A failure here leaves the old ones: the retry will
+    /// show the error that matters.
+    pub(super) async fn refresh_annotations(self: &Arc<Self>, live: &Arc<Live>) {
+        if let Err(error) = Box::pin(crate::features::tools::list(self, live, &CallOptions::new())).await {
+            tracing::debug!(server = %self.name, %error, "the tool list could not be refreshed");
+        }
+    }
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    // Values come from `mirror::encode_value` or are method names; what still is no header value (a method
+    // that a caller made up) is better left out than sent broken.
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}

@@ -1,0 +1,44 @@
+//! The standalone GET stream of a legacy HTTP connection: what the server says unasked.
+//!
+//! It is optional (HL-05). A server that has none says 405, or 404, or answers with something that is no
+//! stream; then there is quietly none. One that cuts it is asked again, ever less often.
+
+use std::sync::Arc;
+
+use bowline_proto::wire;
+use bowline_transport::http::{Answer, Body};
+
+use super::exchange::Resume;
+use super::headers::LAST_EVENT_ID;
+use super::{Live, Shared, Wire};
+
+/// Reads the stream until there is none to be had. Ends when dropped.
+pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
+    let Wire::Http { link, headers } = &live.wire else { return };
+    let mut resume = Resume::default();
+    loop {
+        let mut headers = (**headers).clone();
+        if let Some(last) = resume.last() {
+            headers.insert(LAST_EVENT_ID, last.clone());
+        }
+        match link.get(&headers).await {
+            Ok(Answer { status: 200..300, body: Body::Events(mut events), .. }) => {
+                while let Ok(Some(event)) = events.next().await {
+                    resume.saw(&event);
+                    if !event.data.is_empty() {
+                        wire::parse(&event.data, |parsed| shared.handle_message(&live.wire, parsed));
+                    }
+                }
+            }
+            Ok(Answer { status: 500.., .. }) | Err(_) => {}
+            Ok(_) => {
+                tracing::debug!(server = %shared.name, "the server offers no stream of its own");
+                return;
+            }
+        }
+        match resume.wait() {
+            Some(wait) => tokio::time::sleep(wait).await,
+            None => return,
+        }
+    }
+}

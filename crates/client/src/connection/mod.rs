@@ -1,0 +1,229 @@
+//! One connection to one server: what callers, the driver and the link share.
+//!
+//! A call does not go through the driver. It takes the [`Live`] link, writes to it and waits for its
+//! answer, all within the caller's own future; the driver only opens, negotiates, closes and reopens.
+//! So the hot path spawns nothing and hops between no tasks of ours.
+
+mod call;
+mod driver;
+mod exchange;
+mod headers;
+mod listen;
+mod requests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
+
+use bowline_config::Timeouts;
+use bowline_proto::calls::Calls;
+use bowline_proto::era::Peer;
+use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::revision::Era;
+use bowline_proto::session::{Attempt, Command, Event as SessionEvent, Session, Status};
+use bowline_proto::wire::mirror::Annotations;
+use bowline_proto::wire::outgoing::{Frame, Meta};
+use bowline_proto::wire::view::Progress;
+use bowline_proto::wire::{Json, Message, Parsed, RpcError, method};
+use bowline_transport::http::HttpLink;
+use bowline_transport::pipe::PipeWriter;
+use http::HeaderMap;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
+
+pub(crate) use call::{CallOptions, ProgressFn};
+pub(crate) use driver::{Driver, Target};
+
+use crate::events::Event;
+use crate::handler::Handler;
+
+/// What callers, the driver and the link share.
+pub(crate) struct Shared {
+    pub(crate) name: Arc<str>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) handler: Arc<dyn Handler>,
+    identity: Identity,
+    core: Mutex<Core>,
+    live: RwLock<Option<Arc<Live>>>,
+    status: watch::Sender<Status>,
+    events: broadcast::Sender<Event>,
+    news: mpsc::UnboundedSender<News>,
+    /// Handlers at work for requests of the server, by the text of the request's id.
+    serving: Mutex<HashMap<String, tokio::task::AbortHandle>>,
+    /// `x-mcp-header` annotations of the tools in the newest list that have any (HM-10).
+    annotations: Mutex<HashMap<Box<str>, Annotations>>,
+    /// Short sends that outlive their cause: cancellations, answers. Closing waits for them.
+    errands: TaskTracker,
+}
+
+/// What we say of ourselves.
+pub(crate) struct Identity {
+    /// `Implementation` of the host.
+    pub(crate) client_info: Json,
+    /// `ClientCapabilities`, as the handler declares them.
+    pub(crate) capabilities: Json,
+}
+
+/// The parts of the protocol's state that calls touch too.
+struct Core {
+    session: Session,
+    calls: Calls<Waiter>,
+}
+
+/// A link over which calls may go, with everything that is fixed for its life.
+pub(crate) struct Live {
+    attempt: Attempt,
+    pub(crate) peer: Arc<Peer>,
+    meta: Meta,
+    wire: Wire,
+}
+
+/// How to send on a link.
+#[derive(Clone)]
+enum Wire {
+    Pipe(PipeWriter),
+    Http { link: HttpLink, headers: Arc<HeaderMap> },
+}
+
+/// What waits for an answer.
+enum Waiter {
+    Call { answer: oneshot::Sender<Outcome>, progress: Option<ProgressFn> },
+    Hello(Attempt),
+}
+
+/// How a request ended.
+type Outcome = Result<Json, Failure>;
+
+enum Failure {
+    Server(RpcError),
+    Fault(Fault),
+}
+
+/// What the driver is told.
+enum News {
+    Command(Command),
+    Link(Attempt, SessionEvent),
+    /// A link that took time to open.
+    Opened(Attempt, Box<driver::OpenLink>),
+}
+
+impl Shared {
+    fn core(&self) -> MutexGuard<'_, Core> {
+        // Nothing panics while holding the lock; if something did, the tables are still consistent.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_live(&self, live: Option<Arc<Live>>) {
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = live;
+    }
+
+    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    pub(crate) fn events(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    pub(crate) fn command(&self, command: Command) {
+        // The driver ends only after `Close`; then there is nothing left to command.
+        let _ = self.news.send(News::Command(command));
+    }
+
+    fn report(&self, attempt: Attempt, event: SessionEvent) {
+        let _ = self.news.send(News::Link(attempt, event));
+    }
+
+    /// Takes one message from a link, whatever it is and wherever it came in.
+    fn handle_message(self: &Arc<Self>, wire: &Wire, parsed: Parsed) {
+        match parsed {
+            Ok(Message::Result { id, result }) => self.finish(id.as_ours(), Ok(result)),
+            Ok(Message::Error { id: Some(id), error }) => self.finish(id.as_ours(), Err(Failure::Server(error))),
+            // BM-03: nobody can be told, but it must not pass unseen.
+            Ok(Message::Error { id: None, error }) => {
+                tracing::warn!(server = %self.name, %error, "the server reported an error about no request in particular");
+            }
+            Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
+            Ok(Message::Request { id, method, params }) => self.handle_request(wire, id, method, params),
+            Err(malformed) => {
+                tracing::warn!(server = %self.name, defect = %malformed.defect, "the server sent a bad message");
+                let fault = Fault::protocol(Misbehaviour::Malformed(malformed.defect));
+                self.finish(malformed.id.and_then(|id| id.as_ours()), Err(Failure::Fault(fault)));
+            }
+        }
+    }
+
+    /// Gives a call its outcome. Late and unknown ids find nobody (CN-03).
+    fn finish(&self, id: Option<u64>, outcome: Outcome) {
+        let waiter = id.and_then(|id| self.core().calls.end(id));
+        match waiter {
+            Some(Waiter::Call { answer, .. }) => {
+                // The caller may have left in this very moment.
+                let _ = answer.send(outcome);
+            }
+            Some(Waiter::Hello(attempt)) => self.report(attempt, SessionEvent::Reply(outcome.into())),
+            None => tracing::debug!(server = %self.name, "an answer to no open request was dropped"),
+        }
+    }
+
+    fn handle_notification(&self, method: Box<str>, params: Option<Json>) {
+        if *method == *method::PROGRESS {
+            self.handle_progress(params);
+        } else if *method == *method::CANCELLED {
+            self.stop_serving(params);
+        } else {
+            // No subscriber is no error.
+            let _ = self.events.send(Event::of(method, params));
+        }
+    }
+
+    fn handle_progress(&self, params: Option<Json>) {
+        let Some(Ok(progress)) = params.map(|params| Progress::decode(&params)) else { return };
+        let Some(id) = progress.token.as_ours() else { return };
+        let listener = match self.core().calls.heard(Instant::now(), id) {
+            Some(Waiter::Call { progress, .. }) => progress.clone(),
+            _ => None,
+        };
+        if let Some(listener) = listener {
+            listener(progress);
+        }
+    }
+
+    /// The fault of a call whose link went away.
+    fn fail_calls(&self, fault: &Fault) {
+        let ended: Vec<_> = self.core().calls.end_all().collect();
+        for (_, waiter) in ended {
+            if let Waiter::Call { answer, .. } = waiter {
+                let _ = answer.send(Err(Failure::Fault(fault.clone())));
+            }
+        }
+    }
+
+    fn is_modern(&self) -> bool {
+        self.live().is_some_and(|live| live.peer.era() == Era::Modern)
+    }
+}
+
+impl Wire {
+    /// Sends what needs no answer: a notification, or our answer to the server.
+    async fn send(&self, frame: &Frame) -> Result<(), Fault> {
+        match self {
+            Self::Pipe(writer) => writer.send(frame).await,
+            Self::Http { link, headers } => link.post(frame.body(), headers).await.map(drop),
+        }
+    }
+}
+
+impl From<Outcome> for bowline_proto::era::Reply {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Ok(result) => Self::Result(result),
+            Err(Failure::Server(error)) => Self::Error { status: None, error },
+            Err(Failure::Fault(fault)) => Self::Fault(fault),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! [`Error`]: how a call ended if it did not end well, and what is known about it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_proto::fault::{Execution, Fault};
+use bowline_proto::wire::RpcError;
+
+/// A call that did not end well.
+///
+/// Match on [`Error::kind`]; never on the text. [`Error::execution`] says whether the server can have
+/// acted on the request.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    server: Arc<str>,
+    method: Box<str>,
+}
+
+/// What kind of failure it was, and whose.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The server answered with an error.
+    Server(RpcError),
+    /// No answer came: the connection, the process or the protocol failed.
+    Fault(Fault),
+    /// The server does not offer this; it was not asked.
+    NotOffered(&'static str),
+    /// The caller's mistake: nothing was sent.
+    Usage(String),
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, server: &Arc<str>, method: &str) -> Self {
+        Self(Box::new(Inner { kind, server: Arc::clone(server), method: method.into() }))
+    }
+
+    /// What kind of failure it was.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The name of the server.
+    pub fn server(&self) -> &str {
+        &self.0.server
+    }
+
+    /// The method that was called.
+    pub fn method(&self) -> &str {
+        &self.0.method
+    }
+
+    /// The fault, if no answer came.
+    pub fn fault(&self) -> Option<&Fault> {
+        match &self.0.kind {
+            ErrorKind::Fault(fault) => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// The server's own error, if that is what came.
+    pub fn server_error(&self) -> Option<&RpcError> {
+        match &self.0.kind {
+            ErrorKind::Server(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether the server can have acted on the request.
+    ///
+    /// An error that the server answered with counts as unknown: it may have failed half-way.
+    pub fn execution(&self) -> Execution {
+        match &self.0.kind {
+            ErrorKind::Server(_) => Execution::Unknown,
+            ErrorKind::Fault(fault) => fault.execution,
+            ErrorKind::NotOffered(_) | ErrorKind::Usage(_) => Execution::NotExecuted,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, server, method } = &*self.0;
+        match kind {
+            ErrorKind::Server(error) => write!(f, "{server}: {method}: {error}"),
+            ErrorKind::Fault(fault) => {
+                write!(f, "{server}: {method}: {fault}")?;
+                match fault.execution {
+                    Execution::NotExecuted => f.write_str(" (not executed)"),
+                    Execution::Unknown => f.write_str(" (outcome unknown)"),
+                }
+            }
+            ErrorKind::NotOffered(what) => write!(f, "{server}: {method}: the server offers no {what}"),
+            ErrorKind::Usage(what) => write!(f, "{server}: {method}: {what}"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("server", &self.0.server)
+            .field("method", &self.0.method)
+            .field("kind", &self.0.kind)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The result of a call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

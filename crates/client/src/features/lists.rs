@@ -1,0 +1,75 @@
+//! Complete lists over all pages (group PA).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::{Item, Page};
+use bowline_proto::wire::{Json, code};
+
+use super::decoded;
+use crate::connection::{CallOptions, Live, Shared};
+use crate::error::Result;
+
+/// More pages than any honest server has.
+const MAX_PAGES: usize = 10_000;
+
+/// A complete list, with what had to be left out of it.
+#[derive(Clone, Debug)]
+pub struct List<T> {
+    /// The elements, in the server's order.
+    pub items: Vec<T>,
+    /// Elements that were no valid `T`, by their place on their page, with the reason.
+    pub dropped: Vec<bowline_proto::wire::view::Dropped>,
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), dropped: Vec::new() }
+    }
+}
+
+/// Follows the pages of `method` to the end.
+pub(super) async fn all<T: Item>(
+    shared: &Arc<Shared>,
+    live: &Arc<Live>,
+    method: &str,
+    options: &CallOptions,
+) -> Result<List<T>> {
+    match pages(shared, live, method, options).await {
+        // PA-03: the server no longer knows a cursor it gave; once more from the start.
+        Err((error, true)) if error.server_error().is_some_and(|error| error.code == code::INVALID_PARAMS) => {
+            pages(shared, live, method, options).await.map_err(|(error, _)| error)
+        }
+        other => other.map_err(|(error, _)| error),
+    }
+}
+
+/// One pass. An error comes with whether it struck on a later page.
+async fn pages<T: Item>(
+    shared: &Arc<Shared>,
+    live: &Arc<Live>,
+    method: &str,
+    options: &CallOptions,
+) -> Result<List<T>, (crate::Error, bool)> {
+    let mut list = List::default();
+    let mut params: Option<Json> = None;
+    let mut seen = HashSet::new();
+    for _ in 0..MAX_PAGES {
+        let later = params.is_some();
+        let result =
+            shared.request_on(live, method, params.as_ref(), options).await.map_err(|error| (error, later))?;
+        let page = decoded(shared, method, &result, Page::<T>::decode(&result)).map_err(|error| (error, later))?;
+        list.items.extend(page.items);
+        list.dropped.extend(page.dropped);
+        // PA-02: only an absent cursor ends the list; an empty one is a cursor like any other.
+        let Some(cursor) = page.next_cursor else { return Ok(list) };
+        params = Some(Edit::new().set_str("cursor", &cursor).apply(None).expect("a string is JSON"));
+        if !seen.insert(cursor) {
+            break;
+        }
+    }
+    let fault = Fault::protocol(Misbehaviour::Pages).note("a cursor came twice, or there were too many pages");
+    Err((shared.fault(method, fault), true))
+}

@@ -1,0 +1,59 @@
+//! What a server offers, as methods of [`Client`](crate::Client): one file per feature.
+
+mod lists;
+mod prompts;
+mod resources;
+pub(crate) mod tools;
+
+pub use lists::List;
+
+use bowline_proto::era::Peer;
+use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::wire::Json;
+use bowline_proto::wire::view::ViewError;
+
+use crate::connection::Shared;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A feature that a server may or may not offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Feature {
+    Tools,
+    Resources,
+    Prompts,
+}
+
+impl Feature {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    /// LC-05: what was not advertised is not asked for.
+    pub(crate) fn is_offered(self, peer: &Peer) -> bool {
+        let capabilities = &peer.capabilities;
+        match self {
+            Self::Tools => capabilities.tools.is_some(),
+            Self::Resources => capabilities.resources.is_some(),
+            Self::Prompts => capabilities.prompts.is_some(),
+        }
+    }
+
+    fn require(self, shared: &Shared, peer: &Peer, method: &str) -> Result<()> {
+        if self.is_offered(peer) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::NotOffered(self.name()), &shared.name, method))
+    }
+}
+
+/// A result that does not fit its method is the server's fault, and says where.
+fn decoded<T>(shared: &Shared, method: &str, json: &Json, view: Result<T, ViewError>) -> Result<T> {
+    view.map_err(|error| {
+        let fault = Fault::protocol(Misbehaviour::BadResult).note(error.to_string()).body(json.as_bytes());
+        shared.fault(method, fault)
+    })
+}

@@ -1,0 +1,39 @@
+//! Prompts: list and get (group PM).
+
+use std::collections::BTreeMap;
+
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::{GetPromptResult, Prompt};
+use bowline_proto::wire::{Json, method};
+
+use super::lists::{self, List};
+use super::{Feature, decoded};
+use crate::client::Client;
+use crate::connection::CallOptions;
+use crate::error::Result;
+
+impl Client {
+    /// All prompts of the server, over all pages. None where it offers none. Dropping the future
+    /// cancels it.
+    pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
+        let live = self.live(method::PROMPTS_LIST).await?;
+        if !Feature::Prompts.is_offered(&live.peer) {
+            return Ok(Vec::new());
+        }
+        let list: List<Prompt> =
+            lists::all(self.shared(), &live, method::PROMPTS_LIST, &CallOptions::new()).await?;
+        Ok(list.items)
+    }
+
+    /// Expands a prompt. Arguments are strings (PM-01). Dropping the future cancels it on the server.
+    pub async fn get_prompt(&self, name: &str, arguments: &BTreeMap<String, String>) -> Result<GetPromptResult> {
+        let method = method::PROMPTS_GET;
+        let live = self.live(method).await?;
+        Feature::Prompts.require(self.shared(), &live.peer, method)?;
+        let arguments = Json::of(arguments).expect("a map of strings is JSON");
+        let params = Edit::new().set_str("name", name).set("arguments", &arguments).apply(None);
+        let params = params.map_err(|error| self.usage(method, error.to_string()))?;
+        let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+        decoded(self.shared(), method, &result, GetPromptResult::decode(&result))
+    }
+}

@@ -1,0 +1,44 @@
+//! Resources and templates: list and read (group RS).
+
+use bowline_proto::wire::method;
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::Item;
+use bowline_proto::wire::view::{ReadResourceResult, Resource, ResourceTemplate};
+
+use super::lists::{self, List};
+use super::{Feature, decoded};
+use crate::client::Client;
+use crate::connection::CallOptions;
+use crate::error::Result;
+
+impl Client {
+    /// All resources of the server, over all pages. None where it offers none. Dropping the future
+    /// cancels it.
+    pub async fn list_resources(&self) -> Result<Vec<Resource>> {
+        self.resource_list(method::RESOURCES_LIST).await
+    }
+
+    /// All resource templates of the server, over all pages. Dropping the future cancels it.
+    pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
+        self.resource_list(method::TEMPLATES_LIST).await
+    }
+
+    /// Reads a resource by its exact URI. Dropping the future cancels it on the server.
+    pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult> {
+        let method = method::RESOURCES_READ;
+        let live = self.live(method).await?;
+        Feature::Resources.require(self.shared(), &live.peer, method)?;
+        let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
+        let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+        decoded(self.shared(), method, &result, ReadResourceResult::decode(&result))
+    }
+
+    async fn resource_list<T: Item>(&self, method: &str) -> Result<Vec<T>> {
+        let live = self.live(method).await?;
+        if !Feature::Resources.is_offered(&live.peer) {
+            return Ok(Vec::new());
+        }
+        let list: List<T> = lists::all(self.shared(), &live, method, &CallOptions::new()).await?;
+        Ok(list.items)
+    }
+}

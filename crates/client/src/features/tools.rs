@@ -1,0 +1,68 @@
+//! Tools: list and call (group TL).
+
+use std::sync::Arc;
+
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::{CallToolResult, Tool};
+use bowline_proto::wire::{Json, method};
+use serde::Serialize;
+
+use super::lists::{self, List};
+use super::{Feature, decoded};
+use crate::client::Client;
+use crate::connection::{CallOptions, Live, Shared};
+use crate::error::Result;
+
+impl Client {
+    /// All tools of the server, over all pages, in its order.
+    ///
+    /// A server that offers no tools has none; it is not asked. A tool that cannot be read is left out
+    /// with a warning in the log; [`Client::list_tools_full`] says which. Dropping the future cancels it.
+    pub async fn list_tools(&self) -> Result<Vec<Tool>> {
+        self.list_tools_full().await.map(|list| list.items)
+    }
+
+    /// [`Client::list_tools`], with what was left out.
+    pub async fn list_tools_full(&self) -> Result<List<Tool>> {
+        let live = self.live(method::TOOLS_LIST).await?;
+        list(self.shared(), &live, &CallOptions::new()).await
+    }
+
+    /// Runs a tool. `arguments` must serialise to an object, or to `null` for none.
+    ///
+    /// A tool that fails says so in the result (`is_error`), which is for the model to see; an `Err` means
+    /// that the call itself failed. Dropping the future cancels the call on the server.
+    pub async fn call_tool<A: Serialize + ?Sized>(&self, name: &str, arguments: &A) -> Result<CallToolResult> {
+        self.call_tool_with(name, arguments, &CallOptions::new()).await
+    }
+
+    /// [`Client::call_tool`] with other limits, or with progress.
+    pub async fn call_tool_with<A: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        arguments: &A,
+        options: &CallOptions,
+    ) -> Result<CallToolResult> {
+        let method = method::TOOLS_CALL;
+        let arguments = self.params(method, arguments)?.unwrap_or_else(Json::empty_object);
+        let live = self.live(method).await?;
+        Feature::Tools.require(self.shared(), &live.peer, method)?;
+        let params = Edit::new().set_str("name", name).set("arguments", &arguments).apply(None);
+        let params = params.map_err(|error| self.usage(method, error.to_string()))?;
+        let result = self.shared().request_on(&live, method, Some(&params), options).await?;
+        decoded(self.shared(), method, &result, CallToolResult::decode(&result))
+    }
+}
+
+/// All tools over `live`. Their header annotations are kept for the calls to come.
+pub(crate) async fn list(shared: &Arc<Shared>, live: &Arc<Live>, options: &CallOptions) -> Result<List<Tool>> {
+    if !Feature::Tools.is_offered(&live.peer) {
+        return Ok(List::default());
+    }
+    let mut list: List<Tool> = lists::all(shared, live, method::TOOLS_LIST, options).await?;
+    for dropped in &list.dropped {
+        tracing::warn!(server = %shared.name, index = dropped.index, reason = %dropped.reason, "a tool was left out");
+    }
+    list.items = shared.keep_annotations(live, list.items);
+    Ok(list)
+}

@@ -1,0 +1,48 @@
+//! MCP connections that hold: a complete client for the Model Context Protocol.
+//!
+//! The entry point is [`Client::connect`].
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use bowline::{Client, Server};
+//! use serde_json::json;
+//!
+//! let client = Client::connect(Server::stdio("files", "my-mcp-server", ["--root", "."])).await?;
+//! for tool in client.list_tools().await? {
+//!     println!("{}", tool.name);
+//! }
+//! let result = client.call_tool("search", &json!({ "query": "knots" })).await?;
+//! println!("{}", result.text());
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Cancel safety
+//! Dropping the future of a call cancels it: a legacy server, or any server on a pipe, is sent
+//! `notifications/cancelled`; a modern HTTP server sees the stream close. Its late answer is discarded.
+//! Dropping any other future has no effect on the wire.
+
+mod client;
+mod connection;
+mod error;
+mod events;
+mod features;
+mod handler;
+
+pub use bowline_config as config;
+pub use bowline_config::Server;
+pub use bowline_proto::era::Peer;
+pub use bowline_proto::fault;
+pub use bowline_proto::revision::{Era, Revision};
+pub use bowline_proto::session::Status;
+pub use bowline_proto::wire;
+pub use bowline_proto::wire::view;
+pub use bowline_transport::memory;
+
+pub use client::{Builder, Client};
+pub use connection::CallOptions;
+pub use error::{Error, ErrorKind, Result};
+pub use events::Event;
+pub use features::List;
+pub use handler::{Answer, Handler, NoHandler, ServerRequest};

@@ -1,0 +1,201 @@
+//! Owns what a single resolved value must look like to be usable, for files and programs alike.
+
+use url::Url;
+
+/// Why a value cannot be used. The value itself is never part of the message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// See [`name`](crate::Server::name).
+    #[error("a server name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`")]
+    Name,
+    /// A command of no characters.
+    #[error("the command is empty")]
+    EmptyCommand,
+    /// A NUL character, which no system call takes.
+    #[error("contains a NUL character")]
+    Nul,
+    /// A name no process environment can hold.
+    #[error("an environment name is not empty and has no `=` and no NUL character")]
+    EnvName,
+    /// A header name that is not an HTTP token.
+    #[error("a header name is made of letters, digits and !#$%&'*+-.^_`|~")]
+    HeaderName,
+    /// A header value that would break the request.
+    #[error("contains a control character, which no header value may")]
+    HeaderValue,
+    /// A header that the protocol fixes.
+    #[error("this header is set by the transport and cannot be configured")]
+    ReservedHeader,
+    /// The same header twice; names are compared without case.
+    #[error("this header is given twice")]
+    DuplicateHeader,
+    /// Not a URL at all.
+    #[error("not a valid URL: {0}")]
+    Url(url::ParseError),
+    /// A URL of another scheme.
+    #[error("the URL must begin with http:// or https://")]
+    UrlScheme,
+    /// A URL with a user name or password in it.
+    #[error("the URL contains credentials")]
+    UrlCredentials,
+    /// A client certificate without its key, or the reverse.
+    #[error("`client_cert` and `client_key` are needed together")]
+    TlsPair,
+    /// A setting of a server that is started, on one that is reached by URL.
+    #[error("belongs to a server with `command`, and this one has a `url`")]
+    NotStdio,
+    /// A setting of a server that is reached by URL, on one that is started.
+    #[error("belongs to a server with `url`, and this one has a `command`")]
+    NotHttp,
+}
+
+impl Invalid {
+    /// What to do about it, where that is not plain from the message.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::UrlCredentials => Some(
+                "send them as a header, such as `Authorization`, with the value in an environment variable",
+            ),
+            Self::HeaderValue => Some("is there a line break in the variable or file it comes from?"),
+            Self::Url(_) | Self::UrlScheme => Some("for example \"https://mcp.example.com/mcp\""),
+            Self::Name
+            | Self::EmptyCommand
+            | Self::Nul
+            | Self::EnvName
+            | Self::HeaderName
+            | Self::ReservedHeader
+            | Self::DuplicateHeader
+            | Self::TlsPair
+            | Self::NotStdio
+            | Self::NotHttp => None,
+        }
+    }
+}
+
+pub(crate) fn name(name: &str) -> Result<(), Invalid> {
+    let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    if (1..=64).contains(&name.len()) && name.bytes().all(valid) { Ok(()) } else { Err(Invalid::Name) }
+}
+
+pub(crate) fn command(command: &str) -> Result<(), Invalid> {
+    if command.is_empty() {
+        return Err(Invalid::EmptyCommand);
+    }
+    no_nul(command)
+}
+
+pub(crate) fn no_nul(text: &str) -> Result<(), Invalid> {
+    if text.contains('\0') {
+        return Err(Invalid::Nul);
+    }
+    Ok(())
+}
+
+pub(crate) fn env_name(name: &str) -> Result<(), Invalid> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(Invalid::EnvName);
+    }
+    Ok(())
+}
+
+pub(crate) fn header_name(name: &str) -> Result<(), Invalid> {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        return Err(Invalid::HeaderName);
+    }
+    if RESERVED_HEADERS.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
+        return Err(Invalid::ReservedHeader);
+    }
+    Ok(())
+}
+
+/// Everything but control characters; a tab is allowed, and so are bytes above ASCII.
+pub(crate) fn header_value(value: &str) -> Result<(), Invalid> {
+    if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
+        return Err(Invalid::HeaderValue);
+    }
+    Ok(())
+}
+
+/// A URL that can be sent requests. A fragment never reaches a server and is dropped, so that two
+/// spellings of one endpoint compare equal.
+pub(crate) fn url(text: &str) -> Result<Url, Invalid> {
+    let mut url = Url::parse(text).map_err(Invalid::Url)?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(Invalid::UrlScheme);
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Invalid::UrlCredentials);
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// What the transport says on every request; a second voice would make requests malformed or
+/// break the session. `Host` is not among them: servers behind a tunnel need it.
+const RESERVED_HEADERS: [&str; 13] = [
+    "Accept",
+    "Accept-Encoding",
+    "Connection",
+    "Content-Length",
+    "Content-Type",
+    "Last-Event-ID",
+    "MCP-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
+    "Mcp-Session-Id",
+    "TE",
+    "Transfer-Encoding",
+    "Upgrade",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["a", "git-hub_2.0", &"x".repeat(64)] {
+            assert_eq!(name(good), Ok(()), "{good}");
+        }
+        for bad in ["", "a b", "a/b", "é", &"x".repeat(65)] {
+            assert_eq!(name(bad), Err(Invalid::Name), "{bad}");
+        }
+    }
+
+    #[test]
+    fn headers() {
+        assert_eq!(header_name("X-Api_Key.2"), Ok(()));
+        for bad in ["", "X Key", "X:Key", "Schlüssel", "X\r\nY"] {
+            assert_eq!(header_name(bad), Err(Invalid::HeaderName), "{bad:?}");
+        }
+        assert_eq!(header_name("mcp-SESSION-id"), Err(Invalid::ReservedHeader));
+        for good in ["", "Bearer a.b", "tab\there", "naïve"] {
+            assert_eq!(header_value(good), Ok(()), "{good:?}");
+        }
+        for bad in ["a\rb", "a\nb", "a\0b", "a\u{7f}b"] {
+            assert_eq!(header_value(bad), Err(Invalid::HeaderValue), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn environment_names() {
+        assert_eq!(env_name("ProgramFiles(x86)"), Ok(()));
+        for bad in ["", "A=B", "A\0"] {
+            assert_eq!(env_name(bad), Err(Invalid::EnvName), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn urls() {
+        assert_eq!(url("https://h/mcp?x=1#frag").map(String::from), Ok("https://h/mcp?x=1".to_owned()));
+        assert_eq!(url("ftp://h/"), Err(Invalid::UrlScheme));
+        assert_eq!(url("unix:///run/x.sock"), Err(Invalid::UrlScheme));
+        for bad in ["https://u@h/", "https://u:p@h/", "http://:p@h/"] {
+            assert_eq!(url(bad), Err(Invalid::UrlCredentials), "{bad}");
+        }
+        for bad in ["", "example.com/mcp", "http://", "https://h:99999/"] {
+            assert!(matches!(url(bad), Err(Invalid::Url(_))), "{bad}");
+        }
+    }
+}

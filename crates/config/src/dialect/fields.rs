@@ -1,0 +1,173 @@
+//! Owns the reading of single values: the right type with its place, or a finding.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::Entry;
+use crate::duration::{self, Unit};
+use crate::problem::ProblemKind;
+use crate::raw::RawMap;
+use crate::report::{Finding, Located, Place, Report};
+use crate::tree::{Key, Node, Value};
+
+/// How forgiving the dialect is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Our own file: strings are strings, a number of time is in seconds.
+    Strict,
+    /// A host's file: numbers and booleans pass for strings, `null` for absence, and a number of
+    /// time is in milliseconds.
+    Lenient,
+}
+
+pub(super) struct Fields<'r, 'a> {
+    pub(super) report: &'r mut Report<'a>,
+    pub(super) style: Style,
+}
+
+impl Fields<'_, '_> {
+    pub(super) fn string(&mut self, node: Node, place: Place) -> Option<Located<String>> {
+        let text = match (node.value, self.style) {
+            (Value::String(text), _) => text,
+            (Value::Number(number), Style::Lenient) => number,
+            (Value::Bool(truth), Style::Lenient) => truth.to_string(),
+            (other, _) => {
+                self.wrong_type(&place, "a string", &other);
+                return None;
+            }
+        };
+        Some(Located::new(text, place))
+    }
+
+    pub(super) fn strings(&mut self, node: Node, place: Place) -> Option<Located<Vec<Located<String>>>> {
+        let Value::Array(items) = node.value else {
+            self.wrong_type(&place, "a list of strings", &node.value);
+            return None;
+        };
+        let strings = items
+            .into_iter()
+            .enumerate()
+            .filter_map(|(index, item)| {
+                let place = Place::new(item.offset, format!("{}[{index}]", place.key));
+                self.string(item, place)
+            })
+            .collect();
+        Some(Located::new(strings, place))
+    }
+
+    pub(super) fn map(&mut self, node: Node, place: Place) -> Option<Located<RawMap>> {
+        let Value::Table(fields) = node.value else {
+            self.wrong_type(&place, "a table of strings", &node.value);
+            return None;
+        };
+        let mut map = RawMap::new();
+        for (key, value) in self.unique(fields, &place) {
+            let inner = place.join(&key.name, value.offset);
+            if self.style == Style::Lenient && matches!(value.value, Value::Null) {
+                self.report.note(&inner, Finding::new(ProblemKind::Ignored, "null is left out"));
+                continue;
+            }
+            if let Some(value) = self.string(value, inner) {
+                // The place of the name is that of the table: a name that is not one may be a
+                // secret written on the wrong side, and would be quoted in the key.
+                let name = Located::new(key.name, Place::new(key.offset, place.key.clone()));
+                map.push((name, value));
+            }
+        }
+        Some(Located::new(map, place))
+    }
+
+    pub(super) fn boolean(&mut self, node: &Node, place: Place) -> Option<Located<bool>> {
+        let Value::Bool(truth) = node.value else {
+            self.wrong_type(&place, "true or false", &node.value);
+            return None;
+        };
+        Some(Located::new(truth, place))
+    }
+
+    pub(super) fn duration(&mut self, node: &Node, place: Place) -> Option<Located<Duration>> {
+        let unit = match self.style {
+            Style::Strict => Unit::Seconds,
+            Style::Lenient => Unit::Milliseconds,
+        };
+        let duration = match &node.value {
+            Value::Number(number) => duration::from_number(number, unit),
+            Value::String(text) => duration::from_text(text),
+            other => {
+                self.wrong_type(&place, "a length of time", other);
+                return None;
+            }
+        };
+        match duration {
+            Ok(duration) => Some(Located::new(duration, place)),
+            Err(finding) => {
+                self.report.error(&place, finding);
+                None
+            }
+        }
+    }
+
+    /// The entries of the table of servers.
+    pub(super) fn entries(&mut self, node: Node, place: &Place) -> Vec<Entry> {
+        let Value::Table(fields) = node.value else {
+            self.wrong_type(place, "a table of servers", &node.value);
+            return Vec::new();
+        };
+        let (fields, repeated) = without_repetitions(fields);
+        for key in repeated {
+            self.report.enter(&key.name);
+            self.given_twice(&key, place);
+            self.report.leave();
+        }
+        let mut entries = Vec::new();
+        for (key, node) in fields {
+            let place = place.join(&key.name, key.offset);
+            match node.value {
+                Value::Table(fields) => entries.push(Entry { name: key.name, place, fields }),
+                other => {
+                    self.report.enter(&key.name);
+                    self.wrong_type(&place, "a table with `command` or `url`", &other);
+                    self.report.leave();
+                }
+            }
+        }
+        entries
+    }
+
+    /// The fields without repetitions, each of which is an error: which one counts would be the
+    /// parser's accident.
+    pub(super) fn unique(&mut self, fields: Vec<(Key, Node)>, place: &Place) -> Vec<(Key, Node)> {
+        let (fields, repeated) = without_repetitions(fields);
+        for key in repeated {
+            self.given_twice(&key, place);
+        }
+        fields
+    }
+
+    fn given_twice(&mut self, key: &Key, place: &Place) {
+        let finding = Finding::new(ProblemKind::DuplicateKey, "given twice");
+        self.report.error(&place.join(&key.name, key.offset), finding);
+    }
+
+    /// `wanted` speaks of tables; JSON calls them objects.
+    fn wrong_type(&mut self, place: &Place, wanted: &str, found: &Value) {
+        let message = format!("must be {wanted}, not {}", found.type_name());
+        let message = match self.style {
+            Style::Strict => message,
+            Style::Lenient => message.replace("a table", "an object"),
+        };
+        let mut finding = Finding::new(ProblemKind::WrongType, message);
+        if wanted == "a string" && matches!(found, Value::Number(_) | Value::Bool(_)) {
+            finding = finding.hint("put the value in quotes");
+        }
+        self.report.error(place, finding);
+    }
+}
+
+/// The first of every name, and the keys of the others. Only JSON can repeat a key.
+fn without_repetitions(fields: Vec<(Key, Node)>) -> (Vec<(Key, Node)>, Vec<Key>) {
+    let mut seen = HashSet::new();
+    let (first, repeated): (Vec<_>, Vec<_>) =
+        fields.into_iter().partition(|(key, _)| seen.insert(key.name.clone()));
+    (first, repeated.into_iter().map(|(key, _)| key).collect())
+}

@@ -1,0 +1,132 @@
+//! Owns our own form, TOML: `[servers.NAME]`. Nothing is guessed; an unknown key is an error.
+
+use super::fields::{Fields, Style};
+use super::{Decoded, Entry};
+use crate::problem::ProblemKind;
+use crate::raw::RawServer;
+use crate::report::{Finding, Located, Place, Report};
+use crate::server::Protocol;
+use crate::suggest;
+use crate::tree::{Key, Node, Value};
+
+pub(super) fn entries(root: Node, report: &mut Report<'_>) -> Vec<Entry> {
+    let Value::Table(fields) = root.value else {
+        unreachable!("a TOML document is a table");
+    };
+    let mut entries = Vec::new();
+    for (key, node) in fields {
+        if key.name == "servers" {
+            let place = Place::new(key.offset, "servers");
+            let style = Style::Strict;
+            entries = Fields { report, style }.entries(node, &place);
+            continue;
+        }
+        let finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
+        let foreign = ["mcp_servers", "mcpServers", "mcp", "context_servers"];
+        let meant_servers =
+            foreign.contains(&key.name.as_str()) || suggest::closest(&key.name, ["servers"]).is_some();
+        let finding = if meant_servers {
+            finding.hint("did you mean `servers`?")
+        } else {
+            finding.hint("servers are written as `[servers.NAME]`")
+        };
+        report.error(&Place::root().join(&key.name, key.offset), finding);
+    }
+    entries
+}
+
+pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Report<'_>) -> Decoded {
+    let mut raw = RawServer::default();
+    let mut transport_garbled = false;
+    let style = Style::Strict;
+    let mut read = Fields { report, style };
+    for (key, node) in fields {
+        let place = entry.join(&key.name, node.offset);
+        match key.name.as_str() {
+            "command" => {
+                raw.command = read.string(node, place);
+                transport_garbled |= raw.command.is_none();
+            }
+            "args" => raw.args = read.strings(node, place),
+            "env" => raw.env = read.map(node, place),
+            "cwd" => raw.cwd = read.string(node, place),
+            "url" => {
+                raw.url = read.string(node, place);
+                transport_garbled |= raw.url.is_none();
+            }
+            "headers" => raw.headers = read.map(node, place),
+            "ca_file" => raw.ca_file = read.string(node, place),
+            "client_cert" => raw.client_cert = read.string(node, place),
+            "client_key" => raw.client_key = read.string(node, place),
+            "timeout" => raw.timeout = read.duration(&node, place),
+            "max_timeout" => raw.max_timeout = read.duration(&node, place),
+            "connect_timeout" => raw.connect_timeout = read.duration(&node, place),
+            "probe_timeout" => raw.probe_timeout = read.duration(&node, place),
+            "enabled" => raw.enabled = read.boolean(&node, place),
+            "protocol" => raw.protocol = protocol(&mut read, node, place),
+            unknown => {
+                let meant = suggest::closest(unknown, RawServer::KEYS);
+                let nested = holds_server(&node.value);
+                transport_garbled |= nested || matches!(meant, Some("command" | "url"));
+                let mut finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
+                finding.hint = if nested {
+                    Some(dotted_name(entry, unknown))
+                } else if let Some(meant) = meant {
+                    Some(format!("did you mean `{meant}`?"))
+                } else {
+                    foreign(unknown).map(str::to_owned)
+                };
+                read.report.error(&entry.join(unknown, key.offset), finding);
+            }
+        }
+    }
+    Decoded { raw, transport_garbled }
+}
+
+fn protocol(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Protocol>> {
+    let Located { value, place } = read.string(node, place)?;
+    let protocol = match value.as_str() {
+        "auto" => Protocol::Auto,
+        "legacy" => Protocol::Legacy,
+        "modern" => Protocol::Modern,
+        other => {
+            let message = "must be \"auto\", \"legacy\" or \"modern\"";
+            let mut finding = Finding::new(ProblemKind::InvalidValue, message);
+            finding.hint = suggest::closest(other, ["auto", "legacy", "modern"])
+                .map(|meant| format!("did you mean \"{meant}\"?"));
+            read.report.error(&place, finding);
+            return None;
+        }
+    };
+    Some(Located::new(protocol, place))
+}
+
+/// `[servers.git.hub]` is a table `hub` inside the server `git`.
+fn holds_server(value: &Value) -> bool {
+    let Value::Table(inner) = value else {
+        return false;
+    };
+    inner.iter().any(|(key, _)| matches!(key.name.as_str(), "command" | "url"))
+}
+
+fn dotted_name(entry: &Place, inner: &str) -> String {
+    let outer = entry.key.trim_start_matches("servers.");
+    format!("a name with a dot in it is quoted: `[servers.\"{outer}.{inner}\"]`")
+}
+
+/// What to write for keys that other programs have.
+fn foreign(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "disabled" => "write `enabled = false`",
+        "type" | "transport" => "leave it out: `command` or `url` says how the server is reached",
+        "environment" | "envs" | "env_vars" => "did you mean `env`?",
+        "serverUrl" | "httpUrl" | "uri" | "endpoint" => "did you mean `url`?",
+        "http_headers" => "did you mean `headers`?",
+        "cmd" => "did you mean `command`?",
+        "tool_timeout_sec" | "timeout_ms" => "did you mean `timeout`?",
+        "startup_timeout_sec" | "startup_timeout_ms" => "did you mean `connect_timeout`?",
+        "bearer_token" | "bearer_token_env_var" => "write `headers = { Authorization = \"Bearer ${VAR}\" }`",
+        "ssl_verify" => "name the authority to trust in `ca_file`",
+        _ => return None,
+    })
+}

@@ -1,0 +1,94 @@
+//! Owns how a length of time is written, and which lengths make sense.
+
+use std::time::Duration;
+
+use crate::problem::ProblemKind;
+use crate::report::Finding;
+
+/// What a bare number counts. It depends on who writes the file: our own counts seconds, hosts
+/// count milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Seconds,
+    Milliseconds,
+}
+
+/// A bare number, as written.
+pub(crate) fn from_number(number: &str, unit: Unit) -> Result<Duration, Finding> {
+    let per_second = match unit {
+        Unit::Seconds => 1.0,
+        Unit::Milliseconds => 1000.0,
+    };
+    let number = number.parse::<f64>().map_err(|_| not_a_duration())?;
+    bounded(number / per_second)
+}
+
+/// A number with its unit, such as `20s`, `500ms`, `1.5m` or `1h`.
+pub(crate) fn from_text(text: &str) -> Result<Duration, Finding> {
+    let text = text.trim();
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(not_a_duration)?;
+    let (number, unit) = text.split_at(unit_at);
+    let number = number.parse::<f64>().map_err(|_| not_a_duration())?;
+    bounded(match unit.trim_start() {
+        "ms" => number / 1000.0,
+        "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(not_a_duration()),
+    })
+}
+
+/// Zero would fail every call and a week is a call nobody waits for; both are mistakes of unit.
+fn bounded(seconds: f64) -> Result<Duration, Finding> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() && duration <= LONGEST => Ok(duration),
+        _ => Err(Finding::new(ProblemKind::InvalidValue, "must be more than 0 and at most 24 hours")),
+    }
+}
+
+fn not_a_duration() -> Finding {
+    Finding::new(ProblemKind::InvalidValue, "not a length of time")
+        .hint("for example \"20s\", \"500ms\" or \"2m\"")
+}
+
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_count_the_unit_of_the_dialect() {
+        assert_eq!(from_number("20", Unit::Seconds), Ok(Duration::from_secs(20)));
+        assert_eq!(from_number("0.5", Unit::Seconds), Ok(Duration::from_millis(500)));
+        assert_eq!(from_number("30000", Unit::Milliseconds), Ok(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn texts_carry_their_unit() {
+        for (text, millis) in [
+            ("20s", 20_000),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("1.5m", 90_000),
+            ("24h", 86_400_000),
+            (" 3 s ", 3_000),
+        ] {
+            assert_eq!(from_text(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "20", "s", "1m30s", "1.2.3s", "-1s", "5 days", "1e3s", "é"] {
+            assert_eq!(from_text(text), Err(not_a_duration()), "{text}");
+        }
+        for text in ["0s", "0.0000000001s", "25h", "99999999999999999999h"] {
+            assert_ne!(from_text(text), Err(not_a_duration()), "{text}");
+            assert!(from_text(text).is_err(), "{text}");
+        }
+        for number in ["0", "-1", "inf", "nan", "1e300", "0xF"] {
+            assert!(from_number(number, Unit::Seconds).is_err(), "{number}");
+        }
+    }
+}

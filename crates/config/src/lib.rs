@@ -1,0 +1,119 @@
+//! What was asked for: configuration files into validated servers.
+//!
+//! This crate is pure. It opens no file, reads no environment and knows no clock: the text comes
+//! in as a [`Source`], and what placeholders ask for comes through an [`Environment`].
+//!
+//! ```
+//! use bowline_config::{Fixed, Source, Transport, parse};
+//!
+//! let source = Source::new(
+//!     "bowline.toml",
+//!     r#"
+//!         [servers.files]
+//!         command = "mcp-files"
+//!         args = ["--root", "${ROOT:-/srv}"]
+//!
+//!         [servers.search]
+//!         url = "https://search.example.com/mcp"
+//!         headers = { Authorization = "Bearer {env:SEARCH_TOKEN}" }
+//!         timeout = "20s"
+//!     "#,
+//! );
+//! let env = Fixed::default().with_var("SEARCH_TOKEN", "s3cret");
+//! let config = parse(&source, &env)?;
+//!
+//! let Transport::Stdio(files) = &config.servers["files"].transport else {
+//!     unreachable!()
+//! };
+//! assert_eq!(files.args, ["--root", "/srv"]);
+//! assert!(!format!("{config:?}").contains("s3cret"));
+//! # Ok::<(), bowline_config::Errors>(())
+//! ```
+//!
+//! # In the order of reading
+//!
+//! `tree` (text into values with their places) → `dialect` (values into the keys of `raw`) →
+//! `resolve` (placeholders, checks, defaults) → [`Server`]. Everything wrong is collected on the
+//! way: [`Errors`] holds all of it, not the first.
+
+mod check;
+mod config;
+mod dialect;
+mod duration;
+mod environment;
+mod placeholder;
+mod problem;
+mod raw;
+mod report;
+mod resolve;
+mod schema;
+mod secret;
+mod server;
+mod source;
+mod suggest;
+mod tree;
+
+pub use check::Invalid;
+pub use config::{Config, Diff, diff};
+pub use environment::{Environment, Fixed};
+pub use problem::{Errors, Problem, ProblemKind};
+pub use schema::json_schema;
+pub use secret::Secret;
+pub use server::{Http, Protocol, Server, Stdio, Timeouts, Tls, Transport};
+pub use source::{Dialect, Source};
+
+use placeholder::Filler;
+use report::Report;
+use resolve::Resolver;
+
+/// Reads a configuration whole, or says everything that is wrong with it.
+///
+/// A disabled server whose placeholders cannot be filled is no error: it is left out, with a note.
+pub fn parse(source: &Source, env: &dyn Environment) -> Result<Config, Errors> {
+    let (config, errors) = parse_partial(source, env);
+    match errors {
+        None => Ok(config),
+        Some(errors) => Err(errors),
+    }
+}
+
+/// Reads what can be read: the servers without a problem, and the problems of the others. For
+/// callers to whom one broken entry is no reason to lose the rest.
+pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<Errors>) {
+    let mut report = Report::new(source);
+    let mut config = Config { sources: vec![source.path.clone()], ..Config::default() };
+    if let Some(root) = tree::read(source, &mut report) {
+        let filler = Filler::new(env, &source.path);
+        for mut entry in dialect::entries(source.dialect, root, &mut report) {
+            let name = entry.name.clone();
+            let mark = report.enter(&name);
+            let decoded = dialect::decode(source.dialect, &mut entry, &mut report);
+            let disabled = decoded.raw.enabled.as_ref().is_some_and(|it| !it.value);
+            let resolver = &mut Resolver { report: &mut report, filler };
+            let server = resolver.server(entry, decoded);
+            let found = report.since(&mark);
+            let unresolved = |problem: &Problem| problem.kind == ProblemKind::Unresolved;
+            match server {
+                Some(server) if found.is_empty() => {
+                    config.servers.insert(name, server);
+                }
+                _ => {
+                    // Switched off, often because its credentials are gone: worth a note, and no
+                    // reason to refuse the file.
+                    if disabled && found.iter().all(unresolved) {
+                        report.excuse_since(&mark);
+                    }
+                    config.left_out.insert(name);
+                }
+            }
+            report.leave();
+        }
+    }
+    let (problems, notes) = report.finish();
+    // A name given twice, or given something that is no entry, is known only to its problem.
+    let troubled = problems.iter().filter_map(|problem| problem.server.clone());
+    config.left_out.extend(troubled);
+    config.servers.retain(|name, _| !config.left_out.contains(name));
+    config.notes = notes;
+    (config, Errors::from_problems(problems))
+}

@@ -1,0 +1,179 @@
+//! Owns the filling of placeholders in string values.
+//!
+//! | written | becomes |
+//! |---|---|
+//! | `${VAR}`, `${env:VAR}`, `{env:VAR}` | the variable; an error when it is not set |
+//! | `${VAR:-text}`, `{env:VAR:-text}` | the variable, or `text` when it is not set or empty |
+//! | `{file:path}` | the file's text without trailing line breaks |
+//! | `$${` | `${`, literally |
+//!
+//! What is filled in is never read again, so a value cannot smuggle in a placeholder of its own,
+//! and nothing that looks like a placeholder is ever passed on because it could not be filled.
+
+use std::path::{Path, PathBuf};
+
+use crate::environment::Environment;
+use crate::problem::ProblemKind;
+use crate::report::Finding;
+
+/// Where placeholders are filled from.
+#[derive(Clone, Copy)]
+pub(crate) struct Filler<'a> {
+    env: &'a dyn Environment,
+    /// What relative paths start from.
+    folder: &'a Path,
+}
+
+impl<'a> Filler<'a> {
+    pub(crate) fn new(env: &'a dyn Environment, source: &'a Path) -> Self {
+        let folder = source.parent().unwrap_or(Path::new(""));
+        Self { env, folder }
+    }
+
+    /// `text` with every placeholder filled, or everything that stands in the way of that.
+    pub(crate) fn expand(self, text: &str) -> Result<String, Vec<Finding>> {
+        let mut filled = String::with_capacity(text.len());
+        let mut findings = Vec::new();
+        let mut rest = text;
+        while let Some((at, opening)) = Opening::find(rest) {
+            filled.push_str(&rest[..at]);
+            rest = &rest[at + opening.text().len()..];
+            if opening == Opening::Escaped {
+                filled.push_str("${");
+                continue;
+            }
+            let Some((body, after)) = rest.split_once('}') else {
+                let message = format!("a placeholder opened with `{}` is not closed", opening.text());
+                findings.push(Finding::new(ProblemKind::Unresolved, message).hint(LITERAL));
+                break;
+            };
+            rest = after;
+            let value = match opening {
+                Opening::Escaped => unreachable!("handled above"),
+                Opening::Dollar => self.dollar(body),
+                Opening::Env => self.variable(body),
+                Opening::File => self.file(body),
+            };
+            match value {
+                Ok(value) => filled.push_str(&value),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        filled.push_str(rest);
+        if findings.is_empty() { Ok(filled) } else { Err(findings) }
+    }
+
+    /// A path as it was meant: from the home folder, or from the folder of the source.
+    pub(crate) fn locate(self, path: &str) -> PathBuf {
+        let home = || self.env.var("HOME").or_else(|| self.env.var("USERPROFILE"));
+        if let Some(inside) = path.strip_prefix("~/").or(path.strip_prefix("~\\"))
+            && let Some(home) = home()
+        {
+            return Path::new(&home).join(inside);
+        }
+        self.folder.join(path)
+    }
+
+    fn dollar(self, body: &str) -> Result<String, Finding> {
+        if body.starts_with("input:") {
+            let message = "`${input:…}` asks a person for the value, which only an editor can do";
+            return Err(Finding::new(ProblemKind::Unresolved, message)
+                .hint("put the value into an environment variable and write `${VAR}`"));
+        }
+        self.variable(body.strip_prefix("env:").unwrap_or(body))
+    }
+
+    fn variable(self, body: &str) -> Result<String, Finding> {
+        let (name, default) = match body.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (body, None),
+        };
+        // The body is not shown: it may be a default, and that may be a secret.
+        if !is_variable_name(name) {
+            let message =
+                "a placeholder that is none of `${VAR}`, `${VAR:-default}`, `{env:VAR}` and `{file:path}`";
+            return Err(Finding::new(ProblemKind::Unresolved, message).hint(LITERAL));
+        }
+        if default.is_some_and(|default| Opening::find(default).is_some()) {
+            let message = format!("the default of `{name}` has a placeholder in it");
+            return Err(Finding::new(ProblemKind::Unresolved, message)
+                .hint("placeholders do not nest; set the variable instead"));
+        }
+        match (self.env.var(name), default) {
+            (Some(value), None) => Ok(value),
+            (Some(value), Some(_)) if !value.is_empty() => Ok(value),
+            (_, Some(default)) => Ok(default.to_owned()),
+            (None, None) => {
+                let message = format!("environment variable `{name}` is not set");
+                let hint = if EDITOR_VARIABLES.contains(&name) {
+                    format!("only an editor knows `{name}`; write the value out")
+                } else {
+                    format!("set it, or give a default: `${{{name}:-value}}`")
+                };
+                Err(Finding::new(ProblemKind::Unresolved, message).hint(hint))
+            }
+        }
+    }
+
+    fn file(self, path: &str) -> Result<String, Finding> {
+        let path = path.trim();
+        if path.is_empty() {
+            let message = "`{file:}` names no file";
+            return Err(Finding::new(ProblemKind::Unresolved, message));
+        }
+        match self.env.read_file(&self.locate(path)) {
+            Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+            Err(reason) => {
+                let message = format!("cannot read the file `{path}`: {reason}");
+                Err(Finding::new(ProblemKind::Unresolved, message))
+            }
+        }
+    }
+}
+
+/// How a placeholder, or the escape of one, begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    Escaped,
+    Dollar,
+    Env,
+    File,
+}
+
+impl Opening {
+    /// The escape comes first because it contains the second.
+    const ALL: [Self; 4] = [Self::Escaped, Self::Dollar, Self::Env, Self::File];
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Escaped => "$${",
+            Self::Dollar => "${",
+            Self::Env => "{env:",
+            Self::File => "{file:",
+        }
+    }
+
+    /// The first opening in `text`, and where it is.
+    fn find(text: &str) -> Option<(usize, Self)> {
+        text.match_indices(['$', '{']).find_map(|(at, _)| {
+            let opening = Self::ALL.into_iter().find(|opening| text[at..].starts_with(opening.text()))?;
+            Some((at, opening))
+        })
+    }
+}
+
+/// Letters, digits and `_`, as everywhere; `.` for editors' variables, and parentheses for
+/// `ProgramFiles(x86)`.
+fn is_variable_name(name: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"_.()".contains(&byte);
+    name.bytes().all(inside)
+        && name.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+}
+
+const LITERAL: &str = "write `$${` for a literal `${`";
+
+const EDITOR_VARIABLES: [&str; 5] =
+    ["pathSeparator", "userHome", "workspaceFolder", "workspaceFolderBasename", "workspaceRoot"];
+
+#[cfg(test)]
+mod tests;

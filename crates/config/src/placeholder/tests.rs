@@ -1,0 +1,146 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::environment::Fixed;
+
+fn environment() -> Fixed {
+    Fixed::default()
+        .with_var("TOKEN", "t0k")
+        .with_var("EMPTY", "")
+        .with_var("TRICK", "${TOKEN}{env:TOKEN}")
+        .with_var("HOME", "/home/me")
+        .with_var("ProgramFiles(x86)", "C:\\P")
+        .with_file("/etc/bowline/key", "from file\r\n\n")
+        .with_file("/abs/key", "absolute")
+        .with_file("/home/me/key", "at home")
+}
+
+fn expand(text: &str) -> Result<String, Vec<String>> {
+    let env = environment();
+    Filler::new(&env, Path::new("/etc/bowline/config.toml")).expand(text).map_err(|findings| {
+        assert!(findings.iter().all(|f| f.kind == ProblemKind::Unresolved), "{findings:?}");
+        findings.into_iter().map(|f| f.message).collect()
+    })
+}
+
+#[test]
+fn what_can_be_filled_is_filled() {
+    for (text, filled) in [
+        ("plain $ { } text", "plain $ { } text"),
+        ("", ""),
+        ("Bearer ${TOKEN}", "Bearer t0k"),
+        ("{env:TOKEN}{env:TOKEN}", "t0kt0k"),
+        ("${env:TOKEN}", "t0k"),
+        ("${NONE:-a:-b}", "a:-b"),
+        ("${NONE:-}", ""),
+        ("{env:NONE:-d}", "d"),
+        ("${TOKEN:-d}", "t0k"),
+        ("${EMPTY:-d}", "d"),
+        ("<${EMPTY}>", "<>"),
+        ("${ProgramFiles(x86)}\\x", "C:\\P\\x"),
+        ("{file:key}", "from file"),
+        ("{file:./key}", "from file"),
+        ("{file:/abs/key}", "absolute"),
+        ("{file:~/key}", "at home"),
+        ("$TOKEN", "$TOKEN"),
+        ("é${TOKEN}é", "ét0ké"),
+    ] {
+        assert_eq!(expand(text), Ok(filled.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn escapes_stay_literal() {
+    for (text, filled) in [
+        ("$${TOKEN}", "${TOKEN}"),
+        ("$${env:TOKEN}", "${env:TOKEN}"),
+        ("$$${TOKEN}", "$${TOKEN}"),
+        ("$${NONE", "${NONE"),
+        ("{\"a\": {\"b\": 1}}", "{\"a\": {\"b\": 1}}"),
+    ] {
+        assert_eq!(expand(text), Ok(filled.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn a_value_is_not_read_again() {
+    assert_eq!(expand("${TRICK}"), Ok("${TOKEN}{env:TOKEN}".to_owned()));
+}
+
+#[test]
+fn what_cannot_be_filled_is_an_error() {
+    let strange = "a placeholder that is none of `${VAR}`, `${VAR:-default}`, `{env:VAR}` and `{file:path}`";
+    for (text, message) in [
+        ("${NONE}", "environment variable `NONE` is not set"),
+        ("{env:NONE}", "environment variable `NONE` is not set"),
+        ("${TOKEN", "a placeholder opened with `${` is not closed"),
+        ("{env:TOKEN", "a placeholder opened with `{env:` is not closed"),
+        ("{file:key", "a placeholder opened with `{file:` is not closed"),
+        ("${}", strange),
+        ("${1A}", strange),
+        ("${A-hunter2}", strange),
+        ("${A:?hunter2}", strange),
+        ("${ TOKEN }", strange),
+        ("${NONE:-${TOKEN}}", "the default of `NONE` has a placeholder in it"),
+        ("${NONE:-{file:key}}", "the default of `NONE` has a placeholder in it"),
+        ("{file: }", "`{file:}` names no file"),
+        ("{file:gone}", "cannot read the file `gone`: no such file"),
+        ("${input:key}", "`${input:…}` asks a person for the value, which only an editor can do"),
+    ] {
+        assert_eq!(expand(text), Err(vec![message.to_owned()]), "{text}");
+    }
+}
+
+#[test]
+fn every_failure_of_a_value_is_reported() {
+    assert_eq!(
+        expand("${A} ${TOKEN} {env:B}"),
+        Err(vec![
+            "environment variable `A` is not set".to_owned(),
+            "environment variable `B` is not set".to_owned(),
+        ])
+    );
+}
+
+/// Pieces of text with what they become; `None` is a failure.
+fn piece() -> impl Strategy<Value = (String, Option<String>)> {
+    prop_oneof![
+        "[a-z :}é-]{0,6}".prop_map(|text| (text.clone(), Some(text))),
+        Just(("$${".to_owned(), Some("${".to_owned()))),
+        Just(("${TOKEN}".to_owned(), Some("t0k".to_owned()))),
+        Just(("{env:TRICK}".to_owned(), Some("${TOKEN}{env:TOKEN}".to_owned()))),
+        Just(("{file:key}".to_owned(), Some("from file".to_owned()))),
+        "[a-z ]{0,6}".prop_map(|text| (format!("${{NONE:-{text}}}"), Some(text))),
+        Just(("${NONE}".to_owned(), None)),
+        Just(("{file:gone}".to_owned(), None)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn pieces_fill_independently(pieces in proptest::collection::vec(piece(), 0..12)) {
+        let text: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
+        let filled: Option<String> = pieces.into_iter().map(|(_, filled)| filled).collect();
+        prop_assert_eq!(expand(&text).ok(), filled);
+    }
+
+    /// With nothing to fill from, success means that there was nothing to fill: the text comes
+    /// back as it was but for its escapes.
+    #[test]
+    fn nothing_is_left_unresolved_silently(text in "(\\PC|[$]|[{]|[}]|[$][{]|[{]env:|[{]file:|A){0,24}") {
+        prop_assume!(!text.contains(":-"));
+        let env = Fixed::default();
+        let unescaped = text.replace("$${", "\0");
+        let has_placeholder = ["${", "{env:", "{file:"].iter().any(|o| unescaped.contains(o));
+        let filled = Filler::new(&env, Path::new("x.toml")).expand(&text);
+        prop_assert_eq!(filled.is_err(), has_placeholder);
+        if let Ok(filled) = filled {
+            prop_assert_eq!(filled, text.replace("$${", "${"));
+        }
+    }
+
+    #[test]
+    fn no_text_panics(text in any::<String>()) {
+        let _ = expand(&text);
+    }
+}

@@ -1,0 +1,110 @@
+//! Owns how a finding about a configuration is told: where, what, and what to do about it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// One thing that is wrong with a configuration, or, among [`Config::notes`](crate::Config::notes),
+/// one thing worth knowing about it. No text in it ever holds a configured or resolved value of a
+/// header, an environment entry, an argument or a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, as [`Source::path`](crate::Source::path) named it.
+    pub file: PathBuf,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// Dotted path of the key, such as `servers.github.headers.Authorization`; empty when the
+    /// text could not be read as far as a key.
+    pub key: String,
+    /// The server entry it belongs to, if it belongs to one.
+    pub server: Option<String>,
+    /// What sort of problem it is, for programs.
+    pub kind: ProblemKind,
+    /// What is wrong, for people.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// What sort of problem was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProblemKind {
+    /// The text is not TOML or JSON.
+    Syntax,
+    /// A key that means nothing here.
+    UnknownKey,
+    /// A key given twice.
+    DuplicateKey,
+    /// A key that is needed and absent.
+    MissingKey,
+    /// Keys that exclude each other.
+    Conflict,
+    /// A value of the wrong type.
+    WrongType,
+    /// A value of the right type that cannot be used.
+    InvalidValue,
+    /// A placeholder that could not be filled.
+    Unresolved,
+    /// Something well-formed that cannot be served.
+    Unsupported,
+    /// Only in notes: something that was read and has no effect.
+    Ignored,
+    /// Only in notes: something that was read as well as it could be, and may mean another thing.
+    Doubtful,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: ", self.file.display(), self.line, self.column)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything that is wrong with a configuration, in the order of the file. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Errors {
+    problems: Vec<Problem>,
+}
+
+impl Errors {
+    /// `None` when there is nothing to report.
+    pub(crate) fn from_problems(problems: Vec<Problem>) -> Option<Self> {
+        (!problems.is_empty()).then_some(Self { problems })
+    }
+
+    /// The problems, in the order of the file.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Errors {}
+
+impl IntoIterator for Errors {
+    type Item = Problem;
+    type IntoIter = std::vec::IntoIter<Problem>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.problems.into_iter()
+    }
+}

@@ -1,0 +1,164 @@
+//! Owns the collecting of findings while a text is read, and the turning of offsets into lines.
+
+use crate::problem::{Problem, ProblemKind};
+use crate::source::Source;
+
+/// A spot in the text, with the key it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) offset: usize,
+    pub(crate) key: String,
+}
+
+/// A value and where it was written.
+#[derive(Debug, Clone)]
+pub(crate) struct Located<T> {
+    pub(crate) value: T,
+    pub(crate) place: Place,
+}
+
+/// What was found, before it is known where.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) kind: ProblemKind,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+/// Everything found so far.
+pub(crate) struct Report<'a> {
+    source: &'a Source,
+    /// Offset of the first byte of every line.
+    lines: Vec<usize>,
+    server: Option<String>,
+    problems: Vec<Problem>,
+    notes: Vec<Problem>,
+}
+
+/// A point in a report to which later findings can be compared.
+pub(crate) struct Mark(usize);
+
+impl Place {
+    pub(crate) fn new(offset: usize, key: impl Into<String>) -> Self {
+        Self { offset, key: key.into() }
+    }
+
+    /// The top of the document.
+    pub(crate) fn root() -> Self {
+        Self::new(0, "")
+    }
+
+    /// The place of the key `name` inside this one.
+    pub(crate) fn join(&self, name: &str, offset: usize) -> Self {
+        let bare = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        let dot = if self.key.is_empty() { "" } else { "." };
+        let key =
+            if bare { format!("{}{dot}{name}", self.key) } else { format!("{}{dot}{name:?}", self.key) };
+        Self { offset, key }
+    }
+}
+
+impl<T> Located<T> {
+    pub(crate) fn new(value: T, place: Place) -> Self {
+        Self { value, place }
+    }
+}
+
+impl Finding {
+    pub(crate) fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(source: &'a Source) -> Self {
+        let lines =
+            std::iter::once(0).chain(source.body().match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { source, lines, server: None, problems: Vec::new(), notes: Vec::new() }
+    }
+
+    /// From here on, findings belong to the entry `name`.
+    pub(crate) fn enter(&mut self, name: &str) -> Mark {
+        self.server = Some(name.to_owned());
+        Mark(self.problems.len())
+    }
+
+    /// From here on, findings belong to the file.
+    pub(crate) fn leave(&mut self) {
+        self.server = None;
+    }
+
+    /// What has been wrong since `mark`.
+    pub(crate) fn since(&self, mark: &Mark) -> &[Problem] {
+        &self.problems[mark.0..]
+    }
+
+    /// Makes notes of everything wrong since `mark`.
+    pub(crate) fn excuse_since(&mut self, mark: &Mark) {
+        self.notes.extend(self.problems.drain(mark.0..));
+    }
+
+    pub(crate) fn error(&mut self, place: &Place, finding: Finding) {
+        let problem = self.locate(place, finding);
+        self.problems.push(problem);
+    }
+
+    pub(crate) fn note(&mut self, place: &Place, finding: Finding) {
+        let note = self.locate(place, finding);
+        self.notes.push(note);
+    }
+
+    /// Problems and notes, each in the order of the file.
+    pub(crate) fn finish(mut self) -> (Vec<Problem>, Vec<Problem>) {
+        self.problems.sort_by_key(|p| (p.line, p.column));
+        self.notes.sort_by_key(|p| (p.line, p.column));
+        (self.problems, self.notes)
+    }
+
+    fn locate(&self, place: &Place, finding: Finding) -> Problem {
+        let (line, column) = self.line_and_column(place.offset);
+        let Finding { kind, message, hint } = finding;
+        Problem {
+            file: self.source.path.clone(),
+            line,
+            column,
+            key: place.key.clone(),
+            server: self.server.clone(),
+            kind,
+            message,
+            hint,
+        }
+    }
+
+    fn line_and_column(&self, offset: usize) -> (usize, usize) {
+        let line = self.lines.partition_point(|start| *start <= offset);
+        let start = self.lines[line - 1];
+        // Characters, not bytes: it is what an editor shows.
+        let column =
+            self.source.body()[start..].char_indices().take_while(|(at, _)| start + at < offset).count();
+        (line, column + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_characters_from_one() {
+        let source = Source::new("x.toml", "\u{feff}a\r\nbé = 1\n");
+        let report = Report::new(&source);
+        assert_eq!(report.line_and_column(0), (1, 1));
+        assert_eq!(report.line_and_column(3), (2, 1));
+        assert_eq!(report.line_and_column(6), (2, 3));
+        let end = source.body().len();
+        assert_eq!(report.line_and_column(end), (3, 1));
+        assert_eq!(report.line_and_column(end + 9), (3, 1));
+    }
+}

@@ -1,0 +1,54 @@
+//! Owns the rule that a configured secret cannot be printed by accident.
+
+use std::fmt;
+
+/// A value that may be a credential: an environment entry or a header.
+///
+/// `Debug` says `[redacted]`; there is no `Display` and no serialisation. The text leaves only
+/// through [`Secret::expose`], so every place that uses it can be found by that name.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a value.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself. Never pass it to a log.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+impl From<String> for Secret {
+    fn from(value: String) -> Self {
+        Self(value)
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(value: &str) -> Self {
+        Self(value.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_is_redacted_and_comparison_is_by_value() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret:?}"), "[redacted]");
+        assert_eq!(secret.expose(), "hunter2");
+        assert_eq!(secret, Secret::from("hunter2"));
+        assert_ne!(secret, Secret::from("hunter3"));
+    }
+}

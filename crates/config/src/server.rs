@@ -1,0 +1,332 @@
+//! Owns the validated form of one server: what the rest of the engine may rely on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use url::Url;
+
+use crate::check::{self, Invalid};
+use crate::secret::Secret;
+
+/// One server, ready to be connected to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Its name. In a [`Config`](crate::Config) it is 1 to 64 characters of `A-Z a-z 0-9 _ . -`;
+    /// for a server made by a program and used alone it is only a label.
+    pub name: String,
+    /// Whether it takes part. A disabled server is known by name and never connected to.
+    pub enabled: bool,
+    /// How it is reached.
+    pub transport: Transport,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// Which era of the protocol it is spoken to in.
+    pub protocol: Protocol,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// A child process, spoken to over its standard input and output.
+    Stdio(Stdio),
+    /// Streamable HTTP.
+    Http(Http),
+}
+
+/// A server that is started as a child process. `Debug` leaves out the arguments: people pass
+/// keys in them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Stdio {
+    /// The program: a path, or a name to be searched for. From a file it is not empty and has
+    /// no NUL.
+    pub command: String,
+    /// Its arguments. From a file they have no NUL.
+    pub args: Vec<String>,
+    /// What is added to its environment. Names have no `=`; neither names nor values have NUL.
+    pub env: BTreeMap<String, Secret>,
+    /// The folder it runs in. `None` is the folder of the process that starts it.
+    pub cwd: Option<PathBuf>,
+}
+
+/// A server that is reached by URL. `Debug` shows the origin only: people put keys into paths
+/// and queries.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Http {
+    /// The endpoint: `http` or `https`, no credentials, no fragment.
+    pub url: Url,
+    /// Headers added to every request, in this order. Names are HTTP tokens, unique without
+    /// regard to case, and none is one the transport sets; values have no control characters but
+    /// tab, and may go beyond ASCII.
+    pub headers: Vec<(String, Secret)>,
+    /// What differs from the system's trust.
+    pub tls: Tls,
+}
+
+/// TLS settings of one server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// PEM file of certificate authorities to trust in addition to the system's.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file of a client certificate chain; given together with `client_key`.
+    pub client_cert: Option<PathBuf>,
+    /// PEM file of the client certificate's key; given together with `client_cert`.
+    pub client_key: Option<PathBuf>,
+}
+
+/// How long things may take. Nothing waits for ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From starting or dialling to a negotiated connection.
+    pub connect: Duration,
+    /// How long a call may be silent; progress starts it anew.
+    pub call: Duration,
+    /// How long a call may take in all, progress or not. At least `call`.
+    pub max: Duration,
+    /// How long to wait for an answer in the modern era before the legacy one is tried.
+    pub probe: Duration,
+}
+
+/// Which era of the protocol a server is spoken to in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(rename_all = "lowercase", inline)]
+pub enum Protocol {
+    /// Find out.
+    #[default]
+    Auto,
+    /// Revisions up to 2025-11-25: a handshake and a session.
+    Legacy,
+    /// Revision 2026-07-28 and later: no handshake, no session.
+    Modern,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// A server that is started as a child process, with the defaults of a configuration file.
+    /// Nothing is checked: a command that cannot be started fails when it is.
+    pub fn stdio<A: Into<String>>(
+        name: impl Into<String>,
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let stdio = Stdio {
+            command: command.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            env: BTreeMap::new(),
+            cwd: None,
+        };
+        Self::new(name.into(), Transport::Stdio(stdio))
+    }
+
+    /// A server that is reached by URL, with the defaults of a configuration file.
+    pub fn http(name: impl Into<String>, url: impl AsRef<str>) -> Result<Self, Invalid> {
+        let http = Http { url: check::url(url.as_ref())?, headers: Vec::new(), tls: Tls::default() };
+        Ok(Self::new(name.into(), Transport::Http(http)))
+    }
+
+    fn new(name: String, transport: Transport) -> Self {
+        Self { name, enabled: true, transport, timeouts: Timeouts::default(), protocol: Protocol::default() }
+    }
+
+    /// Adds an entry to the child's environment, replacing one of the same name.
+    pub fn with_env(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, Invalid> {
+        let (name, value) = (name.into(), value.into());
+        check::env_name(&name)?;
+        check::no_nul(value.expose())?;
+        self.stdio_mut()?.env.insert(name, value);
+        Ok(self)
+    }
+
+    /// Sets the folder the child runs in.
+    pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Result<Self, Invalid> {
+        self.stdio_mut()?.cwd = Some(cwd.into());
+        Ok(self)
+    }
+
+    /// Adds a header to every request, replacing one of the same name.
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, Invalid> {
+        let (name, value) = (name.into(), value.into());
+        check::header_name(&name)?;
+        check::header_value(value.expose())?;
+        let headers = &mut self.http_mut()?.headers;
+        headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
+        headers.push((name, value));
+        Ok(self)
+    }
+
+    /// Sets what differs from the system's trust.
+    pub fn with_tls(mut self, tls: Tls) -> Result<Self, Invalid> {
+        if tls.client_cert.is_some() != tls.client_key.is_some() {
+            return Err(Invalid::TlsPair);
+        }
+        self.http_mut()?.tls = tls;
+        Ok(self)
+    }
+
+    /// Sets how long a call may be silent (default 60 s). Raises the cap of
+    /// [`Server::with_max_timeout`] where that is lower.
+    #[must_use]
+    pub fn with_timeout(mut self, call: Duration) -> Self {
+        self.timeouts.call = call;
+        self.timeouts.max = self.timeouts.max.max(call);
+        self
+    }
+
+    /// Sets how long a call may take in all (default 600 s). Lowers the time of
+    /// [`Server::with_timeout`] where that is higher.
+    #[must_use]
+    pub fn with_max_timeout(mut self, max: Duration) -> Self {
+        self.timeouts.max = max;
+        self.timeouts.call = self.timeouts.call.min(max);
+        self
+    }
+
+    /// Sets how long connecting may take (default 30 s).
+    #[must_use]
+    pub fn with_connect_timeout(mut self, connect: Duration) -> Self {
+        self.timeouts.connect = connect;
+        self
+    }
+
+    /// Sets how long the modern era is waited for before the legacy one is tried (default 3 s).
+    #[must_use]
+    pub fn with_probe_timeout(mut self, probe: Duration) -> Self {
+        self.timeouts.probe = probe;
+        self
+    }
+
+    /// Pins the era, or leaves it to be negotiated.
+    #[must_use]
+    pub fn with_protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// Takes the server out of use without forgetting it.
+    #[must_use]
+    pub fn disabled(mut self) -> Self {
+        self.enabled = false;
+        self
+    }
+
+    fn stdio_mut(&mut self) -> Result<&mut Stdio, Invalid> {
+        match &mut self.transport {
+            Transport::Stdio(stdio) => Ok(stdio),
+            Transport::Http(_) => Err(Invalid::NotStdio),
+        }
+    }
+
+    fn http_mut(&mut self) -> Result<&mut Http, Invalid> {
+        match &mut self.transport {
+            Transport::Stdio(_) => Err(Invalid::NotHttp),
+            Transport::Http(http) => Ok(http),
+        }
+    }
+}
+
+// === impl Stdio, Http ===
+
+impl fmt::Debug for Stdio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { command, args, env, cwd } = self;
+        f.debug_struct("Stdio")
+            .field("command", command)
+            .field("args", &format_args!("[{} redacted]", args.len()))
+            .field("env", env)
+            .field("cwd", cwd)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { url, headers, tls } = self;
+        let origin = url.origin().ascii_serialization();
+        f.debug_struct("Http")
+            .field("url", &format_args!("{origin}/[redacted]"))
+            .field("headers", headers)
+            .field("tls", tls)
+            .finish()
+    }
+}
+
+// === impl Timeouts ===
+
+impl Timeouts {
+    /// The defaults, in seconds; the schema gives them too.
+    pub(crate) const CONNECT: u64 = 30;
+    pub(crate) const CALL: u64 = 60;
+    pub(crate) const MAX: u64 = 600;
+    pub(crate) const PROBE: u64 = 3;
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(Self::CONNECT),
+            call: Duration::from_secs(Self::CALL),
+            max: Duration::from_secs(Self::MAX),
+            probe: Duration::from_secs(Self::PROBE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let stdio = Server::stdio("a", "srv", ["--key", "hunter2"]).with_env("TOKEN", "hunter2").unwrap();
+        let http = Server::http("b", "https://h:8443/s/hunter2?key=hunter2")
+            .and_then(|server| server.with_header("Authorization", "hunter2"))
+            .unwrap();
+        let shown = format!("{stdio:?} {http:?}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+        for kept in ["srv", "TOKEN", "https://h:8443", "Authorization"] {
+            assert!(shown.contains(kept), "{kept} in {shown}");
+        }
+    }
+
+    #[test]
+    fn setters_of_the_other_transport_are_refused() {
+        let stdio = || Server::stdio("a", "srv", [""; 0]);
+        let http = || Server::http("b", "http://h/").unwrap();
+        assert_eq!(stdio().with_header("A", "b"), Err(Invalid::NotHttp));
+        assert_eq!(stdio().with_tls(Tls::default()), Err(Invalid::NotHttp));
+        assert_eq!(http().with_env("A", "b"), Err(Invalid::NotStdio));
+        assert_eq!(http().with_cwd("/"), Err(Invalid::NotStdio));
+    }
+
+    #[test]
+    fn a_header_replaces_its_namesake() {
+        let server = Server::http("b", "http://h/")
+            .and_then(|server| server.with_header("X-Key", "1"))
+            .and_then(|server| server.with_header("x-key", "2"))
+            .unwrap();
+        let Transport::Http(http) = server.transport else {
+            panic!("not http");
+        };
+        assert_eq!(http.headers, [("x-key".to_owned(), Secret::from("2"))]);
+    }
+
+    #[test]
+    fn a_call_never_outlives_the_cap() {
+        let hour = Duration::from_secs(3600);
+        let second = Duration::from_secs(1);
+        let server = Server::stdio("a", "srv", [""; 0]).with_timeout(hour);
+        assert_eq!(server.timeouts.max, hour);
+        let server = server.with_max_timeout(second);
+        assert_eq!((server.timeouts.call, server.timeouts.max), (second, second));
+    }
+
+    #[test]
+    fn half_a_client_certificate_is_refused() {
+        let tls = Tls { client_cert: Some("c.pem".into()), ..Tls::default() };
+        let server = Server::http("b", "https://h/").unwrap();
+        assert_eq!(server.with_tls(tls), Err(Invalid::TlsPair));
+    }
+}

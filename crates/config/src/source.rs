@@ -1,0 +1,84 @@
+//! Owns what is read: one text, where it came from, and which dialect it is written in.
+
+use std::path::{Path, PathBuf};
+
+/// One configuration text. Nothing is opened: `path` names the file in messages, and its folder
+/// is what relative paths in the text start from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Where the text came from.
+    pub path: PathBuf,
+    /// The text.
+    pub text: String,
+    /// How it is written.
+    pub dialect: Dialect,
+}
+
+/// How a configuration text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Our own: `[servers.NAME]`. Unknown keys are errors.
+    Toml,
+    /// What hosts write: `{"mcpServers": {…}}` or `{"servers": {…}}`, with comments and trailing
+    /// commas allowed. Unknown keys are a host's own business and become notes.
+    Json,
+}
+
+impl Source {
+    /// A text whose dialect follows from the extension of `path`, or else from its first character.
+    pub fn new(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        let (path, text) = (path.into(), text.into());
+        let dialect = Dialect::detect(&path, &text);
+        Self { path, text, dialect }
+    }
+
+    /// The same text, read as `dialect` whatever its name suggests.
+    #[must_use]
+    pub fn with_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// The text without a byte order mark. All offsets count from here.
+    pub(crate) fn body(&self) -> &str {
+        self.text.strip_prefix('\u{feff}').unwrap_or(&self.text)
+    }
+}
+
+impl Dialect {
+    fn detect(path: &Path, text: &str) -> Self {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some(extension) if extension.eq_ignore_ascii_case("toml") => return Self::Toml,
+            Some(extension)
+                if extension.eq_ignore_ascii_case("json") || extension.eq_ignore_ascii_case("jsonc") =>
+            {
+                return Self::Json;
+            }
+            _ => {}
+        }
+        // No TOML document can begin with a brace or a slash; JSON with comments may.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if text.trim_start().starts_with(['{', '/']) { Self::Json } else { Self::Toml }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_decides_before_the_text() {
+        for (path, text, dialect) in [
+            ("a.toml", "{", Dialect::Toml),
+            ("a.TOML", "", Dialect::Toml),
+            ("a.json", "[servers]", Dialect::Json),
+            ("a.jsonc", "", Dialect::Json),
+            ("-", "\u{feff} {}", Dialect::Json),
+            ("-", "// note\n{}", Dialect::Json),
+            ("-", "[servers.a]", Dialect::Toml),
+            ("config", "", Dialect::Toml),
+        ] {
+            assert_eq!(Source::new(path, text).dialect, dialect, "{path} {text:?}");
+        }
+    }
+}

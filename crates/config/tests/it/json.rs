@@ -1,0 +1,156 @@
+use std::time::Duration;
+
+use bowline_config::{Server, Transport};
+
+use crate::{bad, good, lines};
+
+#[test]
+fn a_file_of_a_host_is_read_as_it_is() {
+    let config = good(
+        ".mcp.json",
+        r#"{
+            // Comments and trailing commas are what editors write.
+            "numStartups": 7,
+            "mcpServers": {
+                "files": {
+                    "type": "stdio",
+                    "command": "npx",
+                    "args": ["-y", "server-files", 8080],
+                    "env": {"TOKEN": "${TOKEN}", "PORT": 8080, "DEBUG": true, "GONE": null},
+                    "cwd": null,
+                    "timeout": 30000,
+                    "alwaysLoad": true,
+                },
+                "search": {
+                    "type": "streamable-http",
+                    "url": "https://h/mcp",
+                    "headers": {"Authorization": "Bearer ${env:TOKEN}", "Accept": "application/json"},
+                    "args": [],
+                    "env": {},
+                    "oauth": {"clientId": "x"},
+                    "header": {},
+                },
+                "gemini": {"httpUrl": "http://h/", "disabled": false, "trust": true},
+                "windsurf": {"serverUrl": "http://h/", "disabled": true, "timeout": 60},
+            },
+        }"#,
+    );
+    let expected = [
+        Server::stdio("files", "npx", ["-y", "server-files", "8080"])
+            .with_env("TOKEN", "s3cret")
+            .and_then(|server| server.with_env("PORT", "8080"))
+            .and_then(|server| server.with_env("DEBUG", "true"))
+            .unwrap()
+            .with_timeout(Duration::from_secs(30)),
+        Server::http("gemini", "http://h/").unwrap(),
+        Server::http("search", "https://h/mcp")
+            .and_then(|server| server.with_header("Authorization", "Bearer s3cret"))
+            .unwrap(),
+        Server::http("windsurf", "http://h/").unwrap().with_timeout(Duration::from_millis(60)).disabled(),
+    ];
+    assert_eq!(config.servers.into_values().collect::<Vec<_>>(), expected);
+    let notes = "\
+.mcp.json:9:87: mcpServers.files.env.GONE: null is left out
+.mcp.json:12:35: mcpServers.files.alwaysLoad: not used
+.mcp.json:17:83: mcpServers.search.headers.Accept: not used: the transport sets this header itself
+.mcp.json:20:30: mcpServers.search.oauth: not used
+.mcp.json:21:31: mcpServers.search.header: not used
+  hint: did you mean `headers`?
+.mcp.json:23:80: mcpServers.gemini.trust: not used
+.mcp.json:24:85: mcpServers.windsurf.timeout: read as 60 milliseconds
+  hint: write \"60s\" if it was meant in seconds";
+    assert_eq!(lines(&config.notes), notes);
+}
+
+#[test]
+fn the_form_of_vs_code_is_read_too() {
+    let config =
+        good("mcp.json", r#"{"inputs": [], "servers": {"a": {"type": "http", "url": "http://h/"}}}"#);
+    assert!(matches!(config.servers["a"].transport, Transport::Http(_)));
+    assert!(config.notes.is_empty());
+}
+
+#[test]
+fn every_problem_is_reported() {
+    let text = r#"{
+  "mcpServers": {
+    "sse": {"type": "sse", "url": "http://h/"},
+    "ws": {"type": "ws", "url": "http://h/"},
+    "odd": {"type": "s3cret", "url": "http://h/"},
+    "liar": {"type": "stdio", "url": "http://h/"},
+    "liar2": {"type": "http", "command": "x"},
+    "argv": {"command": ["npx", "x"]},
+    "input": {"command": "x", "env": {"KEY": "${input:key}", "W": "${workspaceFolder}"}},
+    "two": {"url": "http://h/", "httpUrl": "http://h/"},
+    "moody": {"command": "x", "enabled": true, "disabled": true},
+    "empty": {},
+    "null": null,
+    "again": {"command": "x", "command": "y", "env": {"A": "1", "A": "2"}},
+    "again": {"command": "x"},
+    "list": {"command": "x", "args": [null, {}]},
+    "late": {"command": "x", "timeout": -5},
+  },
+  "servers": {"empty": {"command": "x"}}
+}"#;
+    let expected = r#"mcp.json:3:21: mcpServers.sse.type: the HTTP+SSE transport of 2024-11-05 is not supported yet
+  hint: if the server also has a Streamable HTTP endpoint, use its URL with "http"
+mcp.json:4:20: mcpServers.ws.type: WebSocket is not a transport of the protocol
+mcp.json:5:21: mcpServers.odd.type: must be "stdio" or "http"
+mcp.json:6:22: mcpServers.liar.type: says that the server is started, but the entry has a URL and no `command`
+mcp.json:7:23: mcpServers.liar2.type: says that the server is reached by URL, but the entry has a `command` and no `url`
+mcp.json:8:25: mcpServers.argv.command: must be a string, not a list
+  hint: the program goes into `command` and the rest into `args`
+mcp.json:9:46: mcpServers.input.env.KEY: `${input:…}` asks a person for the value, which only an editor can do
+  hint: put the value into an environment variable and write `${VAR}`
+mcp.json:9:67: mcpServers.input.env.W: environment variable `workspaceFolder` is not set
+  hint: only an editor knows `workspaceFolder`; write the value out
+mcp.json:10:44: mcpServers.two.httpUrl: a second URL
+  hint: keep one of `url`, `serverUrl` and `httpUrl`
+mcp.json:11:60: mcpServers.moody.disabled: contradicts `enabled`
+mcp.json:12:5: mcpServers.empty: needs `command` or `url`
+mcp.json:13:5: mcpServers.null: must be an object with `command` or `url`, not null
+mcp.json:14:31: mcpServers.again.command: given twice
+mcp.json:14:65: mcpServers.again.env.A: given twice
+mcp.json:15:5: mcpServers.again: given twice
+mcp.json:16:39: mcpServers.list.args[0]: must be a string, not null
+mcp.json:16:45: mcpServers.list.args[1]: must be a string, not an object
+mcp.json:17:41: mcpServers.late.timeout: must be more than 0 and at most 24 hours
+mcp.json:19:15: servers.empty: given in both `mcpServers` and `servers`"#;
+    assert_eq!(bad("mcp.json", text), expected);
+}
+
+#[test]
+fn a_file_that_is_not_of_this_form_is_told_so() {
+    let example = r#"for example {"mcpServers": {"NAME": {"command": "…"}}}"#;
+    for (text, expected) in [
+        ("{}", format!("c.json:1:1: has no `mcpServers`\n  hint: {example}")),
+        (
+            r#"{"mcpservers": {}}"#,
+            "c.json:1:1: has no `mcpServers`\n  hint: `mcpservers` looks like it; write `mcpServers`"
+                .to_owned(),
+        ),
+        ("[]", format!("c.json:1:1: must be an object, not a list\n  hint: {example}")),
+        (
+            r#"{"mcpServers": 1}"#,
+            "c.json:1:2: mcpServers: must be an object of servers, not a number".to_owned(),
+        ),
+        ("", "c.json:1:1: not valid JSON: the file is empty".to_owned()),
+        ("// nothing", "c.json:1:1: not valid JSON: the file is empty".to_owned()),
+        (r#"{"mcpServers": [}"#, "c.json:1:17: not valid JSON: unexpected close brace".to_owned()),
+        (
+            r#"{"mcpServers": {"a": {'command': 's3cret'}}}"#,
+            "c.json:1:23: not valid JSON: single-quoted strings are not allowed".to_owned(),
+        ),
+        ("{} {}", "c.json:1:4: not valid JSON: text cannot contain more than one JSON value".to_owned()),
+    ] {
+        assert_eq!(bad("c.json", text), expected, "{text}");
+    }
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_not_a_crash() {
+    let deep = format!("{{\"mcpServers\": {}", "[".repeat(100_000));
+    assert!(bad("c.json", &deep).contains("not valid JSON"));
+    let deep = format!("a = {}", "[".repeat(100_000));
+    assert!(bad("c.toml", &deep).contains("not valid TOML"));
+}

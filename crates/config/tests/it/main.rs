@@ -1,0 +1,46 @@
+//! Whole files in, servers or error texts out.
+
+mod json;
+mod layers;
+mod properties;
+mod schema;
+mod secrets;
+mod toml;
+
+use bowline_config::{Config, Fixed, Problem, Source, parse};
+
+/// The environment of these tests.
+fn environment() -> Fixed {
+    Fixed::default()
+        .with_var("TOKEN", "s3cret")
+        .with_var("BROKEN", "s3cret\r\nX-Evil: 1")
+        .with_var("HOME", "/home/me")
+        .with_file("/etc/bowline/token", "s3cret\n")
+}
+
+/// A file that is right.
+#[track_caller]
+fn good(path: &str, text: &str) -> Config {
+    match parse(&Source::new(path, text), &environment()) {
+        Ok(config) => config,
+        Err(errors) => panic!("unexpected errors:\n{errors}"),
+    }
+}
+
+/// What is said about a file that is wrong. It never tells a secret.
+#[track_caller]
+fn bad(path: &str, text: &str) -> String {
+    match parse(&Source::new(path, text), &environment()) {
+        Ok(config) => panic!("unexpectedly right: {config:?}"),
+        Err(errors) => {
+            let shown = errors.to_string();
+            assert!(!shown.contains("s3cret"), "{shown}");
+            shown
+        }
+    }
+}
+
+fn lines(notes: &[Problem]) -> String {
+    let notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
+    notes.join("\n")
+}

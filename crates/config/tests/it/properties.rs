@@ -1,0 +1,59 @@
+use bowline_config::{Dialect, Fixed, Source, Transport, parse, parse_partial};
+use proptest::prelude::*;
+
+use crate::environment;
+
+/// Text made of what such files are made of, so that most of it is nearly right.
+fn nearly() -> impl Strategy<Value = String> {
+    let token = prop_oneof![
+        Just("[servers.a]\n"),
+        Just("[servers.b]\n"),
+        Just("command = 'x'\n"),
+        Just("args = ['${A}', '{file:x}']\n"),
+        Just("url = 'http://h/${A'\n"),
+        Just("timeout = 1e400\n"),
+        Just("headers = { A = '\u{e9}' }\n"),
+        Just("{\"mcpServers\": {\"a\": {"),
+        Just("\"command\": \"x\","),
+        Just("\"url\": \"http://h\""),
+        Just("\"timeout\": 99999999999999999999,"),
+        Just("}"),
+        Just("}}"),
+        Just("\u{feff}"),
+        Just("\r\n"),
+        Just("\u{1f600}"),
+    ];
+    proptest::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_and_every_problem_has_a_place(
+        text in prop_oneof![any::<String>(), nearly()],
+        dialect in prop_oneof![Just(Dialect::Toml), Just(Dialect::Json)],
+    ) {
+        let source = Source::new("c", text.clone()).with_dialect(dialect);
+        let (config, errors) = parse_partial(&source, &environment());
+        let lines = text.matches('\n').count() + 1;
+        for problem in errors.into_iter().flatten().chain(config.notes) {
+            prop_assert!((1..=lines).contains(&problem.line), "{problem}");
+            prop_assert!(problem.column >= 1, "{problem}");
+        }
+    }
+
+    /// With nothing to fill from, a value reaches the server only if it holds no placeholder.
+    #[test]
+    fn no_placeholder_reaches_a_server(value in "([$][{]|[{]env:|[{]file:|[$]|[{]|[}]|a|[a-z :]){0,12}") {
+        let text = format!("[servers.a]\ncommand = 'x'\nargs = ['{value}']");
+        prop_assume!(!value.contains("$${"));
+        let holds_placeholder = ["${", "{env:", "{file:"].iter().any(|opening| value.contains(opening));
+        let parsed = parse(&Source::new("c.toml", text), &Fixed::default());
+        prop_assert_eq!(parsed.is_err(), holds_placeholder, "{}", value);
+        if let Ok(config) = parsed {
+            let Transport::Stdio(stdio) = &config.servers["a"].transport else {
+                panic!("not stdio");
+            };
+            prop_assert_eq!(&stdio.args, std::slice::from_ref(&value));
+        }
+    }
+}

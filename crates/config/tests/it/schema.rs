@@ -1,0 +1,79 @@
+use bowline_config::{Source, json_schema, parse_partial};
+use serde_json::{Value, json};
+
+use crate::environment;
+
+/// The same entry to an editor with the schema and to the parser: they must agree.
+#[track_caller]
+fn agree(entry: &Value, valid: bool) {
+    let document = json!({ "servers": { "a": entry } });
+    let validator = jsonschema::validator_for(&json_schema()).unwrap();
+    assert_eq!(validator.is_valid(&document), valid, "schema: {document}");
+    let text = format!("servers.a = {}", inline(entry));
+    let (_, errors) = parse_partial(&Source::new("c.toml", text.clone()), &environment());
+    assert_eq!(errors.is_none(), valid, "parser: {text} {errors:?}");
+}
+
+/// JSON as an inline TOML value.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(key, value)| format!("{key} = {}", inline(value))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[test]
+fn the_schema_accepts_what_the_parser_accepts() {
+    for entry in [
+        json!({ "command": "x" }),
+        json!({ "command": "x", "args": ["a"], "env": { "A": "b" }, "cwd": "/" }),
+        json!({ "url": "http://h/", "headers": { "A": "b" }, "ca_file": "c" }),
+        json!({ "url": "http://h/", "client_cert": "c", "client_key": "k" }),
+        json!({ "command": "x", "timeout": 1, "max_timeout": "2m", "connect_timeout": 0.5 }),
+        json!({ "command": "x", "probe_timeout": "500ms", "enabled": false, "protocol": "modern" }),
+    ] {
+        agree(&entry, true);
+    }
+}
+
+#[test]
+fn the_schema_refuses_what_the_parser_refuses() {
+    for entry in [
+        json!({}),
+        json!({ "command": "x", "url": "http://h/" }),
+        json!({ "command": "x", "headers": {} }),
+        json!({ "url": "http://h/", "args": [] }),
+        json!({ "url": "http://h/", "client_cert": "c" }),
+        json!({ "command": "x", "comand": "x" }),
+        json!({ "command": 1 }),
+        json!({ "command": "x", "env": { "A": 1 } }),
+        json!({ "command": "x", "timeout": 0 }),
+        json!({ "command": "x", "timeout": "soon" }),
+        json!({ "command": "x", "timeout": 86401 }),
+        json!({ "command": "x", "protocol": "old" }),
+        json!({ "command": "x", "enabled": "no" }),
+    ] {
+        agree(&entry, false);
+    }
+}
+
+#[test]
+fn every_key_is_explained_and_defaults_are_given() {
+    let schema = json_schema();
+    let server = &schema["properties"]["servers"]["additionalProperties"]["properties"];
+    let server = server.as_object().unwrap();
+    for (key, schema) in server {
+        assert!(schema["description"].is_string(), "{key}");
+    }
+    let default = |key: &str| server[key]["default"].clone();
+    assert_eq!(default("timeout"), 60);
+    assert_eq!(default("max_timeout"), 600);
+    assert_eq!(default("connect_timeout"), 30);
+    assert_eq!(default("probe_timeout"), 3);
+    assert_eq!(default("enabled"), true);
+    assert_eq!(default("protocol"), "auto");
+}

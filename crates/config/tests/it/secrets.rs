@@ -1,0 +1,34 @@
+use bowline_config::{Source, parse_partial};
+
+use crate::environment;
+
+/// Neither what is right nor what is wrong shows a value when printed for debugging.
+#[test]
+fn nothing_prints_a_secret() {
+    let toml = r#"
+        [servers.a]
+        command = "x"
+        args = ["--key", "${TOKEN}"]
+        env = { KEY = "${TOKEN}", "s3cret=1" = "x", OTHER = "${X:?s3cret}" }
+        [servers.b]
+        url = "https://h/${TOKEN}?key=${TOKEN}"
+        headers = { Authorization = "Bearer ${TOKEN}" }
+        [servers.c]
+        url = "nothing ${TOKEN}"
+        headers = { "s3cret one" = "x", Cookie = "${BROKEN}", X-A = "${A:-${s3cret}}" }
+        protocol = "s3cret"
+        timeout = "s3cret"
+    "#;
+    let json = r#"{"mcpServers": {
+        "a": {"command": "${TOKEN}\u0000", "args": ["${TOKEN", "s3cret"], "env": {"s3cret=": "x"}},
+        "b": {"type": "s3cret", "url": "ftp://h/${TOKEN}", "apiKey": "s3cret"},
+        "c": {"url": "https://h/s3cret", "headers": {"X": "s3cret"}}
+    }}"#;
+    for (path, text, expected) in [("c.toml", toml, 8), ("c.json", json, 5)] {
+        let (config, errors) = parse_partial(&Source::new(path, text), &environment());
+        let errors = errors.unwrap();
+        assert_eq!(errors.problems().len(), expected, "{errors}");
+        let shown = format!("{config:?} {errors:?} {errors}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}

@@ -1,0 +1,272 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bowline_config::{Config, Protocol, Server, Tls};
+
+use crate::{bad, good};
+
+#[test]
+fn every_key_is_read() {
+    let config = good(
+        "/etc/bowline/config.toml",
+        r#"
+            [servers.files]
+            command = "mcp-files"
+            args = ["--root", "${ROOT:-/srv}"]
+            env = { TOKEN = "{file:token}", MODE = "fast" }
+            cwd = "work"
+            timeout = 20
+            max_timeout = "2m"
+            connect_timeout = 0.5
+            probe_timeout = "500ms"
+            enabled = false
+            protocol = "legacy"
+
+            [servers."se.arch"]
+            url = "https://search.example.com/mcp"
+            ca_file = "corp.pem"
+            client_cert = "~/cert.pem"
+            client_key = "/keys/key.pem"
+            protocol = "modern"
+            [servers."se.arch".headers]
+            Z-First = "1"
+            Authorization = "Bearer {env:TOKEN}"
+        "#,
+    );
+    let files = Server::stdio("files", "mcp-files", ["--root", "/srv"])
+        .with_env("TOKEN", "s3cret")
+        .and_then(|server| server.with_env("MODE", "fast"))
+        .and_then(|server| server.with_cwd("/etc/bowline/work"))
+        .unwrap()
+        .with_timeout(Duration::from_secs(20))
+        .with_max_timeout(Duration::from_secs(120))
+        .with_connect_timeout(Duration::from_millis(500))
+        .with_probe_timeout(Duration::from_millis(500))
+        .with_protocol(Protocol::Legacy)
+        .disabled();
+    let search = Server::http("se.arch", "https://search.example.com/mcp")
+        .and_then(|server| server.with_header("Z-First", "1"))
+        .and_then(|server| server.with_header("Authorization", "Bearer s3cret"))
+        .and_then(|server| {
+            server.with_tls(Tls {
+                ca_file: Some("/etc/bowline/corp.pem".into()),
+                client_cert: Some("/home/me/cert.pem".into()),
+                client_key: Some("/keys/key.pem".into()),
+            })
+        })
+        .unwrap()
+        .with_protocol(Protocol::Modern);
+    let mut expected =
+        Config::default().with_server(files).and_then(|config| config.with_server(search)).unwrap();
+    expected.sources = vec![PathBuf::from("/etc/bowline/config.toml")];
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn defaults_are_those_of_a_server_made_by_a_program() {
+    let config = good("c.toml", "[servers.a]\ncommand = 'x'");
+    assert_eq!(config.servers["a"], Server::stdio("a", "x", [""; 0]));
+}
+
+#[test]
+fn an_empty_file_has_no_servers() {
+    assert!(good("c.toml", "").servers.is_empty());
+    assert!(good("c.toml", "\u{feff}# nothing\n[servers]\n").servers.is_empty());
+}
+
+#[test]
+fn one_limit_alone_moves_the_default_of_the_other() {
+    let config = good(
+        "c.toml",
+        "[servers.long]\ncommand = 'x'\ntimeout = '1h'\n[servers.short]\ncommand = 'x'\nmax_timeout = 5",
+    );
+    let limits = |name: &str| {
+        let timeouts = &config.servers[name].timeouts;
+        (timeouts.call.as_secs(), timeouts.max.as_secs())
+    };
+    assert_eq!(limits("long"), (3600, 3600));
+    assert_eq!(limits("short"), (5, 5));
+}
+
+#[test]
+fn unknown_keys_are_errors_with_a_suggestion() {
+    let text = "\
+[server.a]
+command = 'x'
+
+[servers.b]
+comand = 'x'
+disabled = true
+foo = 1
+
+[servers.git.hub]
+url = 'http://h'
+
+[proxy]
+";
+    let expected = r#"bowline.toml:1:2: server: unknown key
+  hint: did you mean `servers`?
+bowline.toml:5:1: servers.b.comand: unknown key
+  hint: did you mean `command`?
+bowline.toml:6:1: servers.b.disabled: unknown key
+  hint: write `enabled = false`
+bowline.toml:7:1: servers.b.foo: unknown key
+bowline.toml:9:14: servers.git.hub: unknown key
+  hint: a name with a dot in it is quoted: `[servers."git.hub"]`
+bowline.toml:12:2: proxy: unknown key
+  hint: servers are written as `[servers.NAME]`"#;
+    assert_eq!(bad("bowline.toml", text), expected);
+}
+
+#[test]
+fn a_server_is_started_or_reached_and_has_the_keys_of_that() {
+    let text = r#"[servers.both]
+command = "x"
+url = "http://h/"
+[servers.neither]
+enabled = true
+[servers.reached]
+url = "https://h/"
+args = ["a"]
+env = { A = "b" }
+cwd = "/"
+[servers.started]
+command = "x"
+headers = { A = "b" }
+ca_file = "c.pem"
+client_cert = "c.pem"
+client_key = "c.pem"
+[servers.half]
+url = "https://h/"
+client_cert = "c.pem"
+"#;
+    let expected = "\
+c.toml:1:10: servers.both: has both `command` and a URL
+  hint: a server is either started or reached by URL; make it two entries
+c.toml:4:10: servers.neither: needs `command` or `url`
+c.toml:8:8: servers.reached.args: belongs to a server with `command`, and this one has a `url`
+c.toml:9:7: servers.reached.env: belongs to a server with `command`, and this one has a `url`
+c.toml:10:7: servers.reached.cwd: belongs to a server with `command`, and this one has a `url`
+c.toml:13:11: servers.started.headers: belongs to a server with `url`, and this one has a `command`
+c.toml:14:11: servers.started.ca_file: belongs to a server with `url`, and this one has a `command`
+c.toml:15:15: servers.started.client_cert: belongs to a server with `url`, and this one has a `command`
+c.toml:16:14: servers.started.client_key: belongs to a server with `url`, and this one has a `command`
+c.toml:19:15: servers.half.client_cert: `client_cert` and `client_key` are needed together";
+    assert_eq!(bad("c.toml", text), expected);
+}
+
+#[test]
+fn every_problem_of_an_entry_is_reported() {
+    let text = r#"[servers."bad name"]
+command = "${NOPE} {file:gone}"
+args = ["ok", 7, "${ALSO_NOPE}", "nul\u0000"]
+env = { PORT = 8080, "A=B" = "x" }
+cwd = ""
+[servers.times]
+command = ""
+timeout = "5 days"
+max_timeout = "20"
+connect_timeout = true
+probe_timeout = 1e9
+[servers.more]
+command = "x"
+timeout = "2m"
+max_timeout = "1m"
+protocol = "moden"
+enabled = "yes"
+"#;
+    let expected = r#"c.toml:1:10: servers."bad name": a server name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`
+c.toml:2:11: servers."bad name".command: environment variable `NOPE` is not set
+  hint: set it, or give a default: `${NOPE:-value}`
+c.toml:2:11: servers."bad name".command: cannot read the file `gone`: no such file
+c.toml:3:15: servers."bad name".args[1]: must be a string, not a number
+  hint: put the value in quotes
+c.toml:3:18: servers."bad name".args[2]: environment variable `ALSO_NOPE` is not set
+  hint: set it, or give a default: `${ALSO_NOPE:-value}`
+c.toml:3:34: servers."bad name".args[3]: contains a NUL character
+c.toml:4:16: servers."bad name".env.PORT: must be a string, not a number
+  hint: put the value in quotes
+c.toml:4:22: servers."bad name".env: an environment name is not empty and has no `=` and no NUL character
+c.toml:5:7: servers."bad name".cwd: the path is empty
+c.toml:7:11: servers.times.command: the command is empty
+c.toml:8:11: servers.times.timeout: not a length of time
+  hint: for example "20s", "500ms" or "2m"
+c.toml:9:15: servers.times.max_timeout: not a length of time
+  hint: for example "20s", "500ms" or "2m"
+c.toml:10:19: servers.times.connect_timeout: must be a length of time, not a boolean
+c.toml:11:17: servers.times.probe_timeout: must be more than 0 and at most 24 hours
+c.toml:15:15: servers.more.max_timeout: is shorter than `timeout`
+c.toml:16:12: servers.more.protocol: must be "auto", "legacy" or "modern"
+  hint: did you mean "modern"?
+c.toml:17:11: servers.more.enabled: must be true or false, not a string"#;
+    assert_eq!(bad("c.toml", text), expected);
+}
+
+#[test]
+fn urls_and_headers_are_checked_after_filling() {
+    let text = r#"[servers.a]
+url = "https://me:${TOKEN}@h/"
+[servers.a.headers]
+"Bearer s3cret" = "x"
+Authorization = "${BROKEN}"
+X-Key = "x"
+x-key = "y"
+mcp-session-id = "z"
+[servers.b]
+url = "${TOKEN}"
+[servers.c]
+url = "file:///s3cret"
+"#;
+    let expected = r#"c.toml:2:7: servers.a.url: the URL contains credentials
+  hint: send them as a header, such as `Authorization`, with the value in an environment variable
+c.toml:4:1: servers.a.headers: a header name is made of letters, digits and !#$%&'*+-.^_`|~
+c.toml:5:17: servers.a.headers.Authorization: contains a control character, which no header value may
+  hint: is there a line break in the variable or file it comes from?
+c.toml:7:9: servers.a.headers.x-key: this header is given twice
+c.toml:8:18: servers.a.headers.mcp-session-id: this header is set by the transport and cannot be configured
+c.toml:10:7: servers.b.url: not a valid URL: relative URL without a base
+  hint: for example "https://mcp.example.com/mcp"
+c.toml:12:7: servers.c.url: the URL must begin with http:// or https://
+  hint: for example "https://mcp.example.com/mcp""#;
+    assert_eq!(bad("c.toml", text), expected);
+}
+
+#[test]
+fn types_are_named_without_their_values() {
+    assert_eq!(
+        bad("c.toml", "servers = 's3cret'"),
+        "c.toml:1:1: servers: must be a table of servers, not a string"
+    );
+    let text = "\
+[servers]
+a = 's3cret'
+b = 2020-01-01
+[servers.c]
+command = ['s3cret']
+[servers.d]
+url = 1
+headers = 's3cret'
+";
+    let expected = "\
+c.toml:2:1: servers.a: must be a table with `command` or `url`, not a string
+c.toml:3:1: servers.b: must be a table with `command` or `url`, not a date
+c.toml:5:11: servers.c.command: must be a string, not a list
+c.toml:7:7: servers.d.url: must be a string, not a number
+  hint: put the value in quotes
+c.toml:8:11: servers.d.headers: must be a table of strings, not a string";
+    assert_eq!(bad("c.toml", text), expected);
+}
+
+#[test]
+fn syntax_errors_have_a_place_and_quote_nothing() {
+    for (text, place) in [
+        ("[servers.a]\ncommand = \n", "c.toml:2:11: "),
+        ("[servers.a]\nheaders = { Authorization = Bearer s3cret }", "c.toml:2:29: "),
+        ("[servers.a]\ncommand = 's3cret\n", "c.toml:2:18: "),
+        ("a = 's3cret'\na = 's3cret'", "c.toml:2:1: "),
+        ("s3cret", "c.toml:1:7: "),
+    ] {
+        let shown = bad("c.toml", text);
+        assert!(shown.starts_with(&format!("{place}not valid TOML: ")), "{shown}");
+    }
+}

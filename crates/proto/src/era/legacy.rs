@@ -1,0 +1,80 @@
+//! The legacy handshake: `initialize`, its answer, `notifications/initialized` (LC-01 to LC-06).
+
+use super::{Peer, Reply, Step, Verdict, refused, supported};
+use crate::fault::{Cause, Fault, Misbehaviour};
+use crate::revision::{Era, Revision};
+use crate::wire::code;
+
+/// The handshake, by what it waits for.
+#[derive(Debug)]
+pub(super) enum Handshake {
+    ExpectResult {
+        offer: Revision,
+        /// A refusal that names versions may be followed once.
+        corrected: bool,
+    },
+    ExpectAccepted(Box<Peer>),
+    /// Nothing more is expected.
+    Over,
+}
+
+impl Handshake {
+    pub(super) fn new(offer: Revision) -> Self {
+        Self::ExpectResult { offer, corrected: false }
+    }
+
+    pub(super) fn offer(&self) -> Revision {
+        match self {
+            Self::ExpectResult { offer, .. } => *offer,
+            Self::ExpectAccepted(_) | Self::Over => Revision::NEWEST_LEGACY,
+        }
+    }
+
+    pub(super) fn handle(&mut self, reply: Reply) -> Verdict {
+        match std::mem::replace(self, Self::Over) {
+            Self::ExpectResult { corrected, .. } => self.handle_result(corrected, reply),
+            // The notification has no answer. A server that refuses it will show with the first request
+            // whether it meant it, so only the loss of the link counts.
+            Self::ExpectAccepted(peer) => Verdict::Stay(match reply {
+                Reply::Fault(fault) if !matches!(fault.cause, Cause::Status { .. }) => Step::Failed(fault),
+                _ => Step::Agreed(peer),
+            }),
+            Self::Over => Verdict::Stay(Step::Failed(Fault::new(Cause::Closed))),
+        }
+    }
+
+    fn handle_result(&mut self, corrected: bool, reply: Reply) -> Verdict {
+        match reply {
+            Reply::Result(result) => match Peer::from_handshake(&result) {
+                Ok(peer) => {
+                    let revision = peer.revision;
+                    *self = Self::ExpectAccepted(Box::new(peer));
+                    Verdict::Stay(Step::Confirm(revision))
+                }
+                // LC-02: a version we cannot speak ends the connection.
+                Err(fault) => Verdict::Stay(Step::Failed(fault)),
+            },
+            Reply::Error { error, .. } => {
+                let names = supported(&error);
+                let names = || names.iter().map(String::as_str);
+                if let Some(offer) = Revision::newest_of(Era::Legacy, names()).filter(|_| !corrected) {
+                    *self = Self::ExpectResult { offer, corrected: true };
+                    return Verdict::Stay(Step::Initialize(offer));
+                }
+                if code::is_modern(error.code) || Revision::newest_of(Era::Modern, names()).is_some() {
+                    return Verdict::Other(Revision::NEWEST_MODERN);
+                }
+                // A server that was legacy yesterday and does not know `initialize` today (DE-09).
+                if error.code == code::METHOD_NOT_FOUND {
+                    return Verdict::Other(Revision::NEWEST_MODERN);
+                }
+                Verdict::Stay(Step::Failed(refused(&error)))
+            }
+            Reply::Fault(fault) => Verdict::Stay(Step::Failed(fault)),
+            Reply::Silence => {
+                Verdict::Stay(Step::Failed(Fault::new(Cause::Timeout(crate::fault::Limit::Connect))))
+            }
+            Reply::Accepted => Verdict::Stay(Step::Failed(Fault::protocol(Misbehaviour::NoAnswer))),
+        }
+    }
+}

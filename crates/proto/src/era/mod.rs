@@ -1,0 +1,233 @@
+//! Which protocol does this server speak? Checklist groups LC and DE.
+//!
+//! [`Negotiation`] begins with a modern probe ([`modern`]) or a legacy handshake ([`legacy`]) and moves
+//! from one to the other on evidence. It is fed each answer and says what to send next; it never asks
+//! for the same thing without end, whatever the server says.
+//!
+//! What counts as evidence: a discovery result or one of the three modern error codes means modern. A
+//! login, a rate limit or a broken network means nothing (DE-10). Everything else, in whatever framing,
+//! means legacy (DE-03).
+
+mod legacy;
+mod modern;
+mod peer;
+
+pub use peer::Peer;
+
+use crate::fault::{Cause, Exit, Fault};
+use crate::revision::{Era, Revision};
+use crate::wire::{Json, RpcError, code};
+
+/// The kind of link, as far as it changes how eras are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// A process or another byte stream.
+    Pipe,
+    /// Streamable HTTP.
+    Http,
+}
+
+/// Which eras may be tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Find out; begin with what was seen last time.
+    #[default]
+    Auto,
+    /// Only a handshake.
+    Legacy,
+    /// Only stateless.
+    Modern,
+}
+
+/// What came back for a message of the negotiation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// A result.
+    Result(Json),
+    /// A JSON-RPC error, with the HTTP status it came with if that was not a success.
+    Error {
+        /// Not set on a pipe, nor for a success.
+        status: Option<u16>,
+        /// The peer's words.
+        error: RpcError,
+    },
+    /// A notification was taken.
+    Accepted,
+    /// Nothing within the probe's time.
+    Silence,
+    /// No answer in the sense of the protocol: a bare status, a broken connection, an exit.
+    Fault(Fault),
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Send `server/discover` as a modern request of this revision.
+    Discover(Revision),
+    /// Send `initialize`, offering this revision.
+    Initialize(Revision),
+    /// The process did not survive the probe: start another, then send `initialize`.
+    Restart,
+    /// This revision is agreed: send `notifications/initialized`.
+    Confirm(Revision),
+    /// Done.
+    Agreed(Box<Peer>),
+    /// It cannot be done.
+    Failed(Fault),
+}
+
+/// The state of a negotiation.
+#[derive(Debug)]
+pub struct Negotiation {
+    link: Link,
+    choice: Choice,
+    state: State,
+    /// A probe was answered in a way that proves nothing; or it was skipped on the strength of memory.
+    probed: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Modern(modern::Probe),
+    Legacy(legacy::Handshake),
+}
+
+/// What an era's file makes of a reply.
+enum Verdict {
+    /// Stay in this era and do that.
+    Stay(Step),
+    /// The server is of the other era. With the revision to begin with.
+    Other(Revision),
+    /// The process died on the probe.
+    Died,
+}
+
+impl Negotiation {
+    /// Begins. `remembered` is the era this server had last time (DE-09).
+    pub fn begin(link: Link, choice: Choice, remembered: Option<Era>) -> (Self, Step) {
+        let first = match (choice, remembered) {
+            (Choice::Legacy, _) | (Choice::Auto, Some(Era::Legacy)) => Era::Legacy,
+            (Choice::Modern, _) | (Choice::Auto, _) => Era::Modern,
+        };
+        let (state, step) = State::begin(first, None);
+        (Self { link, choice, state, probed: first == Era::Modern }, step)
+    }
+
+    /// Takes the reply to the last step.
+    pub fn handle(&mut self, reply: Reply) -> Step {
+        if let Some(fault) = says_nothing(&reply) {
+            return Step::Failed(fault);
+        }
+        let verdict = match &mut self.state {
+            State::Modern(probe) => probe.handle(self.link, reply.clone()),
+            State::Legacy(handshake) => handshake.handle(reply.clone()),
+        };
+        match verdict {
+            Verdict::Stay(step) => step,
+            Verdict::Died => match self.choice {
+                Choice::Modern => Step::Failed(wrong_era(reply)),
+                Choice::Auto | Choice::Legacy => {
+                    self.state = State::begin(Era::Legacy, None).0;
+                    Step::Restart
+                }
+            },
+            Verdict::Other(revision) => self.turn(revision, reply),
+        }
+    }
+
+    /// Goes over to the other era, once in each direction.
+    fn turn(&mut self, revision: Revision, reply: Reply) -> Step {
+        let allowed = match (self.choice, revision.era()) {
+            (Choice::Auto, Era::Legacy) => true,
+            // Only where memory made us skip the probe (DE-09); otherwise two confused servers could
+            // send us back and forth.
+            (Choice::Auto, Era::Modern) => !self.probed,
+            (Choice::Legacy | Choice::Modern, _) => false,
+        };
+        if !allowed {
+            return Step::Failed(wrong_era(reply));
+        }
+        self.probed |= revision.era() == Era::Modern;
+        let (state, step) = State::begin(revision.era(), Some(revision));
+        self.state = state;
+        step
+    }
+
+    /// What to send on a fresh process after [`Step::Restart`].
+    pub fn restarted(&self) -> Step {
+        match &self.state {
+            State::Modern(probe) => Step::Discover(probe.revision()),
+            State::Legacy(handshake) => Step::Initialize(handshake.offer()),
+        }
+    }
+
+    /// Whether the last step was a probe, which has a time limit of its own.
+    pub fn is_probing(&self) -> bool {
+        self.choice == Choice::Auto && matches!(self.state, State::Modern(_))
+    }
+}
+
+impl State {
+    fn begin(era: Era, revision: Option<Revision>) -> (Self, Step) {
+        match era {
+            Era::Modern => {
+                let revision = revision.unwrap_or(Revision::NEWEST_MODERN);
+                (Self::Modern(modern::Probe::new(revision)), Step::Discover(revision))
+            }
+            Era::Legacy => {
+                let offer = revision.unwrap_or(Revision::NEWEST_LEGACY);
+                (Self::Legacy(legacy::Handshake::new(offer)), Step::Initialize(offer))
+            }
+        }
+    }
+}
+
+/// DE-10: these say nothing of the era, so the negotiation stops here and starts over when they are dealt
+/// with. (A 5xx to the probe alone is another matter: see [`modern`].)
+fn says_nothing(reply: &Reply) -> Option<Fault> {
+    match reply {
+        Reply::Fault(fault) => match &fault.cause {
+            Cause::Status { code, .. } if *code != 429 => None,
+            Cause::Exited(Exit::Code(_) | Exit::Signal(_) | Exit::Eof) => None,
+            Cause::Timeout(_) | Cause::Protocol(_) => None,
+            _ => Some(fault.clone()),
+        },
+        _ => None,
+    }
+}
+
+/// The era was pinned, or both were tried.
+fn wrong_era(reply: Reply) -> Fault {
+    match reply {
+        Reply::Fault(fault) => fault,
+        Reply::Error { error, .. } => refused(&error),
+        Reply::Silence => Fault::new(Cause::Timeout(crate::fault::Limit::Connect)),
+        Reply::Result(_) | Reply::Accepted => Fault::protocol(crate::fault::Misbehaviour::BadResult)
+            .note("the answer fits no revision we speak"),
+    }
+}
+
+/// LC-06: a refusal names the versions the server speaks, where it says so.
+fn refused(error: &RpcError) -> Fault {
+    match supported(error) {
+        names if names.is_empty() => Fault::protocol(crate::fault::Misbehaviour::BadResult)
+            .note(format!("the server refused the handshake: {error}")),
+        supported => Fault::new(Cause::Versions { supported }).note(error.message.clone()),
+    }
+}
+
+/// `error.data.supported`, bounded.
+fn supported(error: &RpcError) -> Vec<String> {
+    let names = error.data.as_ref().and_then(|data| data.member("supported"));
+    let mut names: Vec<String> = names.and_then(|names| names.decode().ok()).unwrap_or_default();
+    names.truncate(32);
+    names
+}
+
+fn is_modern_error(link: Link, status: Option<u16>, error: &RpcError) -> bool {
+    code::is_modern(error.code)
+        || (link == Link::Http && status == Some(404) && error.code == code::METHOD_NOT_FOUND)
+}
+
+#[cfg(test)]
+mod tests;

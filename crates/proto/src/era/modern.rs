@@ -1,0 +1,82 @@
+//! The modern probe: `server/discover`, and what each answer to it proves (DE-02, DE-06 to DE-08, DE-11).
+
+use super::{Link, Peer, Reply, Step, Verdict, is_modern_error, refused, supported};
+use crate::revision::{Era, Revision};
+use crate::wire::code;
+
+/// Waiting for the answer to `server/discover`.
+#[derive(Debug)]
+pub(super) struct Probe {
+    revision: Revision,
+    /// `-32022` may be followed once: a server that rejects what it says it supports must not spin us
+    /// (LC-12).
+    corrected: bool,
+}
+
+impl Probe {
+    pub(super) fn new(revision: Revision) -> Self {
+        Self { revision, corrected: false }
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    pub(super) fn handle(&mut self, link: Link, reply: Reply) -> Verdict {
+        match reply {
+            Reply::Result(result) => match Peer::from_discovery(&result) {
+                Some((peer, names)) => self.choose(peer, &names),
+                // A lax legacy server may answer anything with something (DE-11).
+                None => Verdict::Other(Revision::NEWEST_LEGACY),
+            },
+            Reply::Error { error, .. } if error.code == code::UNSUPPORTED_VERSION => {
+                let names = supported(&error);
+                let names = || names.iter().map(String::as_str);
+                match (Revision::newest_of(Era::Modern, names()), Revision::newest_of(Era::Legacy, names())) {
+                    (Some(revision), _) if !self.corrected => {
+                        self.corrected = true;
+                        self.revision = revision;
+                        Verdict::Stay(Step::Discover(revision))
+                    }
+                    (None, Some(handshake)) => Verdict::Other(handshake),
+                    _ => Verdict::Stay(Step::Failed(refused(&error))),
+                }
+            }
+            // `server/discover` itself must exist on a modern server; where it does not, the server may
+            // still be one that answers `initialize` (DE-08).
+            Reply::Error { error, .. } if error.code == code::METHOD_NOT_FOUND => {
+                Verdict::Other(Revision::NEWEST_LEGACY)
+            }
+            Reply::Error { status, error } if is_modern_error(link, status, &error) => {
+                Verdict::Stay(Step::Failed(refused(&error)))
+            }
+            // Any other error, in any framing, or none at all; a 5xx or a silent server must not keep us
+            // from trying what most servers speak.
+            Reply::Error { .. } | Reply::Silence | Reply::Accepted => Verdict::Other(Revision::NEWEST_LEGACY),
+            Reply::Fault(_) => match link {
+                Link::Pipe => Verdict::Died,
+                Link::Http => Verdict::Other(Revision::NEWEST_LEGACY),
+            },
+        }
+    }
+
+    fn choose(&self, mut peer: Peer, names: &[String]) -> Verdict {
+        let names = || names.iter().map(String::as_str);
+        // A result without the list of versions still answers in the revision it was asked in.
+        let common = if names().next().is_none() {
+            Some(self.revision)
+        } else {
+            Revision::newest_of(Era::Modern, names())
+        };
+        if let Some(revision) = common {
+            peer.revision = revision;
+            return Verdict::Stay(Step::Agreed(Box::new(peer)));
+        }
+        match Revision::newest_of(Era::Legacy, names()) {
+            Some(handshake) => Verdict::Other(handshake),
+            None => Verdict::Stay(Step::Failed(crate::fault::Fault::new(crate::fault::Cause::Versions {
+                supported: names().map(str::to_owned).collect(),
+            }))),
+        }
+    }
+}

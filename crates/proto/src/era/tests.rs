@@ -1,0 +1,239 @@
+//! The negotiation against every kind of answer that has been seen.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fault::{Limit, Misbehaviour};
+
+const NEWEST: Step = Step::Initialize(Revision::V2025_11_25);
+const PROBE: Step = Step::Discover(Revision::V2026_07_28);
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+fn result(text: &str) -> Reply {
+    Reply::Result(json(text))
+}
+
+fn error(status: Option<u16>, code: i64, data: Option<&str>) -> Reply {
+    Reply::Error { status, error: RpcError { code, message: "no".into(), data: data.map(json) } }
+}
+
+fn status(code: u16) -> Reply {
+    Reply::Fault(Fault::new(Cause::Status { code, retry_after: None }))
+}
+
+fn discovered(versions: &str) -> Reply {
+    result(&format!(
+        r#"{{"resultType":"complete","supportedVersions":{versions},"capabilities":{{"tools":{{}}}},"instructions":"be kind","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"s","version":"1"}}}}}}"#
+    ))
+}
+
+fn initialized(version: &str) -> Reply {
+    result(&format!(
+        r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{{"name":"s","version":"1"}}}}"#
+    ))
+}
+
+fn auto(link: Link) -> Negotiation {
+    let (negotiation, step) = Negotiation::begin(link, Choice::Auto, None);
+    // DE-01: the probe comes first.
+    assert_eq!(step, PROBE);
+    negotiation
+}
+
+fn agreed(step: Step) -> Peer {
+    match step {
+        Step::Agreed(peer) => *peer,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn de_02_a_discovery_result_is_modern() {
+    for link in [Link::Pipe, Link::Http] {
+        let peer = agreed(auto(link).handle(discovered(r#"["2026-07-28","2025-11-25"]"#)));
+        assert_eq!((peer.revision, peer.era()), (Revision::V2026_07_28, Era::Modern));
+        assert_eq!(peer.instructions.as_deref(), Some("be kind"));
+        assert_eq!(&*peer.server.unwrap().name, "s");
+        assert!(peer.capabilities.tools.is_some() && peer.capabilities.prompts.is_none());
+    }
+}
+
+#[test]
+fn de_11_a_server_that_lists_only_handshake_versions_is_initialized_with_one_of_them() {
+    assert_eq!(
+        auto(Link::Http).handle(discovered(r#"["2025-06-18"]"#)),
+        Step::Initialize(Revision::V2025_06_18)
+    );
+    let unsupported = error(Some(400), -32022, Some(r#"{"supported":["2025-03-26","2024-11-05"]}"#));
+    assert_eq!(auto(Link::Http).handle(unsupported), Step::Initialize(Revision::V2025_03_26));
+    // A lax server that answers anything with something has proved nothing.
+    assert_eq!(auto(Link::Http).handle(result("{}")), NEWEST);
+}
+
+/// DE-03: any error but a modern one, in any framing, and silence.
+#[test]
+fn de_03_everything_else_is_legacy() {
+    for link in [Link::Pipe, Link::Http] {
+        for code in [-32601, -32602, -32000, -32600, -32001, -32002, 7] {
+            assert_eq!(auto(link).handle(error(None, code, None)), NEWEST, "{code}");
+        }
+        assert_eq!(auto(link).handle(Reply::Silence), NEWEST);
+    }
+    for code in [400, 404, 405, 406, 415, 500, 502, 503] {
+        assert_eq!(auto(Link::Http).handle(status(code)), NEWEST, "{code}");
+    }
+    // DE-07: unreadable bodies too.
+    let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
+    assert_eq!(auto(Link::Http).handle(html), NEWEST);
+    assert_eq!(auto(Link::Http).handle(Reply::Accepted), NEWEST);
+}
+
+/// DE-06: never `initialize` after one of these.
+#[test]
+fn de_06_modern_errors_stay_modern() {
+    for link in [Link::Pipe, Link::Http] {
+        for code in [-32020, -32021] {
+            assert!(matches!(auto(link).handle(error(Some(400), code, None)), Step::Failed(_)));
+        }
+        let unsupported =
+            || error(Some(400), -32022, Some(r#"{"supported":["2026-07-28"],"requested":"x"}"#));
+        let mut negotiation = auto(link);
+        // LC-12: one retry, never a loop.
+        assert_eq!(negotiation.handle(unsupported()), PROBE);
+        assert!(matches!(negotiation.handle(unsupported()), Step::Failed(_)));
+        let nothing = error(Some(400), -32022, Some(r#"{"supported":["2030-01-01"]}"#));
+        let Step::Failed(fault) = auto(link).handle(nothing) else { panic!() };
+        assert_eq!(fault.cause, Cause::Versions { supported: vec!["2030-01-01".into()] });
+    }
+}
+
+/// DE-10: no evidence, no verdict.
+#[test]
+fn de_10_logins_limits_and_networks_say_nothing() {
+    let login = Cause::LoginRequired { challenge: vec!["Bearer".into()] };
+    let limited = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(3)) };
+    for cause in [login, limited, Cause::Refused, Cause::Dns, Cause::Tls, Cause::Cut] {
+        let step = auto(Link::Http).handle(Reply::Fault(Fault::new(cause.clone())));
+        assert_eq!(step, Step::Failed(Fault::new(cause)));
+    }
+}
+
+/// DE-05: a process that dies on the probe is started again and spoken to in legacy.
+#[test]
+fn de_05_a_process_that_dies_on_the_probe_is_started_again() {
+    let mut negotiation = auto(Link::Pipe);
+    let exited = Reply::Fault(Fault::new(Cause::Exited(Exit::Code(1))));
+    assert_eq!(negotiation.handle(exited.clone()), Step::Restart);
+    assert_eq!(negotiation.restarted(), NEWEST);
+    assert!(!negotiation.is_probing());
+    // A second death is a failure.
+    assert!(matches!(negotiation.handle(exited), Step::Failed(_)));
+}
+
+#[test]
+fn lc_03_the_handshake_is_confirmed_before_anything_else() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut negotiation = auto(Link::Http);
+        assert_eq!(negotiation.handle(Reply::Silence), NEWEST);
+        let revision = Revision::parse(version).unwrap();
+        assert_eq!(negotiation.handle(initialized(version)), Step::Confirm(revision));
+        assert_eq!(agreed(negotiation.handle(Reply::Accepted)).revision, revision);
+    }
+}
+
+#[test]
+fn a_refused_confirmation_is_not_the_end() {
+    let mut negotiation = auto(Link::Http);
+    negotiation.handle(Reply::Silence);
+    negotiation.handle(initialized("2025-11-25"));
+    assert!(matches!(negotiation.handle(status(405)), Step::Agreed(_)));
+}
+
+/// LC-02: an answer we cannot speak ends it; LC-06: and says what the server speaks.
+#[test]
+fn lc_02_unknown_versions_end_the_connection() {
+    for version in ["1999-01-01", "2026-07-28"] {
+        let mut negotiation = auto(Link::Http);
+        negotiation.handle(Reply::Silence);
+        let Step::Failed(fault) = negotiation.handle(initialized(version)) else { panic!() };
+        assert_eq!(fault.cause, Cause::Versions { supported: vec![version.into()] });
+    }
+}
+
+#[test]
+fn lc_06_a_refusal_that_names_versions_is_followed_once() {
+    let refusal = || error(None, -32602, Some(r#"{"supported":["2024-11-05"],"requested":"2025-11-25"}"#));
+    let mut negotiation = auto(Link::Pipe);
+    negotiation.handle(Reply::Silence);
+    assert_eq!(negotiation.handle(refusal()), Step::Initialize(Revision::V2024_11_05));
+    let Step::Failed(fault) = negotiation.handle(refusal()) else { panic!() };
+    assert!(fault.to_string().contains("2024-11-05"));
+}
+
+/// DE-09: what was seen last time saves the probe, until it proves wrong.
+#[test]
+fn de_09_memory_is_used_and_mistrusted() {
+    let (mut negotiation, step) = Negotiation::begin(Link::Http, Choice::Auto, Some(Era::Legacy));
+    assert_eq!(step, NEWEST);
+    assert_eq!(negotiation.handle(error(Some(404), -32601, None)), PROBE);
+    assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
+    // Both ways wrong: it ends.
+    let (mut negotiation, _) = Negotiation::begin(Link::Http, Choice::Auto, Some(Era::Legacy));
+    assert_eq!(negotiation.handle(error(None, -32601, None)), PROBE);
+    assert_eq!(negotiation.handle(error(None, -32601, None)), NEWEST);
+    assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
+}
+
+/// DE-04 and its mirror image: a pinned era is never left.
+#[test]
+fn de_04_a_pinned_era_is_kept() {
+    let (mut negotiation, step) = Negotiation::begin(Link::Pipe, Choice::Modern, None);
+    assert_eq!(step, PROBE);
+    assert!(!negotiation.is_probing(), "silence is no evidence when there is no alternative");
+    assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
+    let (mut negotiation, step) = Negotiation::begin(Link::Pipe, Choice::Legacy, Some(Era::Modern));
+    assert_eq!(step, NEWEST);
+    assert!(matches!(negotiation.handle(error(None, -32022, None)), Step::Failed(_)));
+}
+
+fn any_reply() -> impl Strategy<Value = Reply> {
+    let code =
+        prop_oneof![Just(-32022), Just(-32021), Just(-32020), Just(-32601), Just(-32602), any::<i64>()];
+    let data = prop_oneof![
+        Just(None),
+        Just(Some(r#"{"supported":["2026-07-28"]}"#)),
+        Just(Some(r#"{"supported":["2025-11-25"]}"#)),
+        Just(Some(r#"{"supported":["2026-07-28","2024-11-05"]}"#)),
+        Just(Some(r#"{"supported":7}"#)),
+    ];
+    prop_oneof![
+        (proptest::option::of(400u16..600), code, data)
+            .prop_map(|(status, code, data)| error(status, code, data)),
+        Just(discovered(r#"["2025-06-18"]"#)),
+        Just(discovered(r#"["2029-01-01"]"#)),
+        Just(result("{}")),
+        Just(Reply::Silence),
+        Just(Reply::Accepted),
+        (400u16..600).prop_map(status),
+        Just(Reply::Fault(Fault::new(Cause::Exited(Exit::Eof)))),
+        Just(Reply::Fault(Fault::new(Cause::Timeout(Limit::Idle)))),
+    ]
+}
+
+proptest! {
+    /// Whatever a server answers, and in whatever order, the negotiation ends after a few steps.
+    #[test]
+    fn it_always_ends(replies in proptest::collection::vec(any_reply(), 16), http: bool, remembered in 0usize..3) {
+        let link = if http { Link::Http } else { Link::Pipe };
+        let remembered = [None, Some(Era::Legacy), Some(Era::Modern)][remembered];
+        let (mut negotiation, _) = Negotiation::begin(link, Choice::Auto, remembered);
+        let steps = replies.into_iter().map(|reply| negotiation.handle(reply));
+        let ended = steps.take(8).any(|step| matches!(step, Step::Failed(_) | Step::Agreed(_)));
+        prop_assert!(ended);
+    }
+}

@@ -1,0 +1,323 @@
+//! What can go wrong between us and a server, whose fault it is, and what it costs.
+//!
+//! A [`Fault`] is about the connection or the exchange. A server that answers with a JSON-RPC error has
+//! not failed in this sense: that is an [`RpcError`](crate::wire::RpcError), and the two never mix (BM-08).
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::wire::Defect;
+
+/// A failure, with everything that is known about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Fault {
+    /// What happened.
+    pub cause: Cause,
+    /// Whether the server can have acted on the request.
+    pub execution: Execution,
+    /// What helps a person: the server's words, the system's words.
+    pub evidence: Box<Evidence>,
+}
+
+/// Whether a failed request can have had an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// The server provably did not act on it.
+    NotExecuted,
+    /// It may have.
+    Unknown,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Nobody listens there.
+    Refused,
+    /// The host's name does not resolve.
+    Dns,
+    /// No route, or another failure below TCP.
+    Unreachable,
+    /// The TLS handshake failed; retrying will not change a certificate.
+    Tls,
+    /// The connection was cut.
+    Cut,
+    /// A limit ran out.
+    Timeout(Limit),
+    /// An HTTP status that is no answer.
+    Status {
+        /// The status code.
+        code: u16,
+        /// When the server wants to be asked again.
+        retry_after: Option<Duration>,
+    },
+    /// The server wants credentials (401, or 403 with a challenge).
+    LoginRequired {
+        /// The `WWW-Authenticate` values.
+        challenge: Vec<String>,
+    },
+    /// A redirect that must not be followed.
+    Redirect {
+        /// Where to.
+        location: String,
+    },
+    /// The program could not be started.
+    Spawn(Spawn),
+    /// The process ended.
+    Exited(Exit),
+    /// The server broke the protocol.
+    Protocol(Misbehaviour),
+    /// Nothing in common.
+    Versions {
+        /// What the server says it speaks.
+        supported: Vec<String>,
+    },
+    /// We ended it: the caller left, or the client was closed.
+    Closed,
+}
+
+/// Which limit ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Nothing was heard for the time the call allows.
+    Idle,
+    /// The call's hard cap.
+    Total,
+    /// Opening and negotiating.
+    Connect,
+}
+
+/// Why a program did not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spawn {
+    /// No such program on the path that was searched.
+    NotFound,
+    /// It is there but may not be run.
+    Denied,
+    /// Anything else the system said.
+    Other,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It closed its output; how it ended is not known (yet).
+    Eof,
+}
+
+/// How a server broke the protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Misbehaviour {
+    /// A message that is none.
+    Malformed(Defect),
+    /// More bytes than allowed.
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// A media type that is neither JSON nor an event stream.
+    ContentType,
+    /// A body that could not be decompressed.
+    Encoding,
+    /// The stream ended without the answer.
+    NoAnswer,
+    /// A result that does not fit its method.
+    BadResult,
+    /// A `resultType` nobody declared (BM-05).
+    ResultType,
+    /// A cursor that repeats, or pages without end (PA-02).
+    Pages,
+    /// Input asked for again and again (MR-06).
+    Rounds,
+}
+
+/// What helps a person to understand a fault. Server text: untrusted, bounded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// One sentence from the system or from us.
+    pub note: Option<String>,
+    /// The first bytes of the body.
+    pub body: Option<String>,
+    /// The last lines of stderr.
+    pub stderr: Vec<String>,
+}
+
+/// What a fault means for the connection as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Trying again may help, not before this long.
+    Retry {
+        /// From now.
+        not_before: Duration,
+    },
+    /// Only a person can help.
+    Login,
+    /// Trying again cannot help.
+    GiveUp,
+}
+
+// === impl Fault ===
+
+impl Fault {
+    /// A fault of which the request's outcome is unknown: the careful assumption.
+    pub fn new(cause: Cause) -> Self {
+        Self { cause, execution: Execution::Unknown, evidence: Box::default() }
+    }
+
+    /// A fault that struck before the request can have reached the server.
+    pub fn before_sending(cause: Cause) -> Self {
+        Self { execution: Execution::NotExecuted, ..Self::new(cause) }
+    }
+
+    /// The server broke the protocol.
+    pub fn protocol(misbehaviour: Misbehaviour) -> Self {
+        Self::new(Cause::Protocol(misbehaviour))
+    }
+
+    /// The same with a sentence for people.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.evidence.note = Some(note.into());
+        self
+    }
+
+    /// The same with the beginning of a body, cut to [`BODY_HEAD`] bytes.
+    #[must_use]
+    pub fn body(mut self, body: &[u8]) -> Self {
+        let head = &body[..body.len().min(BODY_HEAD)];
+        self.evidence.body = (!head.is_empty()).then(|| String::from_utf8_lossy(head).into_owned());
+        self
+    }
+
+    /// The same with the last lines of stderr.
+    #[must_use]
+    pub fn stderr(mut self, lines: Vec<String>) -> Self {
+        self.evidence.stderr = lines;
+        self
+    }
+
+    /// The same, said to be of a request that was provably not executed.
+    #[must_use]
+    pub fn not_executed(mut self) -> Self {
+        self.execution = Execution::NotExecuted;
+        self
+    }
+
+    /// The one place that decides what a fault costs the connection.
+    pub fn recovery(&self) -> Recovery {
+        let now = Recovery::Retry { not_before: Duration::ZERO };
+        match &self.cause {
+            Cause::Status { retry_after: Some(not_before), .. } => {
+                Recovery::Retry { not_before: *not_before }
+            }
+            Cause::Status { code, .. } => match code {
+                408 | 425 | 429 | 500.. => now,
+                _ => Recovery::GiveUp,
+            },
+            Cause::LoginRequired { .. } => Recovery::Login,
+            Cause::Refused
+            | Cause::Dns
+            | Cause::Unreachable
+            | Cause::Tls
+            | Cause::Cut
+            | Cause::Timeout(_) => now,
+            Cause::Exited(_) | Cause::Protocol(_) => now,
+            Cause::Redirect { .. } | Cause::Spawn(_) | Cause::Versions { .. } | Cause::Closed => {
+                Recovery::GiveUp
+            }
+        }
+    }
+}
+
+/// How much of a body is kept as evidence.
+pub const BODY_HEAD: usize = 512;
+
+/// The cause, then the note. Body and stderr are for those who lay them out.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)?;
+        match &self.evidence.note {
+            Some(note) => write!(f, ": {note}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "connection refused",
+            Self::Dns => "host name not found",
+            Self::Unreachable => "server unreachable",
+            Self::Tls => "TLS handshake failed",
+            Self::Cut => "connection lost",
+            Self::Timeout(Limit::Idle) => "no answer in time",
+            Self::Timeout(Limit::Total) => "the call took longer than its limit",
+            Self::Timeout(Limit::Connect) => "the server did not become ready in time",
+            Self::Status { code, .. } => return write!(f, "HTTP status {code}"),
+            Self::LoginRequired { .. } => "the server wants a login",
+            Self::Redirect { location } => return write!(f, "refused to follow a redirect to {location}"),
+            Self::Spawn(Spawn::NotFound) => "command not found",
+            Self::Spawn(Spawn::Denied) => "command may not be run",
+            Self::Spawn(Spawn::Other) => "command could not be started",
+            Self::Exited(Exit::Code(code)) => return write!(f, "the server exited with code {code}"),
+            Self::Exited(Exit::Signal(signal)) => {
+                return write!(f, "the server was ended by signal {signal}");
+            }
+            Self::Exited(Exit::Eof) => "the server closed its output",
+            Self::Protocol(misbehaviour) => return misbehaviour.fmt(f),
+            Self::Versions { supported } => {
+                return write!(f, "no common protocol revision; the server speaks {}", supported.join(", "));
+            }
+            Self::Closed => "the connection was closed",
+        })
+    }
+}
+
+impl fmt::Display for Misbehaviour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed(defect) => return write!(f, "the server sent a bad message: {defect}"),
+            Self::TooLarge { limit } => {
+                return write!(f, "the server sent more than {limit} bytes in one message");
+            }
+            Self::ContentType => {
+                "the server answered with something that is neither JSON nor an event stream"
+            }
+            Self::Encoding => "the server's answer could not be decompressed",
+            Self::NoAnswer => "the server ended the exchange without an answer",
+            Self::BadResult => "the server's result does not fit the request",
+            Self::ResultType => "the server sent a result of an unknown type",
+            Self::Pages => "the server's list does not end",
+            Self::Rounds => "the server asked for input too often",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_it_costs() {
+        let status = |code| Fault::new(Cause::Status { code, retry_after: None }).recovery();
+        assert!(matches!(status(503), Recovery::Retry { .. }));
+        assert_eq!(status(404), Recovery::GiveUp);
+        let later = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(9)) };
+        assert_eq!(Fault::new(later).recovery(), Recovery::Retry { not_before: Duration::from_secs(9) });
+        assert_eq!(Fault::new(Cause::LoginRequired { challenge: vec![] }).recovery(), Recovery::Login);
+        assert_eq!(Fault::new(Cause::Spawn(Spawn::NotFound)).recovery(), Recovery::GiveUp);
+    }
+
+    #[test]
+    fn evidence_is_bounded() {
+        let fault = Fault::new(Cause::Cut).body(&[b'x'; 10_000]).note("reset by peer");
+        assert_eq!(fault.evidence.body.as_ref().unwrap().len(), BODY_HEAD);
+        assert_eq!(fault.to_string(), "connection lost: reset by peer");
+    }
+}

@@ -1,0 +1,180 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn message(text: &str) -> Line {
+    Line::Message(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+fn noise(text: &str) -> Line {
+    Line::Noise(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// Everything in `chunks`, the last line included, with memory checked at every step.
+fn decode(limit: usize, chunks: &[&[u8]]) -> Vec<Line> {
+    let mut lines = Lines::with_limit(limit);
+    let mut all = Vec::new();
+    for chunk in chunks {
+        lines.push(Bytes::copy_from_slice(chunk));
+        while let Some(line) = lines.next() {
+            all.push(line);
+        }
+        assert!(lines.buffer.len() <= limit, "{} bytes kept", lines.buffer.len());
+    }
+    all.extend(lines.finish());
+    all
+}
+
+/// ST-01, ST-02: one message a line, and what is none is told apart.
+#[test]
+fn st_02_messages_noise_and_blanks() {
+    let text = "\u{feff}{\"a\":1}\r\n\n  \t\r\nListening on stdio\n [1] \n\u{feff}{}\n{\"half\":";
+    assert_eq!(
+        decode(100, &[text.as_bytes()]),
+        [
+            message("{\"a\":1}"),
+            noise("Listening on stdio"),
+            message("[1]"),
+            // A mark is one only at the start.
+            noise("\u{feff}{}"),
+            message("{\"half\":"),
+        ]
+    );
+    assert_eq!(decode(100, &[]), []);
+    assert_eq!(decode(100, &["\u{feff}".as_bytes()]), []);
+}
+
+#[test]
+fn the_limit_counts_the_line_without_its_end() {
+    assert_eq!(decode(6, &[b"{\"ab\"}\n{}"]), [message("{\"ab\"}"), message("{}")]);
+    assert_eq!(decode(6, &[b"{\"ab\"}"]), [message("{\"ab\"}")]);
+    let long = Line::TooLong { length: 7, head: Bytes::from_static(b"{\"abc\"") };
+    assert_eq!(decode(6, &[b"{\"abc\"}\n{}\n"]), [long.clone(), message("{}")]);
+    assert_eq!(decode(6, &[b"{\"abc\"}"]), [long]);
+}
+
+/// A message over the limit is reported once, before its end, and the next one is whole.
+#[test]
+fn a_line_over_the_limit_is_skipped_to_its_end() {
+    let mut lines = Lines::with_limit(1000);
+    lines.push(Bytes::from(format!("{{\"id\":7,\"result\":\"{}", "x".repeat(1000))));
+    let Some(Line::TooLong { length, head }) = lines.next() else { panic!() };
+    assert_eq!((length, head.len()), (1018, HEAD));
+    assert!(head.starts_with(b"{\"id\":7,"));
+    for _ in 0..100 {
+        assert_eq!(lines.next(), None);
+        assert_eq!(lines.buffer.len(), 0);
+        lines.push(Bytes::from(vec![b'{'; 10_000]));
+    }
+    lines.push(Bytes::from_static(b"\"}\n{\"id\":8}\n"));
+    assert_eq!(lines.next(), Some(message("{\"id\":8}")));
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn noise_over_the_limit_stays_noise() {
+    let long = "z".repeat(2000) + "\n{}\n";
+    assert_eq!(decode(1000, &[long.as_bytes()]), [noise(&"z".repeat(HEAD)), message("{}")]);
+}
+
+#[test]
+fn a_chunk_that_came_whole_is_not_copied() {
+    let chunk = Bytes::from(b"{\"a\":1}\n{\"b\":2}\n".to_vec());
+    let range = chunk.as_ptr_range();
+    let mut lines = Lines::new();
+    lines.push(chunk);
+    for _ in 0..2 {
+        let Some(Line::Message(message)) = lines.next() else { panic!() };
+        assert!(range.contains(&message.as_ptr()));
+    }
+}
+
+#[test]
+fn a_reader_fills_the_buffer_itself() {
+    let mut lines = Lines::new();
+    for part in [&b"{\"a\""[..], b":1}\n{", b"}\n"] {
+        assert!(lines.buffer_mut().capacity() >= READ / 4);
+        lines.buffer_mut().extend_from_slice(part);
+    }
+    assert_eq!(lines.next(), Some(message("{\"a\":1}")));
+    assert_eq!(lines.next(), Some(message("{}")));
+    assert_eq!(lines.next(), None);
+}
+
+/// A hundred megabytes in small chunks: each byte is searched once, or this would take minutes.
+#[test]
+fn a_huge_line_in_small_chunks_is_linear() {
+    let chunk = [b'['; 4096];
+    let chunks = 100 * 1024 * 1024 / chunk.len();
+    let mut lines = Lines::with_limit(usize::MAX);
+    for _ in 0..chunks {
+        lines.buffer_mut().extend_from_slice(&chunk);
+        assert_eq!(lines.next(), None);
+        assert_eq!(lines.searched, lines.buffer.len());
+    }
+    lines.push(Bytes::from_static(b"\n"));
+    let Some(Line::Message(line)) = lines.next() else { panic!() };
+    assert_eq!(line.len(), chunks * chunk.len());
+}
+
+#[test]
+fn small_lines_do_not_hold_the_memory_of_large_ones() {
+    let mut lines = Lines::new();
+    lines.buffer_mut().extend_from_slice(format!("[{}]\n{{\"a", " ".repeat(10_000_000)).as_bytes());
+    let large = lines.next();
+    assert!(matches!(&large, Some(Line::Message(line)) if line.len() > 10_000_000));
+    drop(large);
+    assert!(lines.buffer.capacity() <= RETAIN, "the rest moved to memory of its own");
+    lines.buffer_mut().extend_from_slice(b"\":1}\n");
+    assert_eq!(lines.next(), Some(message("{\"a\":1}")));
+    assert!(lines.buffer_mut().capacity() <= 2 * RETAIN);
+}
+
+/// Bytes that make the interesting cases likely.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        4 => Just(b'\n'),
+        2 => Just(b'\r'),
+        4 => Just(b'{'),
+        2 => Just(b'['),
+        2 => Just(b' '),
+        1 => Just(0xef),
+        4 => any::<u8>(),
+    ];
+    let mark = prop_oneof![Just(&b""[..]), Just(&b"\xef\xbb\xbf"[..]), Just(&b"\xef\xbb"[..])];
+    (mark, proptest::collection::vec(byte, 0..200)).prop_map(|(mark, rest)| [mark, &rest].concat())
+}
+
+/// How much of a line had come when it was given up is the one thing that chunks may change.
+fn without_length(lines: Vec<Line>) -> Vec<Line> {
+    lines
+        .into_iter()
+        .map(|line| match line {
+            Line::TooLong { head, .. } => Line::TooLong { length: 0, head },
+            line => line,
+        })
+        .collect()
+}
+
+proptest! {
+    /// ST-01: chunk boundaries mean nothing. Arbitrary bytes never panic, and memory stays bounded.
+    #[test]
+    fn any_split_gives_the_same_lines(
+        bytes in bytes(),
+        cuts in proptest::collection::vec(1usize..40, 0..40),
+        limit in 8usize..60,
+    ) {
+        let mut chunks = Vec::new();
+        let mut rest = &bytes[..];
+        for cut in cuts {
+            let (chunk, after) = rest.split_at(cut.min(rest.len()));
+            chunks.push(chunk);
+            rest = after;
+        }
+        chunks.push(rest);
+        let whole = without_length(decode(limit, &[&bytes]));
+        prop_assert_eq!(without_length(decode(limit, &chunks)), whole.clone());
+        let single: Vec<_> = bytes.chunks(1).collect();
+        prop_assert_eq!(without_length(decode(limit, &single)), whole);
+    }
+}

@@ -1,0 +1,13 @@
+//! Bytes to messages.
+//!
+//! Both decoders are fed chunks as they arrive, whatever their boundaries, and asked for what is
+//! complete. They hold no more than one message up to their limit, and copy nothing that came whole.
+
+pub mod lines;
+pub mod sse;
+
+/// The default limit of one message.
+pub const DEFAULT_LIMIT: usize = 64 * 1024 * 1024;
+
+/// How much of a message over the limit is kept: enough to find its id, which servers write first.
+pub const HEAD: usize = 256;

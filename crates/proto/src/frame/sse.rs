@@ -1,0 +1,304 @@
+//! Server-sent events, as HTTP replies carry them: where an event begins and ends, and which id stands
+//! when the stream breaks (HT-04, HL-07 to HL-09).
+//!
+//! The rules are those of the HTML standard, with one addition: an event without data is reported when
+//! it carries an id or a retry time, since servers begin a stream that way to make it resumable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::{memchr, memchr2};
+
+use super::{DEFAULT_LIMIT, HEAD};
+
+/// One event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The event's name. `None` stands for `message`, the default.
+    pub name: Option<Box<str>>,
+    /// The data, its lines joined by newlines. Empty data is no message (HT-04).
+    pub data: Bytes,
+    /// The last id of the stream as of this event, whether it came with it or before.
+    pub id: Option<Arc<str>>,
+    /// How long the server wants a client to wait before it reconnects, if said in this event.
+    pub retry: Option<Duration>,
+}
+
+/// An event over the limit. It is given up as soon as that is known; its id still counts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event of more than {length} bytes")]
+pub struct TooLong {
+    /// How much of the event had arrived by then.
+    pub length: usize,
+    /// How its data begins.
+    pub head: Bytes,
+}
+
+/// A decoder of events.
+///
+/// After each [`push`](Self::push), call [`next`](Self::next) until it gives `None`. No byte is searched
+/// twice, and data on one line within one chunk is handed out as a slice of that chunk. What is left when
+/// the stream ends is half an event and means nothing.
+#[derive(Debug)]
+pub struct Decoder {
+    /// Not looked at yet.
+    chunk: Bytes,
+    /// The front of a line whose end has not come.
+    carry: BytesMut,
+    line: Line,
+    /// The previous chunk ended in a carriage return, so a newline now belongs to it.
+    after_cr: bool,
+    last_id: Option<Arc<str>>,
+    pending: Pending,
+    limit: usize,
+}
+
+/// What to do with the line that is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    /// The first of the stream: a byte order mark may come.
+    First,
+    Keep,
+    /// A comment, or what is left of a line over the limit.
+    Skip,
+}
+
+/// The event that is being read.
+#[derive(Debug, Default)]
+struct Pending {
+    name: Option<Box<str>>,
+    data: Data,
+    id: Option<Arc<str>>,
+    retry: Option<Duration>,
+    /// The length of its lines so far, comments not counted.
+    size: usize,
+    given_up: bool,
+}
+
+#[derive(Debug, Default)]
+enum Data {
+    #[default]
+    None,
+    One(Bytes),
+    Many(BytesMut),
+}
+
+/// A longer id could not be sent back in a header, so it is not kept.
+const LONGEST_ID: usize = 4096;
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// With the default limit.
+    pub fn new() -> Self {
+        Self::with_limit(DEFAULT_LIMIT)
+    }
+
+    /// Refuses events whose lines take more than `limit` bytes.
+    pub fn with_limit(limit: usize) -> Self {
+        Self {
+            chunk: Bytes::new(),
+            carry: BytesMut::new(),
+            line: Line::First,
+            after_cr: false,
+            last_id: None,
+            pending: Pending::default(),
+            limit,
+        }
+    }
+
+    /// Takes a chunk.
+    pub fn push(&mut self, chunk: Bytes) {
+        if self.chunk.is_empty() {
+            self.chunk = chunk;
+        } else {
+            self.chunk = [&self.chunk[..], &chunk].concat().into();
+        }
+    }
+
+    /// The last id seen at the end of an event: where to resume (HL-07).
+    pub fn last_id(&self) -> Option<&Arc<str>> {
+        self.last_id.as_ref()
+    }
+
+    /// The next event, if it is complete. `None` asks for more bytes.
+    #[expect(clippy::should_implement_trait, reason = "None is not the end, as it would be for an iterator")]
+    pub fn next(&mut self) -> Option<Result<Event, TooLong>> {
+        loop {
+            if self.after_cr && !self.chunk.is_empty() {
+                self.after_cr = false;
+                if self.chunk[0] == b'\n' {
+                    self.chunk.advance(1);
+                }
+            }
+            let end = memchr2(b'\n', b'\r', &self.chunk);
+            let part = self.chunk.split_to(end.unwrap_or(self.chunk.len()));
+            if let Some(too_long) = self.check_size(&part) {
+                return Some(Err(too_long));
+            }
+            if end.is_none() {
+                self.keep(&part);
+                return None;
+            }
+            self.after_cr = self.chunk.get_u8() == b'\r';
+            if let Some(line) = self.complete(part) {
+                if line.is_empty() {
+                    if let Some(event) = self.dispatch() {
+                        return Some(Ok(event));
+                    }
+                } else {
+                    self.pending.size += line.len();
+                    self.pending.field(&line);
+                }
+            }
+        }
+    }
+
+    /// Gives up the event if `part`, which goes on with the present line, takes it over the limit.
+    fn check_size(&mut self, part: &Bytes) -> Option<TooLong> {
+        let fresh = self.carry.is_empty();
+        if self.line == Line::Skip || (fresh && part.first() == Some(&b':')) {
+            self.line = Line::Skip;
+            return None;
+        }
+        let length = self.pending.size + self.carry.len() + part.len();
+        if length <= self.limit {
+            return None;
+        }
+        let reported = self.pending.given_up;
+        let mut head = self.pending.data.head();
+        if head.is_empty() {
+            // No more than the limit allows, so that chunk boundaries make no difference.
+            let kept = (self.limit - self.pending.size).min(HEAD);
+            let line: Bytes = self.carry.iter().chain(part).take(kept).copied().collect();
+            head = line.slice(split_field(&line).1..);
+        }
+        self.line = Line::Skip;
+        self.carry = BytesMut::new();
+        // From here on only a short `id` line can matter.
+        self.pending.data = Data::None;
+        self.pending.name = None;
+        self.pending.size = 0;
+        self.pending.given_up = true;
+        (!reported).then_some(TooLong { length, head })
+    }
+
+    fn keep(&mut self, part: &[u8]) {
+        if self.line != Line::Skip {
+            self.carry.extend_from_slice(part);
+        }
+    }
+
+    /// The line that ends with `part`, if it is wanted.
+    fn complete(&mut self, part: Bytes) -> Option<Bytes> {
+        let state = std::mem::replace(&mut self.line, Line::Keep);
+        if state == Line::Skip {
+            return None;
+        }
+        let mut line = if self.carry.is_empty() {
+            part
+        } else {
+            self.carry.extend_from_slice(&part);
+            // Taken whole: a later small line shall not hold the memory of a large one.
+            std::mem::take(&mut self.carry).freeze()
+        };
+        if state == Line::First && line.starts_with(b"\xef\xbb\xbf") {
+            line.advance(3);
+        }
+        Some(line)
+    }
+
+    /// A blank line was read: the event is complete.
+    fn dispatch(&mut self) -> Option<Event> {
+        let pending = std::mem::take(&mut self.pending);
+        let worth = match (&pending.data, &pending.id) {
+            (Data::None, None) => pending.retry.is_some(),
+            (Data::None, Some(id)) => !id.is_empty() || pending.retry.is_some(),
+            _ => true,
+        };
+        if let Some(id) = pending.id {
+            // An empty id takes back the ones before it.
+            self.last_id = Some(id).filter(|id| !id.is_empty());
+        }
+        (worth && !pending.given_up).then(|| Event {
+            name: pending.name,
+            data: pending.data.finish(),
+            id: self.last_id.clone(),
+            retry: pending.retry,
+        })
+    }
+}
+
+impl Pending {
+    fn field(&mut self, line: &Bytes) {
+        let (name, at) = split_field(line);
+        let value = &line[at..];
+        match name {
+            b"data" if !self.given_up => self.data.push(line.slice(at..)),
+            b"event" => {
+                let text = String::from_utf8_lossy(value);
+                self.name = (!matches!(&*text, "" | "message")).then(|| text.into());
+            }
+            b"id" if value.len() <= LONGEST_ID && !value.contains(&0) => {
+                self.id = Some(String::from_utf8_lossy(value).into());
+            }
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let digits = str::from_utf8(value).ok();
+                let millis = digits.and_then(|digits| digits.parse().ok());
+                self.retry = millis.map(Duration::from_millis).or(self.retry);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The name of a field and where its value begins, after the one space that may stand before it.
+fn split_field(line: &[u8]) -> (&[u8], usize) {
+    let Some(colon) = memchr(b':', line) else { return (line, line.len()) };
+    (&line[..colon], colon + 1 + usize::from(line.get(colon + 1) == Some(&b' ')))
+}
+
+impl Data {
+    fn push(&mut self, value: Bytes) {
+        *self = match std::mem::take(self) {
+            Self::None => Self::One(value),
+            Self::One(first) => {
+                let mut all = BytesMut::with_capacity(first.len() + 1 + value.len());
+                all.extend_from_slice(&first);
+                Self::join(all, &value)
+            }
+            Self::Many(all) => Self::join(all, &value),
+        }
+    }
+
+    fn join(mut all: BytesMut, value: &[u8]) -> Self {
+        all.extend_from_slice(b"\n");
+        all.extend_from_slice(value);
+        Self::Many(all)
+    }
+
+    fn finish(self) -> Bytes {
+        match self {
+            Self::None => Bytes::new(),
+            Self::One(data) => data,
+            Self::Many(data) => data.freeze(),
+        }
+    }
+
+    fn head(&self) -> Bytes {
+        let data = match self {
+            Self::None => &[],
+            Self::One(data) => &data[..],
+            Self::Many(data) => &data[..],
+        };
+        Bytes::copy_from_slice(&data[..data.len().min(HEAD)])
+    }
+}
+
+#[cfg(test)]
+mod tests;

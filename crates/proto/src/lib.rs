@@ -1,0 +1,20 @@
+//! The Model Context Protocol as state machines that do no I/O.
+//!
+//! This crate says what is true; a driver moves the bytes. Time comes in as an argument, randomness as a
+//! seed, so every fault can be played on a virtual clock.
+//!
+//! - [`wire`]: messages as they are on the wire, and typed views of results
+//! - [`frame`]: bytes to messages
+//! - [`era`]: which protocol does this server speak
+//! - [`session`]: the life of one server
+//! - [`calls`]: calls in flight
+//! - [`fault`]: what can go wrong and what it costs
+
+pub mod backoff;
+pub mod calls;
+pub mod era;
+pub mod fault;
+pub mod frame;
+pub mod revision;
+pub mod session;
+pub mod wire;

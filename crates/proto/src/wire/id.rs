@@ -1,0 +1,108 @@
+//! [`Id`]: a JSON-RPC id, kept exactly as it came.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::{Json, object};
+
+/// The id of a request, as its sender wrote it.
+///
+/// An answer must echo value and JSON type (BM-03), so anything but a plain integer is kept as text.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Id {
+    /// An integer in the range of `i64`.
+    Int(i64),
+    /// A string, or a number that is no such integer, as JSON text.
+    Text(Json),
+}
+
+impl Id {
+    /// An id from its JSON text. `None` for `null`, objects, arrays and booleans, which are no ids.
+    pub(crate) fn from_json(json: Json) -> Option<Self> {
+        match json.as_bytes() {
+            [b'"', ..] => Some(Self::Text(json)),
+            [b'-' | b'0'..=b'9', ..] => {
+                Some(json.as_str().parse().map_or_else(|_| Self::Text(json), Self::Int))
+            }
+            _ => None,
+        }
+    }
+
+    /// A string id.
+    pub fn string(text: &str) -> Self {
+        let quoted = Bytes::from(object::quote(text));
+        Self::Text(Json::parse(quoted).expect("a quoted string is JSON"))
+    }
+
+    /// The number we gave out, if this can be one of ours: we only send non-negative integers.
+    ///
+    /// Some servers answer `"7"` or `7.0` to `7`. No other request of ours could be meant, so it counts.
+    pub fn as_ours(&self) -> Option<u64> {
+        match self {
+            Self::Int(number) => u64::try_from(*number).ok(),
+            Self::Text(text) => {
+                let text = text.as_str();
+                text.strip_prefix('"')
+                    .and_then(|text| text.strip_suffix('"'))
+                    .or_else(|| text.strip_suffix(".0"))?
+                    .parse()
+                    .ok()
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The id as JSON text.
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+impl From<u64> for Id {
+    fn from(number: u64) -> Self {
+        i64::try_from(number)
+            .map_or_else(|_| Self::Text(Json::of(&number).expect("a number is JSON")), Self::Int)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &'static str) -> Option<Id> {
+        Id::from_json(Json::parse(Bytes::from_static(text.as_bytes())).unwrap())
+    }
+
+    /// BM-03: echoed unchanged, value and type.
+    #[test]
+    fn bm_03_kept_as_they_came() {
+        for text in ["0", "-7", "\"a\\u0062\"", "12345678901234567890123", "1.50", "\"7\""] {
+            assert_eq!(id(text).unwrap().to_string(), text);
+        }
+        // BM-02: null is never an id.
+        for text in ["null", "true", "{}", "[]"] {
+            assert!(id(text).is_none());
+        }
+    }
+
+    #[test]
+    fn spellings_of_our_own_numbers() {
+        for text in ["7", "\"7\"", "7.0"] {
+            assert_eq!(id(text).unwrap().as_ours(), Some(7));
+        }
+        for text in ["-7", "\"x\"", "7.5", "\"server-error\""] {
+            assert_eq!(id(text).unwrap().as_ours(), None);
+        }
+    }
+}

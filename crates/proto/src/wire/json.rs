@@ -1,0 +1,155 @@
+//! [`Json`]: a slice of JSON text that is known to be valid and is never copied.
+//!
+//! A result of a megabyte arrives as one buffer; everything that is read out of it later (a tool, a
+//! schema, a content block) is a reference-counted slice of that same buffer.
+
+use std::{fmt, str};
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// Valid JSON text in a shared buffer. Cloning is cheap and copies nothing.
+///
+/// Two values are equal when their text is: `1` and `1.0` differ, and so do two objects with the same
+/// members in another order.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Json(Bytes);
+
+impl Json {
+    /// Checks that `text` is one JSON value and keeps it, without surrounding white space.
+    pub fn parse(text: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
+        let bytes = text.into();
+        let raw: &RawValue = serde_json::from_slice(&bytes)?;
+        Ok(Self(bytes.slice_ref(raw.get().as_bytes())))
+    }
+
+    /// Writes `value` as JSON.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_vec(value).map(|text| Self(text.into()))
+    }
+
+    /// The empty object.
+    pub const fn empty_object() -> Self {
+        Self(Bytes::from_static(b"{}"))
+    }
+
+    /// The slice of `buffer` that `raw` was borrowed from.
+    ///
+    /// `raw` must have been parsed out of `buffer`; that is what makes this free.
+    pub(crate) fn slice_of(buffer: &Bytes, raw: &RawValue) -> Self {
+        Self(buffer.slice_ref(raw.get().as_bytes()))
+    }
+
+    /// A part of this value, borrowed from it by a typed view, as a value of its own.
+    ///
+    /// # Panics
+    /// If `raw` does not lie inside this value.
+    #[must_use]
+    pub fn part(&self, raw: &RawValue) -> Self {
+        Self::slice_of(&self.0, raw)
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        // The bytes were checked when the value was made; `from_utf8` is repeated only because the
+        // unchecked form would need `unsafe`. It runs at memory speed and never on the hot path.
+        str::from_utf8(&self.0).expect("checked on construction")
+    }
+
+    /// The JSON text as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The buffer itself.
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
+
+    /// Decodes the value. `T` may borrow from it.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// The value of a top-level member, if this is an object that has it.
+    pub fn member(&self, name: &str) -> Option<Self> {
+        super::object::Members::of(self).ok()?.get(name).map(|raw| self.part(raw))
+    }
+
+    /// Whether the text is an object.
+    pub fn is_object(&self) -> bool {
+        self.0.first() == Some(&b'{')
+    }
+
+    /// Whether the text is an array.
+    pub fn is_array(&self) -> bool {
+        self.0.first() == Some(&b'[')
+    }
+
+    /// Whether the text is `null`.
+    pub fn is_null(&self) -> bool {
+        self.0 == "null"
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Outside a shared buffer there is nothing to slice, so this path copies. Views that must not
+        // copy borrow a `&RawValue` and use `Json::part`.
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let text: Box<str> = raw.into();
+        Ok(Self(Bytes::from(text.into_string())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_text_and_slices_without_copying() {
+        let buffer = Bytes::from_static(b"  {\"a\": [1,  2], \"b\":null} ");
+        let json = Json::parse(buffer.clone()).unwrap();
+        assert_eq!(json.as_str(), r#"{"a": [1,  2], "b":null}"#);
+        let a = json.member("a").unwrap();
+        assert_eq!(a.as_str(), "[1,  2]");
+        assert!(buffer.as_ptr_range().contains(&a.as_bytes().as_ptr()));
+        assert!(json.member("b").unwrap().is_null());
+        assert!(json.member("c").is_none());
+    }
+
+    #[test]
+    fn refuses_what_is_not_one_value() {
+        for bad in ["", "{", "1 2", "{\"a\":}", "nul", "\"\u{1}\""] {
+            assert!(Json::parse(Bytes::from(bad)).is_err(), "{bad}");
+        }
+        assert!(Json::parse(Bytes::from_static(b"\"\xff\"")).is_err());
+    }
+
+    #[test]
+    fn ten_thousand_levels_are_no_stack_overflow() {
+        let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+        let json = Json::parse(Bytes::from(deep)).unwrap();
+        assert!(json.decode::<serde_json::Value>().is_err(), "typed decoding has its own limit");
+    }
+}

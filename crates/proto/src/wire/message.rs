@@ -1,0 +1,369 @@
+//! The JSON-RPC envelope: which of the four shapes a message has, and what of it can be saved when it
+//! has none.
+//!
+//! Only the envelope is parsed. `params`, `result` and `error.data` stay slices of the buffer.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Id, Json};
+
+/// One well-formed JSON-RPC message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Wants an answer.
+    Request {
+        /// To be echoed in the answer.
+        id: Id,
+        /// The method's name.
+        method: Box<str>,
+        /// An object or array, if given.
+        params: Option<Json>,
+    },
+    /// Wants none.
+    Notification {
+        /// The method's name.
+        method: Box<str>,
+        /// An object or array, if given.
+        params: Option<Json>,
+    },
+    /// A successful answer.
+    Result {
+        /// The id of the request.
+        id: Id,
+        /// Whatever the method gives.
+        result: Json,
+    },
+    /// A failed answer.
+    Error {
+        /// The id of the request, unless the peer could not read it.
+        id: Option<Id>,
+        /// What the peer said.
+        error: RpcError,
+    },
+}
+
+/// The error member of an answer: the peer's words, not ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcError {
+    /// See [`super::codes`].
+    pub code: i64,
+    /// Untrusted text.
+    pub message: String,
+    /// Anything.
+    pub data: Option<Json>,
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (code {})", self.message, self.code)
+    }
+}
+
+/// Text that is no JSON-RPC message, with the call it was probably meant for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// The id, if it could be read, so that its caller need not wait for the deadline.
+    pub id: Option<Id>,
+    /// What is wrong.
+    pub defect: Defect,
+}
+
+/// What is wrong with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    /// Broken JSON, or not UTF-8.
+    #[error("not valid JSON")]
+    NotJson,
+    /// Valid JSON, but no object, or an empty batch.
+    #[error("not a JSON-RPC object")]
+    NotAnObject,
+    /// `id`, `method`, `result` or another member of the envelope stands twice.
+    #[error("a member stands twice")]
+    DuplicateMember,
+    /// Both `result` and `error`.
+    #[error("both a result and an error")]
+    ResultAndError,
+    /// None of `method`, `result` and `error`.
+    #[error("neither a request nor an answer")]
+    NoShape,
+    /// A result without an id, which can be matched to nothing.
+    #[error("a result without an id")]
+    ResultWithoutId,
+    /// An `error` that is no object with a numeric code.
+    #[error("an error object without a code")]
+    BadError,
+}
+
+/// What one frame held.
+pub type Parsed = Result<Message, Malformed>;
+
+/// Parses one frame and hands each message in it to `each`: one, or several where a server of 2025-03-26
+/// sent a batch (BM-01, HL-11).
+pub fn parse(frame: &Bytes, mut each: impl FnMut(Parsed)) {
+    if frame.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        match serde_json::from_slice::<Vec<&RawValue>>(frame) {
+            Ok(batch) if batch.is_empty() => each(Err(Malformed { id: None, defect: Defect::NotAnObject })),
+            Ok(batch) => {
+                for raw in batch {
+                    each(parse_one(&Json::slice_of(frame, raw).into_bytes()));
+                }
+            }
+            Err(_) => each(Err(Malformed { id: None, defect: Defect::NotJson })),
+        }
+    } else {
+        each(parse_one(frame));
+    }
+}
+
+/// Parses a frame that holds exactly one message; a batch is refused.
+pub fn parse_one(frame: &Bytes) -> Parsed {
+    let mut envelope = Envelope::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(frame);
+    let read = (&mut envelope).deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    let id = envelope.id.and_then(|raw| Id::from_json(Json::slice_of(frame, raw)));
+    let bad = |id: Option<Id>, defect| Err(Malformed { id, defect });
+    if let Err(error) = read {
+        let defect = match error.classify() {
+            _ if envelope.duplicate => Defect::DuplicateMember,
+            serde_json::error::Category::Data => Defect::NotAnObject,
+            _ => Defect::NotJson,
+        };
+        return bad(id, defect);
+    }
+    let slice = |raw: &RawValue| Json::slice_of(frame, raw);
+    if let Some(method) = envelope.method {
+        let params = given(envelope.params).map(slice);
+        return Ok(match id {
+            Some(id) => Message::Request { id, method, params },
+            None => Message::Notification { method, params },
+        });
+    }
+    match (envelope.result, given(envelope.error)) {
+        (Some(result), Some(_)) if result.get() != "null" => bad(id, Defect::ResultAndError),
+        (_, Some(error)) => match read_error(frame, error) {
+            Some(error) => Ok(Message::Error { id, error }),
+            None => bad(id, Defect::BadError),
+        },
+        (Some(result), None) => match id {
+            Some(id) => Ok(Message::Result { id, result: slice(result) }),
+            None => bad(None, Defect::ResultWithoutId),
+        },
+        (None, None) => bad(id, Defect::NoShape),
+    }
+}
+
+/// `"params": null` and `"error": null` are written by serialisers that do not skip empty members.
+fn given(raw: Option<&RawValue>) -> Option<&RawValue> {
+    raw.filter(|raw| raw.get() != "null")
+}
+
+fn read_error(frame: &Bytes, raw: &RawValue) -> Option<RpcError> {
+    #[derive(Deserialize)]
+    struct Shape<'a> {
+        // Some servers write the code as `-32000.0`.
+        code: serde_json::Number,
+        #[serde(borrow)]
+        message: Option<&'a RawValue>,
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
+    }
+    let shape: Shape<'_> = serde_json::from_str(raw.get()).ok()?;
+    #[expect(clippy::cast_possible_truncation, reason = "codes are small; a huge one has no meaning")]
+    let code = shape.code.as_i64().or_else(|| shape.code.as_f64().map(|code| code as i64))?;
+    let message = shape.message.map_or_else(String::new, |raw| {
+        serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
+    });
+    Some(RpcError { code, message, data: shape.data.map(|raw| Json::slice_of(frame, raw)) })
+}
+
+/// The members seen so far. It outlives a failed parse, so that an id read before the damage is known.
+#[derive(Default)]
+struct Envelope<'a> {
+    id: Option<&'a RawValue>,
+    method: Option<Box<str>>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    duplicate: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Member {
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Envelope<'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Envelope<'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON-RPC message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(member) = map.next_key()? {
+            let slot = match member {
+                Member::Id => &mut self.id,
+                Member::Params => &mut self.params,
+                Member::Result => &mut self.result,
+                Member::Error => &mut self.error,
+                Member::Method => {
+                    let Some(method) = map.next_value()? else { continue };
+                    if self.method.replace(method).is_some() {
+                        self.duplicate = true;
+                        return Err(A::Error::custom("duplicate"));
+                    }
+                    continue;
+                }
+                // `jsonrpc` is not asked for: servers exist that leave it out, and nothing depends on it.
+                Member::Other => {
+                    map.next_value::<serde::de::IgnoredAny>()?;
+                    continue;
+                }
+            };
+            let value = map.next_value()?;
+            if slot.is_some() {
+                self.duplicate = true;
+                return Err(A::Error::custom("duplicate"));
+            }
+            *slot = Some(value);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: impl AsRef<[u8]>) -> Parsed {
+        parse_one(&Bytes::copy_from_slice(text.as_ref()))
+    }
+
+    fn defect(text: impl AsRef<[u8]>) -> (Option<String>, Defect) {
+        let malformed = one(text).unwrap_err();
+        (malformed.id.map(|id| id.to_string()), malformed.defect)
+    }
+
+    fn json(text: &'static str) -> Json {
+        Json::parse(Bytes::from_static(text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn the_four_shapes() {
+        assert_eq!(
+            one(r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#),
+            Ok(Message::Request { id: Id::string("a"), method: "ping".into(), params: None })
+        );
+        assert_eq!(
+            one(r#"{"method":"notifications/progress","params":{"progress":1.0},"jsonrpc":"2.0"}"#),
+            Ok(Message::Notification {
+                method: "notifications/progress".into(),
+                params: Some(json(r#"{"progress":1.0}"#))
+            })
+        );
+        assert_eq!(
+            one(r#" {"jsonrpc":"2.0","id":7,"result":{ "a" : 1 }} "#),
+            Ok(Message::Result { id: Id::Int(7), result: json(r#"{ "a" : 1 }"#) })
+        );
+        assert_eq!(
+            one(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no","data":[1]}}"#),
+            Ok(Message::Error {
+                id: Some(Id::Int(7)),
+                error: RpcError { code: -32601, message: "no".into(), data: Some(json("[1]")) }
+            })
+        );
+    }
+
+    /// BM-03: an error with no id, or a null one, is an error all the same.
+    #[test]
+    fn bm_03_errors_without_an_id() {
+        for text in [
+            r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}"#,
+            r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"}}"#,
+        ] {
+            let Ok(Message::Error { id: None, error }) = one(text) else { panic!("{text}") };
+            assert_eq!(error.code, -32001);
+        }
+    }
+
+    #[test]
+    fn shapes_that_the_wild_sends() {
+        // Empty members written out.
+        let written_out = r#"{"id":1,"method":null,"params":null,"result":{},"error":null}"#;
+        assert!(matches!(one(written_out), Ok(Message::Result { .. })));
+        assert!(matches!(
+            one(r#"{"id":1,"result":null,"error":{"code":1,"message":"x"}}"#),
+            Ok(Message::Error { .. })
+        ));
+        assert!(matches!(one(r#"{"id":1,"result":null}"#), Ok(Message::Result { .. })));
+        assert!(matches!(
+            one(r#"{"method":"x","params":null}"#),
+            Ok(Message::Notification { params: None, .. })
+        ));
+        let Ok(Message::Error { error, .. }) = one(r#"{"id":1,"error":{"code":-32000.0,"message":{"a":1}}}"#)
+        else {
+            panic!()
+        };
+        assert_eq!((error.code, error.message.as_str()), (-32000, r#"{"a":1}"#));
+    }
+
+    #[test]
+    fn defects_name_the_call_where_they_can() {
+        let seven = || Some("7".to_owned());
+        assert_eq!(
+            defect(r#"{"id":7,"result":{},"error":{"code":1,"message":""}}"#),
+            (seven(), Defect::ResultAndError)
+        );
+        assert_eq!(defect(r#"{"id":7,"result":{"a":"#), (seven(), Defect::NotJson));
+        assert_eq!(defect(b"{\"id\":7,\"result\":\"\xff\xfe\"}"), (seven(), Defect::NotJson));
+        assert_eq!(defect(r#"{"id":7,"result":{},"result":{}}"#), (seven(), Defect::DuplicateMember));
+        assert_eq!(defect(r#"{"id":7,"id":8,"result":{}}"#), (seven(), Defect::DuplicateMember));
+        assert_eq!(defect(r#"{"id":7,"error":"boom"}"#), (seven(), Defect::BadError));
+        assert_eq!(defect(r#"{"id":7}"#), (seven(), Defect::NoShape));
+        assert_eq!(defect(r#"{"result":{}}"#), (None, Defect::ResultWithoutId));
+        assert_eq!(defect("5"), (None, Defect::NotAnObject));
+        assert_eq!(defect("[]"), (None, Defect::NotAnObject));
+        assert_eq!(defect("Server listening on port 80"), (None, Defect::NotJson));
+        assert_eq!(defect(r#"{"id":7,"result":{}} trailing"#), (seven(), Defect::NotJson));
+    }
+
+    /// BM-01, HL-11: each element of a batch stands for itself.
+    #[test]
+    fn bm_01_batches_from_2025_03_26() {
+        let mut all = Vec::new();
+        parse(&Bytes::from_static(br#" [{"id":1,"result":1},{"id":2},{"method":"x"}]"#), |one| all.push(one));
+        assert!(matches!(all[0], Ok(Message::Result { .. })));
+        assert!(matches!(all[1], Err(Malformed { id: Some(Id::Int(2)), .. })));
+        assert!(matches!(all[2], Ok(Message::Notification { .. })));
+        assert_eq!(all.len(), 3);
+        all.clear();
+        parse(&Bytes::from_static(b"[]"), |one| all.push(one));
+        assert_eq!(all, [Err(Malformed { id: None, defect: Defect::NotAnObject })]);
+    }
+
+    #[test]
+    fn ten_thousand_levels_inside_a_result_are_just_text() {
+        let deep = format!(r#"{{"id":1,"result":{}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+        assert!(matches!(one(deep), Ok(Message::Result { .. })));
+    }
+}

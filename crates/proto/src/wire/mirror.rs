@@ -1,0 +1,279 @@
+//! Mirrored headers of the modern era: which parts of a request are repeated in HTTP headers, so that
+//! what stands in between can route without reading bodies, and how values are written there
+//! (HM-03 to HM-09).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use memchr::memmem;
+use serde_json::value::RawValue;
+
+use super::object::Members;
+use super::{Json, method};
+
+/// The parameter that the header `Mcp-Name` repeats, for methods that have one (HM-03, TN-07).
+pub fn name_param(method: &str) -> Option<&'static str> {
+    match method {
+        method::TOOLS_CALL | method::PROMPTS_GET => Some("name"),
+        method::RESOURCES_READ => Some("uri"),
+        method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL => Some("taskId"),
+        _ => None,
+    }
+}
+
+const SENTINEL: (&str, &str) = ("=?base64?", "?=");
+
+/// A value as a header carries it: plain where that is safe, else in Base64 (HM-08, HM-09).
+pub fn encode_value(value: &str) -> Cow<'_, str> {
+    let padded = value.starts_with(' ') || value.ends_with(' ');
+    let printable = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
+    // A plain value that looks encoded would be decoded at the other end.
+    let ambiguous = value.starts_with(SENTINEL.0) && value.ends_with(SENTINEL.1);
+    if printable && !padded && !ambiguous {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("{}{}{}", SENTINEL.0, STANDARD.encode(value), SENTINEL.1))
+}
+
+/// The arguments of one tool that its schema wants repeated in headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Annotations(Vec<Annotation>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Annotation {
+    /// The names that lead to the argument.
+    path: Vec<Box<str>>,
+    header: String,
+}
+
+/// Why the annotations of a schema are refused, and with them the tool (HM-05).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidAnnotation {
+    /// Where, such as `properties.region`. At most 200 bytes.
+    pub path: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What is wrong with an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// Its value is no string, or empty.
+    #[error("the header name is not a non-empty string")]
+    NoName,
+    /// A character that header names cannot have.
+    #[error("the header name has a character that is not allowed")]
+    NotAToken,
+    /// Another argument has the same name, ignoring case.
+    #[error("the header name stands twice")]
+    Duplicate,
+    /// Not exactly `string`, `integer` or `boolean`.
+    #[error("only strings, integers and booleans can be mirrored")]
+    Type,
+    /// Not reached by `properties` alone, so that its value has no fixed place (HM-06).
+    #[error("the argument is not reached through properties alone")]
+    Unreachable,
+    /// Too deep to follow.
+    #[error("the schema is too deep")]
+    TooDeep,
+}
+
+/// The member of a schema that asks for a header.
+const KEYWORD: &str = "x-mcp-header";
+
+/// Schemas are followed this deep. It bounds the stack, and the work, since each level reads its text again.
+const DEEPEST: usize = 64;
+
+impl Annotations {
+    /// Finds the annotations of an input schema.
+    ///
+    /// Nearly all schemas have none; for those this costs one search of their text.
+    pub fn of_schema(schema: &Json) -> Result<Self, InvalidAnnotation> {
+        let mut walk = Walk { path: Vec::new(), found: Self::default() };
+        if mentions(schema.as_bytes()) {
+            // Text that is no object is no schema with annotations.
+            if let Ok(members) = Members::of(schema) {
+                walk.schema(&members, Place::Reachable)?;
+            }
+        }
+        Ok(walk.found)
+    }
+
+    /// Whether nothing is mirrored.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The headers for a call with these arguments, as names and encoded values (HM-04, HM-07).
+    ///
+    /// An argument that is missing, `null`, no scalar, or a number that is no safe integer gives none.
+    pub fn headers(&self, arguments: &Json) -> Vec<(String, String)> {
+        let header = |annotation: &Annotation| {
+            let value = annotation.path.iter().try_fold(arguments.clone(), |json, name| json.member(name))?;
+            Some((annotation.header.clone(), header_value(&value)?))
+        };
+        self.0.iter().filter_map(header).collect()
+    }
+}
+
+/// Beyond this, numbers are not the same everywhere.
+const SAFE: i64 = (1 << 53) - 1;
+
+fn header_value(value: &Json) -> Option<String> {
+    match value.as_bytes()[0] {
+        b'"' => value.decode::<String>().ok().map(|text| encode_value(&text).into_owned()),
+        b't' | b'f' => Some(value.to_string()),
+        b'-' | b'0'..=b'9' => {
+            let number = value.decode::<i64>().ok().or_else(|| {
+                // `42.0` is an integer too.
+                let number: f64 = value.decode().ok()?;
+                #[expect(clippy::cast_possible_truncation, reason = "saturates, and is then refused")]
+                (number.fract() == 0.0).then_some(number as i64)
+            })?;
+            (-SAFE..=SAFE).contains(&number).then(|| number.to_string())
+        }
+        _ => None,
+    }
+}
+
+fn mentions(text: &[u8]) -> bool {
+    memmem::find(text, KEYWORD.as_bytes()).is_some()
+}
+
+/// How a schema was come by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// From the root by `properties` alone.
+    Reachable,
+    /// In any other way.
+    Elsewhere,
+}
+
+struct Walk<'a> {
+    path: Vec<Cow<'a, str>>,
+    found: Annotations,
+}
+
+impl<'a> Walk<'a> {
+    fn schema(&mut self, schema: &Members<'a>, place: Place) -> Result<(), InvalidAnnotation> {
+        if self.path.len() > DEEPEST {
+            return Err(self.invalid(Reason::TooDeep));
+        }
+        if let Some(name) = schema.get(KEYWORD) {
+            self.annotation(name, schema.get("type"), place)?;
+        }
+        for (keyword, value) in schema.iter() {
+            if !mentions(value.get().as_bytes()) {
+                continue;
+            }
+            let keyword = Cow::Owned(keyword.to_owned());
+            match &*keyword {
+                // Data, not schemas.
+                KEYWORD | "default" | "const" | "enum" | "examples" => {}
+                "properties" => self.children(keyword, value, place)?,
+                "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies" => {
+                    self.children(keyword, value, Place::Elsewhere)?;
+                }
+                // Known or not, what is below cannot be reached.
+                _ => self.below(keyword, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of `map` are schemas, whatever their names are.
+    fn children(
+        &mut self,
+        keyword: Cow<'a, str>,
+        map: &'a RawValue,
+        place: Place,
+    ) -> Result<(), InvalidAnnotation> {
+        let Ok(children) = serde_json::from_str::<Members<'a>>(map.get()) else {
+            return self.below(keyword, map);
+        };
+        self.path.push(keyword);
+        for (name, child) in children.iter().filter(|(_, child)| mentions(child.get().as_bytes())) {
+            self.path.push(Cow::Owned(name.to_owned()));
+            if let Ok(child) = serde_json::from_str::<Members<'a>>(child.get()) {
+                self.schema(&child, place)?;
+            }
+            self.path.pop();
+        }
+        self.path.pop();
+        Ok(())
+    }
+
+    /// A schema, or an array of them, that `properties` do not lead to.
+    fn below(&mut self, keyword: Cow<'a, str>, value: &'a RawValue) -> Result<(), InvalidAnnotation> {
+        self.path.push(keyword);
+        if let Ok(schema) = serde_json::from_str::<Members<'a>>(value.get()) {
+            self.schema(&schema, Place::Elsewhere)?;
+        } else if let Ok(list) = serde_json::from_str::<Vec<&'a RawValue>>(value.get()) {
+            if self.path.len() > DEEPEST {
+                return Err(self.invalid(Reason::TooDeep));
+            }
+            for (index, item) in
+                list.into_iter().enumerate().filter(|(_, item)| mentions(item.get().as_bytes()))
+            {
+                self.below(Cow::Owned(index.to_string()), item)?;
+            }
+        }
+        self.path.pop();
+        Ok(())
+    }
+
+    fn annotation(
+        &mut self,
+        name: &RawValue,
+        kind: Option<&RawValue>,
+        place: Place,
+    ) -> Result<(), InvalidAnnotation> {
+        if place == Place::Elsewhere {
+            return Err(self.invalid(Reason::Unreachable));
+        }
+        let name: String = serde_json::from_str(name.get()).unwrap_or_default();
+        if name.is_empty() {
+            return Err(self.invalid(Reason::NoName));
+        }
+        if !name.bytes().all(is_token) {
+            return Err(self.invalid(Reason::NotAToken));
+        }
+        let kind: Option<String> = kind.and_then(|kind| serde_json::from_str(kind.get()).ok());
+        if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
+            return Err(self.invalid(Reason::Type));
+        }
+        let header = format!("Mcp-Param-{name}");
+        if self.found.0.iter().any(|other| other.header.eq_ignore_ascii_case(&header)) {
+            return Err(self.invalid(Reason::Duplicate));
+        }
+        // Every second step is `properties`.
+        let path = self.path.iter().skip(1).step_by(2).map(|name| Box::from(&**name)).collect();
+        self.found.0.push(Annotation { path, header });
+        Ok(())
+    }
+
+    fn invalid(&self, reason: Reason) -> InvalidAnnotation {
+        let mut path = self.path.join(".");
+        let end = (0..=path.len().min(200)).rev().find(|end| path.is_char_boundary(*end));
+        path.truncate(end.unwrap_or(0));
+        InvalidAnnotation { path, reason }
+    }
+}
+
+/// The characters of a token, RFC 9110.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+impl std::error::Error for InvalidAnnotation {}
+
+impl fmt::Display for InvalidAnnotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{KEYWORD} at {}: {}", self.path.escape_debug(), self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests;

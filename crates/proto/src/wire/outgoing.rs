@@ -1,0 +1,268 @@
+//! Writing messages.
+//!
+//! Each is written once, into one buffer that ends in a newline: pipes send it whole, HTTP sends it
+//! without its last byte.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use memchr::{memchr2, memmem};
+
+use super::object::{Edit, quote};
+use super::{Id, Json, RpcError, meta};
+
+/// One message, ready to be sent. Cloning shares the buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame(Bytes);
+
+impl Frame {
+    /// The message with its newline.
+    pub fn line(&self) -> Bytes {
+        self.0.clone()
+    }
+
+    /// The message alone.
+    pub fn body(&self) -> Bytes {
+        self.0.slice(..self.0.len() - 1)
+    }
+}
+
+/// What goes into `_meta` of a request beside the progress token.
+///
+/// Rendered once per connection, since a modern server wants it on every request (LC-08, LC-09).
+#[derive(Clone, Debug, Default)]
+pub struct Meta(Vec<(&'static str, Json)>, String);
+
+impl Meta {
+    /// Nothing: the legacy form, which must not carry modern keys (DE-12).
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// These members, in this order.
+    pub fn of(members: Vec<(&'static str, Json)>) -> Self {
+        let text: Vec<_> = members.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
+        Self(members, text.join(","))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Whether a request asks for progress notifications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// With the request's own id as the token: unique among all requests of a connection (PR-01).
+    Wanted,
+    /// Not at all.
+    Unwanted,
+}
+
+/// A request. `params` must be an object if given.
+pub fn request(
+    id: u64,
+    method: &str,
+    params: Option<&Json>,
+    meta: &Meta,
+    progress: Progress,
+) -> Result<Frame, NotAnObject> {
+    let params = with_meta(id, params, meta, progress)?;
+    let mut out = BytesMut::with_capacity(64 + method.len() + params.as_ref().map_or(0, Bytes::len));
+    out.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.put_slice(id.to_string().as_bytes());
+    put_method(&mut out, method, params.as_deref());
+    Ok(finish(out))
+}
+
+/// A notification. `params` must be an object if given.
+pub fn notification(method: &str, params: Option<&Json>) -> Frame {
+    let mut out =
+        BytesMut::with_capacity(64 + method.len() + params.map_or(0, |params| params.as_bytes().len()));
+    out.put_slice(b"{\"jsonrpc\":\"2.0\"");
+    put_method(&mut out, method, params.map(Json::as_bytes));
+    finish(out)
+}
+
+/// The answer to a request of the peer.
+pub fn answer(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
+    let mut out = BytesMut::with_capacity(64 + outcome.map_or(0, |result| result.as_bytes().len()));
+    out.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.put_slice(id.to_string().as_bytes());
+    match outcome {
+        Ok(result) => {
+            out.put_slice(b",\"result\":");
+            out.put_slice(result.as_bytes());
+        }
+        Err(error) => {
+            out.put_slice(b",\"error\":{\"code\":");
+            out.put_slice(error.code.to_string().as_bytes());
+            out.put_slice(b",\"message\":");
+            out.put_slice(quote(&error.message).as_bytes());
+            if let Some(data) = &error.data {
+                out.put_slice(b",\"data\":");
+                out.put_slice(data.as_bytes());
+            }
+            out.put_u8(b'}');
+        }
+    }
+    out.put_u8(b'}');
+    finish(out)
+}
+
+/// `params` of a request that are no object, or whose `_meta` is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("params and params._meta must be objects")]
+pub struct NotAnObject;
+
+fn with_meta(
+    id: u64,
+    params: Option<&Json>,
+    meta: &Meta,
+    progress: Progress,
+) -> Result<Option<Bytes>, NotAnObject> {
+    if params.is_some_and(|params| !params.is_object()) {
+        return Err(NotAnObject);
+    }
+    if meta.is_empty() && progress == Progress::Unwanted {
+        return Ok(params.map(|params| params.clone().into_bytes()));
+    }
+    // Most callers bring no `_meta`: then ours is put in front and the rest is copied as it is. A name
+    // hidden behind escapes would only stand twice, which is its author's doing.
+    let brought = params.filter(|params| memmem::find(params.as_bytes(), b"\"_meta\"").is_some());
+    if let Some(old) = brought.and_then(|params| params.member("_meta")) {
+        let token = Json::of(&id).expect("a number is JSON");
+        let mut edit = Edit::new();
+        for (name, value) in &meta.0 {
+            edit = edit.set(name, value);
+        }
+        if progress == Progress::Wanted {
+            edit = edit.set(meta::PROGRESS_TOKEN, &token);
+        }
+        let new = edit.apply(Some(&old)).map_err(|_| NotAnObject)?;
+        let params = Edit::new().set("_meta", &new).apply(params).map_err(|_| NotAnObject)?;
+        return Ok(Some(params.into_bytes()));
+    }
+    let rest = params.map_or(&b"{}"[..], Json::as_bytes);
+    let mut out = BytesMut::with_capacity(48 + meta.1.len() + rest.len());
+    out.put_slice(b"{\"_meta\":{");
+    out.put_slice(meta.1.as_bytes());
+    if progress == Progress::Wanted {
+        if !meta.is_empty() {
+            out.put_u8(b',');
+        }
+        out.put_slice(b"\"progressToken\":");
+        out.put_slice(id.to_string().as_bytes());
+    }
+    out.put_u8(b'}');
+    let rest = rest[1..].trim_ascii_start();
+    if rest != b"}" {
+        out.put_u8(b',');
+    }
+    out.put_slice(rest);
+    Ok(Some(out.freeze()))
+}
+
+fn put_method(out: &mut BytesMut, method: &str, params: Option<&[u8]>) {
+    out.put_slice(b",\"method\":");
+    out.put_slice(quote(method).as_bytes());
+    if let Some(params) = params {
+        out.put_slice(b",\"params\":");
+        out.put_slice(params);
+    }
+    out.put_u8(b'}');
+}
+
+/// ST-01: a raw newline in a message would split it on a pipe. In valid JSON it can only be white space
+/// between tokens, so a space does as well.
+fn finish(mut out: BytesMut) -> Frame {
+    let mut from = 0;
+    while let Some(at) = memchr2(b'\n', b'\r', &out[from..]) {
+        out[from + at] = b' ';
+        from += at + 1;
+    }
+    out.put_u8(b'\n');
+    Frame(out.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(Bytes::from(text.to_owned())).unwrap()
+    }
+
+    fn text(frame: &Frame) -> String {
+        String::from_utf8(frame.body().to_vec()).unwrap()
+    }
+
+    fn ask(params: Option<&str>, meta: &Meta, progress: Progress) -> String {
+        let params = params.map(json);
+        text(&request(7, "tools/call", params.as_ref(), meta, progress).unwrap())
+    }
+
+    #[test]
+    fn requests_with_and_without_params() {
+        let none = Meta::none();
+        assert_eq!(ask(None, &none, Progress::Unwanted), r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#);
+        assert_eq!(
+            ask(Some(r#"{ "name":"x"}"#), &none, Progress::Wanted),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"x"}}"#
+        );
+        assert_eq!(
+            ask(Some("{ }"), &none, Progress::Wanted),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":7}}}"#
+        );
+        assert_eq!(request(7, "x", Some(&json("[1]")), &none, Progress::Wanted), Err(NotAnObject));
+        assert_eq!(request(7, "x", Some(&json(r#"{"_meta":1}"#)), &none, Progress::Wanted), Err(NotAnObject));
+    }
+
+    /// LC-08: both keys on every request, even one without params.
+    #[test]
+    fn lc_08_modern_meta_is_always_there() {
+        let meta = Meta::of(vec![
+            (meta::PROTOCOL_VERSION, json("\"2026-07-28\"")),
+            (meta::CLIENT_CAPABILITIES, json("{}")),
+        ]);
+        assert_eq!(
+            ask(None, &meta, Progress::Unwanted),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#
+        );
+        // The caller's own members stay; ours win; order is kept.
+        assert_eq!(
+            ask(
+                Some(r#"{"_meta":{"traceparent":"00-a","progressToken":"mine"},"name":"_meta"}"#),
+                &meta,
+                Progress::Wanted
+            ),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"traceparent":"00-a","progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"name":"_meta"}}"#
+        );
+    }
+
+    /// ST-01: one message, one line, whatever the arguments look like.
+    #[test]
+    fn st_01_no_raw_newline() {
+        let params = json("{\n  \"text\": \"a\\nb\",\r\n  \"n\": 1\n}");
+        let frame = request(1, "x", Some(&params), &Meta::none(), Progress::Wanted).unwrap();
+        let line = frame.line();
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert!(line.ends_with(b"\n"));
+        assert!(text(&frame).contains(r#""a\nb""#));
+    }
+
+    #[test]
+    fn answers_echo_the_id() {
+        assert_eq!(
+            text(&answer(&Id::string("a"), Ok(&Json::empty_object()))),
+            r#"{"jsonrpc":"2.0","id":"a","result":{}}"#
+        );
+        let error = RpcError { code: -32601, message: "no \"x\"".into(), data: Some(json("[1]")) };
+        assert_eq!(
+            text(&answer(&Id::Int(3), Err(&error))),
+            r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32601,"message":"no \"x\"","data":[1]}}"#
+        );
+        assert_eq!(
+            text(&notification("notifications/initialized", None)),
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#
+        );
+    }
+}

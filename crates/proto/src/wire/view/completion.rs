@@ -1,0 +1,35 @@
+//! [`Completion`]: suggestions for an argument (CP-03).
+
+use super::read::{Object, elements};
+use super::{Dropped, ViewError};
+use crate::wire::Json;
+
+/// What completing an argument gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The suggestions, best first.
+    pub values: Vec<Box<str>>,
+    /// How many there are in all, if said.
+    pub total: Option<u64>,
+    /// Whether there are more than these.
+    pub has_more: bool,
+    /// Suggestions that are no strings: the first hundred.
+    pub dropped: Vec<Dropped>,
+}
+
+impl Completion {
+    /// Decodes a result of `completion/complete`.
+    pub fn decode(json: &Json) -> Result<Self, ViewError> {
+        let completion = Object::of(json)?.required_object("completion")?;
+        let (object, found) = elements(&completion, "values", |json| {
+            json.decode::<Box<str>>().map_err(|_| ViewError::mismatch("a string", json))
+        })
+        .map_err(|error| error.under("completion"))?;
+        Ok(Self {
+            total: object.count("total"),
+            has_more: object.flag("hasMore").unwrap_or(false),
+            values: found.items,
+            dropped: found.dropped,
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! What a server may ask a person, and how the answer is written (group EL, Appendix H of the checklist
+//! for the shapes of fields).
+
+use super::ViewError;
+use super::read::{Object, elements, text};
+use crate::wire::Json;
+
+/// The parameters of `elicitation/create`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elicitation {
+    /// Fill in a form.
+    Form(Form),
+    /// Go to a page.
+    Url(UrlElicitation),
+}
+
+/// A form. The order of fields is the server's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Form {
+    /// What is asked. Untrusted.
+    pub message: Box<str>,
+    /// What the answer must fit.
+    pub schema: Json,
+    /// The same as a list.
+    pub fields: Vec<Field>,
+}
+
+/// A page to visit. Nothing may be fetched from it before the person agrees (EL-09).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UrlElicitation {
+    /// Why. Untrusted.
+    pub message: Box<str>,
+    /// Where, not checked.
+    pub url: Box<str>,
+    /// 2025-11-25: what `notifications/elicitation/complete` will name (EL-11).
+    pub id: Option<Box<str>>,
+}
+
+/// One field of a form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its schema, as it came.
+    pub json: Json,
+    /// Its name in the answer.
+    pub name: Box<str>,
+    /// Whether it must be filled in.
+    pub required: bool,
+    /// What may be filled in.
+    pub kind: FieldKind,
+    /// What to fill in beforehand, of the field's type (EL-06).
+    pub default: Option<Json>,
+}
+
+/// What a field takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldKind {
+    /// Text.
+    Text {
+        /// At least so many characters.
+        min_length: Option<u64>,
+        /// At most so many characters.
+        max_length: Option<u64>,
+        /// `email`, `uri`, `date`, `date-time`, or something to be ignored.
+        format: Option<Box<str>>,
+        /// A regular expression, untrusted.
+        pattern: Option<Box<str>>,
+    },
+    /// A number.
+    Number {
+        /// Whether it must be whole.
+        integer: bool,
+        /// No less.
+        minimum: Option<f64>,
+        /// No more.
+        maximum: Option<f64>,
+    },
+    /// Yes or no.
+    Boolean,
+    /// One of these.
+    Choice(Vec<Choice>),
+    /// Some of these.
+    Choices {
+        /// What there is.
+        options: Vec<Choice>,
+        /// At least so many.
+        min_items: Option<u64>,
+        /// At most so many.
+        max_items: Option<u64>,
+    },
+}
+
+/// An option of a choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What is sent.
+    pub value: Box<str>,
+    /// What is shown (EL-05).
+    pub title: Box<str>,
+}
+
+/// What a person answered (EL-08).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes: with what was filled in, for a form; consent only, for a page (EL-10).
+    Accept(Option<Json>),
+    /// No.
+    Decline,
+    /// Neither: dismissed, timed out, could not be shown.
+    Cancel,
+}
+
+impl Elicitation {
+    /// Decodes the parameters. Without a `mode` they are a form (EL-02).
+    pub fn decode(params: &Json) -> Result<Self, ViewError> {
+        let object = Object::of(params)?;
+        match object.string("mode").as_deref() {
+            None if object.given("mode").is_some() => Err(object.misfit("mode", "`form` or `url`")),
+            None | Some("form") => Form::of(&object).map(Self::Form),
+            Some("url") => UrlElicitation::of(&object).map(Self::Url),
+            Some(_) => Err(object.misfit("mode", "`form` or `url`")),
+        }
+    }
+}
+
+impl UrlElicitation {
+    fn of(object: &Object<'_>) -> Result<Self, ViewError> {
+        Ok(Self {
+            message: object.required("message")?,
+            url: object.required("url")?,
+            id: object.string("elicitationId").map(Into::into),
+        })
+    }
+
+    /// The pages that error -32042 asks for, by its `data` (EL-11). Those that cannot be read are left out.
+    pub fn required_by(data: &Json) -> Vec<Self> {
+        let pages = elements(data, "elicitations", |json| Self::of(&Object::of(json)?));
+        pages.map_or_else(|_| Vec::new(), |(_, found)| found.items)
+    }
+}
+
+impl Form {
+    fn of(object: &Object<'_>) -> Result<Self, ViewError> {
+        let schema = object.required_object("requestedSchema")?;
+        let fields = Self::fields(&schema).map_err(|error| error.under("requestedSchema"))?;
+        Ok(Self { message: object.required("message")?, schema, fields })
+    }
+
+    /// EL-04: one field that is not understood makes the form one that must be declined.
+    fn fields(schema: &Json) -> Result<Vec<Field>, ViewError> {
+        let object = Object::of(schema)?;
+        let required: Vec<Box<str>> = object.value("required").unwrap_or_default();
+        let Some(properties) = object.json("properties") else { return Ok(Vec::new()) };
+        let properties = Object::of(&properties).map_err(|error| error.under("properties"))?;
+        let field = |(name, json): (&str, Json)| {
+            let field = Field::of(name, &json, required.iter().any(|required| &**required == name));
+            field.map_err(|error| error.under(name).under("properties"))
+        };
+        properties.iter().map(field).collect()
+    }
+
+    /// The answer that leaves every default as it is (EL-06).
+    pub fn defaults(&self) -> Json {
+        let defaults: serde_json::Map<_, _> = self
+            .fields
+            .iter()
+            .filter_map(|field| Some((field.name.to_string(), field.default.as_ref()?.decode().ok()?)))
+            .collect();
+        Json::of(&defaults).unwrap_or_else(|_| Json::empty_object())
+    }
+}
+
+impl Field {
+    fn of(name: &str, json: &Json, required: bool) -> Result<Self, ViewError> {
+        let object = Object::of(json)?;
+        let kind = FieldKind::of(&object)?;
+        let default = object.json("default").filter(|default| kind.takes(default));
+        Ok(Self { json: json.clone(), name: name.into(), required, kind, default })
+    }
+
+    /// The title for people, if given.
+    pub fn title(&self) -> Option<String> {
+        text(&self.json, "title")
+    }
+
+    /// What it is for, in the server's words.
+    pub fn description(&self) -> Option<String> {
+        text(&self.json, "description")
+    }
+}
+
+impl FieldKind {
+    fn of(object: &Object<'_>) -> Result<Self, ViewError> {
+        Ok(match object.string("type").as_deref() {
+            Some("string") => match Choice::all(object, "oneOf")? {
+                Some(options) => Self::Choice(options),
+                None => Self::Text {
+                    min_length: object.count("minLength"),
+                    max_length: object.count("maxLength"),
+                    format: object.string("format").map(Into::into),
+                    pattern: object.string("pattern").map(Into::into),
+                },
+            },
+            Some(number @ ("number" | "integer")) => Self::Number {
+                integer: number == "integer",
+                minimum: object.value("minimum"),
+                maximum: object.value("maximum"),
+            },
+            Some("boolean") => Self::Boolean,
+            Some("array") => {
+                let items = object.required_object("items")?;
+                let options = Object::of(&items).and_then(|items| {
+                    Choice::all(&items, "anyOf")?.ok_or_else(|| items.misfit("enum", "a list of options"))
+                });
+                Self::Choices {
+                    options: options.map_err(|error| error.under("items"))?,
+                    min_items: object.count("minItems"),
+                    max_items: object.count("maxItems"),
+                }
+            }
+            _ => return Err(object.misfit("type", "a primitive type or a list of options")),
+        })
+    }
+
+    /// Whether `value` has this field's type.
+    fn takes(&self, value: &Json) -> bool {
+        match self {
+            Self::Text { .. } | Self::Choice(_) => value.decode::<String>().is_ok(),
+            Self::Number { integer: true, .. } => value.decode::<i64>().is_ok(),
+            Self::Number { .. } => value.decode::<f64>().is_ok(),
+            Self::Boolean => value.decode::<bool>().is_ok(),
+            Self::Choices { .. } => value.decode::<Vec<String>>().is_ok(),
+        }
+    }
+}
+
+impl Choice {
+    /// The options of a choice: those with titles under `pairs`, or `enum` with or without `enumNames`.
+    fn all(object: &Object<'_>, pairs: &'static str) -> Result<Option<Vec<Self>>, ViewError> {
+        if let Some(list) = object.json(pairs) {
+            let options: Vec<Json> = list.decode().map_err(|_| object.misfit(pairs, "a list of options"))?;
+            return options.iter().map(Self::titled).collect::<Result<_, _>>().map(Some);
+        }
+        if object.given("enum").is_none() {
+            return Ok(None);
+        }
+        let values: Vec<Box<str>> =
+            object.value("enum").ok_or_else(|| object.misfit("enum", "a list of strings"))?;
+        let titles: Vec<Box<str>> = object.value("enumNames").unwrap_or_default();
+        let mut titles = titles.into_iter();
+        let option = |value: Box<str>| Self { title: titles.next().unwrap_or_else(|| value.clone()), value };
+        Ok(Some(values.into_iter().map(option).collect()))
+    }
+
+    fn titled(json: &Json) -> Result<Self, ViewError> {
+        let object = Object::of(json)?;
+        let value = object.required("const")?;
+        let title = object.string("title").map_or_else(|| value.clone(), Into::into);
+        Ok(Self { value, title })
+    }
+}
+
+impl Answer {
+    /// Decodes an `ElicitResult`.
+    pub fn decode(json: &Json) -> Result<Self, ViewError> {
+        let object = Object::of(json)?;
+        match object.string("action").as_deref() {
+            Some("accept") => Ok(Self::Accept(object.object("content"))),
+            Some("decline") => Ok(Self::Decline),
+            Some("cancel") => Ok(Self::Cancel),
+            _ => Err(object.misfit("action", "`accept`, `decline` or `cancel`")),
+        }
+    }
+
+    /// Writes an `ElicitResult`.
+    pub fn to_json(&self) -> Json {
+        let text = match self {
+            Self::Accept(Some(content)) => format!(r#"{{"action":"accept","content":{content}}}"#),
+            Self::Accept(None) => r#"{"action":"accept"}"#.to_owned(),
+            Self::Decline => r#"{"action":"decline"}"#.to_owned(),
+            Self::Cancel => r#"{"action":"cancel"}"#.to_owned(),
+        };
+        Json::parse(text).expect("written around a value that is JSON")
+    }
+}

@@ -1,0 +1,71 @@
+//! Typed views of results, decoded by the method that asked for them.
+//!
+//! A view borrows nothing and copies little: it keeps slices of the message it was decoded from, and
+//! reads rarely used members when they are asked for. Decoding is lenient: a required member that is
+//! missing or of the wrong type fails its object, a wrong optional member counts as absent, and a bad
+//! element of a list costs that element and is reported in `dropped`. Unknown members stay in `json`.
+
+/// The members that most named things share, read when asked for.
+macro_rules! described {
+    ($type:ty) => {
+        impl $type {
+            /// The title for people, if given.
+            pub fn title(&self) -> Option<String> {
+                $crate::wire::view::read::text(&self.json, "title")
+            }
+
+            /// What it is for, in the server's words.
+            pub fn description(&self) -> Option<String> {
+                $crate::wire::view::read::text(&self.json, "description")
+            }
+
+            /// Pictures of it. Fetching them needs care (IC-02, IC-03).
+            pub fn icons(&self) -> Vec<$crate::wire::view::Icon> {
+                $crate::wire::view::Icon::all(&self.json)
+            }
+
+            /// Its `_meta`.
+            pub fn meta(&self) -> Option<$crate::wire::Json> {
+                $crate::wire::view::read::meta(&self.json)
+            }
+        }
+    };
+}
+
+mod completion;
+mod content;
+mod elicitation;
+mod error;
+mod icon;
+mod input;
+mod lifecycle;
+mod list;
+mod notifications;
+mod prompts;
+mod read;
+mod resources;
+mod result_type;
+mod tasks;
+mod tools;
+
+pub use completion::Completion;
+pub use content::{Annotations, Content, EmbeddedResource, MediaContent, Role, TextContent};
+pub use elicitation::{Answer, Choice, Elicitation, Field, FieldKind, Form, UrlElicitation};
+pub use error::{Dropped, Found, ViewError};
+pub use icon::Icon;
+pub use input::{InputRequest, InputRequests, InputRequired};
+pub use lifecycle::{Capabilities, DiscoverResult, Feature, Implementation, InitializeResult, server_info};
+pub use list::{CacheHint, CacheScope, Item, Page};
+pub use notifications::{
+    Acknowledged, Cancelled, ElicitationComplete, Level, LogMessage, Progress, ResourceUpdated,
+    subscription_id,
+};
+pub use prompts::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
+pub use read::Quoted;
+pub use resources::{Body, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+pub use result_type::{ResultType, result_type};
+pub use tasks::{Dialect, Task, TaskStatus};
+pub use tools::{CallToolResult, TaskSupport, Tool, ToolAnnotations};
+
+#[cfg(test)]
+mod tests;

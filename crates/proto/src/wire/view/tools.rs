@@ -1,0 +1,166 @@
+//! Tools and what calling one gives (group TL).
+
+use super::read::{Object, elements};
+use super::{Content, Dropped, Item, ViewError};
+use crate::wire::Json;
+
+/// A tool, as an entry in a list: slices of the list's buffer, plus its name and hints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// As it came.
+    pub json: Json,
+    /// What it is called by. Case counts (TL-02).
+    pub name: Box<str>,
+    /// What its arguments must fit. Byte for byte as it came (JS-05).
+    pub input_schema: Json,
+    /// What its structured result fits, if it says so.
+    pub output_schema: Option<Json>,
+    /// What the server says of its behaviour.
+    pub annotations: ToolAnnotations,
+}
+
+/// Hints about a tool. They are claims of the server: nothing that protects anyone may rest on them
+/// unless the server is trusted (TL-03).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolAnnotations {
+    /// A title; [`Tool::display_name`] says when it is used.
+    pub title: Option<Box<str>>,
+    /// Changes nothing.
+    pub read_only: Option<bool>,
+    /// May destroy something.
+    pub destructive: Option<bool>,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: Option<bool>,
+    /// Deals with things outside the server.
+    pub open_world: Option<bool>,
+}
+
+/// Whether a tool of 2025-11-25 may be called as a task (TA-01).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskSupport {
+    /// Never. Also the default.
+    #[default]
+    Forbidden,
+    /// As the caller likes.
+    Optional,
+    /// Only so.
+    Required,
+}
+
+/// What calling a tool gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallToolResult {
+    /// As it came.
+    pub json: Json,
+    /// The blocks for the model, those of unknown types included.
+    pub content: Vec<Content>,
+    /// The structured result, if there is one. It may be `null` (TL-05).
+    pub structured: Option<Json>,
+    /// The tool failed; the content says how, for the model to correct itself (TL-07).
+    pub is_error: bool,
+    /// The result's `_meta`.
+    pub meta: Option<Json>,
+    /// Blocks that could not be used: the first hundred.
+    pub dropped: Vec<Dropped>,
+}
+
+// === impl Tool ===
+
+described!(Tool);
+
+impl Item for Tool {
+    const LIST: &'static str = "tools";
+
+    fn decode(json: &Json) -> Result<Self, ViewError> {
+        let object = Object::of(json)?;
+        Ok(Self {
+            name: object.required("name")?,
+            // JS-02: an object, never null.
+            input_schema: object.required_object("inputSchema")?,
+            output_schema: object.object("outputSchema"),
+            annotations: object.object("annotations").map_or_else(ToolAnnotations::default, |json| {
+                Object::of(&json)
+                    .map_or_else(|_| ToolAnnotations::default(), |hints| ToolAnnotations::of(&hints))
+            }),
+            json: json.clone(),
+        })
+    }
+}
+
+impl Tool {
+    /// What to show: `title`, else the title among the annotations, else the name (TL-02).
+    pub fn display_name(&self) -> String {
+        let titles = [self.title(), self.annotations.title.as_deref().map(Into::into)];
+        let title = titles.into_iter().flatten().find(|title| !title.trim().is_empty());
+        title.unwrap_or_else(|| self.name.to_string())
+    }
+
+    /// Whether it says that it changes nothing. Not so by default.
+    pub fn is_read_only(&self) -> bool {
+        self.annotations.read_only.unwrap_or(false)
+    }
+
+    /// Whether it may destroy something. So by default, unless it only reads.
+    pub fn is_destructive(&self) -> bool {
+        !self.is_read_only() && self.annotations.destructive.unwrap_or(true)
+    }
+
+    /// Whether it says that calling it again is harmless. Not so by default, unless it only reads.
+    pub fn is_idempotent(&self) -> bool {
+        self.is_read_only() || self.annotations.idempotent.unwrap_or(false)
+    }
+
+    /// Whether it deals with things outside the server. So by default.
+    pub fn is_open_world(&self) -> bool {
+        self.annotations.open_world.unwrap_or(true)
+    }
+
+    /// Whether it may be called as a task of 2025-11-25.
+    pub fn task_support(&self) -> TaskSupport {
+        let execution = Object::of(&self.json).ok().and_then(|object| object.object("execution"));
+        let support = execution.and_then(|json| super::read::text(&json, "taskSupport"));
+        match support.as_deref() {
+            Some("optional") => TaskSupport::Optional,
+            Some("required") => TaskSupport::Required,
+            _ => TaskSupport::Forbidden,
+        }
+    }
+}
+
+impl ToolAnnotations {
+    fn of(object: &Object<'_>) -> Self {
+        Self {
+            title: object.string("title").map(Into::into),
+            read_only: object.flag("readOnlyHint"),
+            destructive: object.flag("destructiveHint"),
+            idempotent: object.flag("idempotentHint"),
+            open_world: object.flag("openWorldHint"),
+        }
+    }
+}
+
+// === impl CallToolResult ===
+
+impl CallToolResult {
+    /// Decodes a complete result of `tools/call`. Absent content is none.
+    pub fn decode(json: &Json) -> Result<Self, ViewError> {
+        let (object, found) = elements(json, "content", Content::decode)?;
+        Ok(Self {
+            json: json.clone(),
+            content: found.items,
+            structured: object.raw("structuredContent").map(|raw| json.part(raw)),
+            is_error: object.flag("isError").unwrap_or(false),
+            meta: object.meta(),
+            dropped: found.dropped,
+        })
+    }
+
+    /// All text blocks, joined by newlines.
+    pub fn text(&self) -> String {
+        let texts = self.content.iter().filter_map(|block| match block {
+            Content::Text(block) => Some(block.text.get()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}

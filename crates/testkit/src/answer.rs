@@ -1,0 +1,76 @@
+//! [`Answer`]: a whole HTTP answer, given literally.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// An HTTP answer as a test dictates it: status, headers, body.
+///
+/// In the body, `$id` stands for the JSON of the id of the request being answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    pub(crate) status: u16,
+    #[serde(default)]
+    pub(crate) headers: Vec<(String, String)>,
+    #[serde(default)]
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// This status with an empty body.
+    pub fn new(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the body, and no content type.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// A `text/plain` body.
+    #[must_use]
+    pub fn text(self, text: &str) -> Self {
+        self.header("content-type", "text/plain; charset=utf-8").body(text)
+    }
+
+    /// A `text/html` body, as proxies send.
+    #[must_use]
+    pub fn html(self, html: &str) -> Self {
+        self.header("content-type", "text/html").body(html)
+    }
+
+    /// An `application/json` body. The string `"$id"` in it becomes the request's id.
+    #[must_use]
+    pub fn json(self, json: &Value) -> Self {
+        self.header("content-type", "application/json").body(quoted_id(json))
+    }
+
+    /// An event stream that holds one message. The string `"$id"` in it becomes the request's id.
+    #[must_use]
+    pub fn sse(self, json: &Value) -> Self {
+        self.header("content-type", "text/event-stream")
+            .body(format!("event: message\ndata: {}\n\n", quoted_id(json)))
+    }
+
+    /// The body for a request with this id.
+    pub(crate) fn body_for(&self, id: &Value) -> Vec<u8> {
+        match std::str::from_utf8(&self.body) {
+            Ok(text) if text.contains("$id") => text.replace("$id", &id.to_string()).into_bytes(),
+            _ => self.body.clone(),
+        }
+    }
+}
+
+/// In JSON the placeholder is written as a string; its quotes go, so that a number can stand there.
+fn quoted_id(json: &Value) -> String {
+    json.to_string().replace("\"$id\"", "$id")
+}

@@ -1,0 +1,164 @@
+//! The protocol core, without I/O: a message goes in, a [`Plan`] comes out.
+//!
+//! A front (HTTP or stdio) carries the plan out and brings messages to where they belong; what is
+//! under way at the moment (streams, calls, questions to the client) is in [`live`].
+
+mod features;
+mod legacy;
+mod live;
+mod modern;
+mod paging;
+mod sessions;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::fault::{Armed, Front};
+use crate::ledger::Ledger;
+use crate::rpc::Refusal;
+use crate::script::{Eras, MODERN_VERSION, Script};
+use crate::sync::lock;
+
+pub use live::Via;
+pub(crate) use live::{Live, Outlet};
+pub(crate) use modern::VERSION_KEY;
+pub use sessions::Session;
+use sessions::Sessions;
+
+/// The two ways of speaking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    Legacy,
+    Modern,
+}
+
+/// What to do about one message.
+pub(crate) enum Plan {
+    /// It wants no answer.
+    Accepted,
+    /// Work to do, then one answer.
+    Work(Work),
+    /// A subscription: acknowledge, and keep the channel.
+    Listen { id: Value, filter: Value, acknowledged: Value },
+}
+
+pub(crate) struct Work {
+    pub(crate) era: Era,
+    pub(crate) id: Value,
+    /// HTTP status of the answer.
+    pub(crate) status: u16,
+    /// The session an `initialize` opened.
+    pub(crate) opened: Option<String>,
+    pub(crate) steps: Vec<Step>,
+    /// Makes the response from the answers to [`Step::Ask`].
+    pub(crate) finish: Box<dyn FnOnce(Vec<Value>) -> Value + Send>,
+}
+
+/// What goes before the answer.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Pause(Duration),
+    Say(Value),
+    Ask(Value),
+}
+
+impl Plan {
+    fn refused(era: Era, id: &Value, refusal: Refusal) -> Self {
+        let status = refusal.status;
+        Self::Work(Work { status, ..Work::ready(era, id, refusal.message(id)) })
+    }
+}
+
+impl Work {
+    pub(crate) fn ready(era: Era, id: &Value, response: Value) -> Self {
+        Self {
+            era,
+            id: id.clone(),
+            status: 200,
+            opened: None,
+            steps: Vec::new(),
+            finish: Box::new(|_| response),
+        }
+    }
+}
+
+pub(crate) struct Engine {
+    pub(crate) front: Front,
+    pub(crate) armed: Armed,
+    pub(crate) ledger: Ledger,
+    pub(crate) live: Live,
+    sessions: Sessions,
+    script: Mutex<Script>,
+}
+
+impl Engine {
+    pub(crate) fn new(script: Script, front: Front) -> Self {
+        let armed = Armed::default();
+        for fault in &script.faults {
+            fault.check(front);
+            armed.add(fault.clone());
+        }
+        Self {
+            front,
+            armed,
+            ledger: Ledger::default(),
+            live: Live::default(),
+            sessions: Sessions::default(),
+            script: Mutex::new(script),
+        }
+    }
+
+    /// The script as it stands. A copy, because tool closures run without any lock held.
+    pub(crate) fn script(&self) -> Script {
+        lock(&self.script).clone()
+    }
+
+    pub(crate) fn edit(&self, change: impl FnOnce(Script) -> Script) {
+        let mut script = lock(&self.script);
+        *script = change(script.clone());
+    }
+
+    /// Which era a message belongs to. `header` is `MCP-Protocol-Version`.
+    pub(crate) fn era(&self, message: &Value, header: Option<&str>) -> Era {
+        match lock(&self.script).eras {
+            Eras::Legacy => Era::Legacy,
+            Eras::Modern => Era::Modern,
+            Eras::Dual => {
+                let modern = message["params"]["_meta"].get(VERSION_KEY).is_some()
+                    || message["method"] == "server/discover"
+                    || header.is_some_and(|version| version >= MODERN_VERSION);
+                if modern { Era::Modern } else { Era::Legacy }
+            }
+        }
+    }
+
+    /// Takes in one message. `session` is the one it was sent in, if any.
+    pub(crate) fn handle(&self, era: Era, session: Option<&str>, message: &Value) -> Plan {
+        match era {
+            Era::Legacy => legacy::handle(self, session, message),
+            Era::Modern => modern::handle(self, message),
+        }
+    }
+}
+
+fn capabilities(script: &Script, era: Era) -> Value {
+    let mut capabilities = json!({});
+    if script.offers("tools") {
+        capabilities["tools"] = json!({"listChanged": true});
+    }
+    if script.offers("resources") {
+        capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
+    }
+    if script.offers("prompts") {
+        capabilities["prompts"] = json!({"listChanged": true});
+    }
+    if script.offers("completions") {
+        capabilities["completions"] = json!({});
+    }
+    if script.offers("logging") && era == Era::Legacy {
+        capabilities["logging"] = json!({});
+    }
+    capabilities
+}

@@ -1,0 +1,95 @@
+//! Sessions of the handshake era: opened, looked up, forgotten.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::Engine;
+use crate::sync::lock;
+
+/// A session as the server knows it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its `Mcp-Session-Id`; on stdio a name for the process.
+    pub id: String,
+    /// The negotiated revision.
+    pub version: String,
+    /// The `params` of the `initialize` that opened it.
+    pub client: Value,
+    /// Whether `notifications/initialized` came.
+    pub initialized: bool,
+    /// The last `logging/setLevel`.
+    pub log_level: Option<String>,
+    /// Resources subscribed to, in order.
+    pub subscriptions: Vec<String>,
+    last_seen: Instant,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    open: Mutex<BTreeMap<String, Session>>,
+    opened: AtomicU64,
+}
+
+/// Where the state of a server without session ids is kept.
+const SESSIONLESS: &str = "";
+
+impl Engine {
+    /// Opens a session, under the name given or under a new id.
+    pub(super) fn open_session(&self, name: Option<&str>, version: &str, client: &Value) -> String {
+        let number = self.sessions.opened.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = match name {
+            Some(name) => name.to_owned(),
+            None if self.script().http.sessions => {
+                format!("session-{number}-{:016x}", RandomState::new().hash_one(number))
+            }
+            None => SESSIONLESS.to_owned(),
+        };
+        let session = Session {
+            id: id.clone(),
+            version: version.into(),
+            client: client.clone(),
+            initialized: false,
+            log_level: None,
+            subscriptions: Vec::new(),
+            last_seen: Instant::now(),
+        };
+        lock(&self.sessions.open).insert(id.clone(), session);
+        self.ledger.touch();
+        id
+    }
+
+    /// Looks at the session a request was sent in. `None` if there is no such session.
+    pub(crate) fn with_session<T>(&self, id: Option<&str>, f: impl FnOnce(&mut Session) -> T) -> Option<T> {
+        let idle = self.script().http.session_idle_ms.map(Duration::from_millis);
+        let mut open = lock(&self.sessions.open);
+        if let Some(idle) = idle {
+            open.retain(|_, session| session.last_seen.elapsed() < idle);
+        }
+        let session = open.get_mut(id.unwrap_or(SESSIONLESS))?;
+        session.last_seen = Instant::now();
+        let out = f(session);
+        drop(open);
+        self.ledger.touch();
+        Some(out)
+    }
+
+    pub(crate) fn close_session(&self, id: &str) -> bool {
+        let was_open = lock(&self.sessions.open).remove(id).is_some();
+        self.ledger.touch();
+        was_open
+    }
+
+    pub(crate) fn drop_sessions(&self) {
+        lock(&self.sessions.open).clear();
+        self.ledger.touch();
+    }
+
+    pub(crate) fn sessions(&self) -> Vec<Session> {
+        lock(&self.sessions.open).values().cloned().collect()
+    }
+}

@@ -1,0 +1,439 @@
+//! [`Fault`]: what goes wrong, on which request, how often. [`Armed`] keeps those not used up yet.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::sync::lock;
+
+/// One failure, to be armed with [`Control::arm`](crate::Control::arm).
+///
+/// Without further words it strikes the next request, whatever it is, once, *before* the request
+/// is carried out:
+///
+/// ```
+/// use bowline_testkit::Fault;
+///
+/// Fault::status(503);                                       // the next request
+/// Fault::status(503).on("tools/call").times(3);             // the next three calls
+/// Fault::reset().on_tool("counter").executed();             // the tool has run, its answer is lost
+/// Fault::silent().on("GET").always();                       // no event stream ever opens
+/// Fault::cut_after(10).on("tools/list").skip(1);            // the second page breaks
+/// ```
+///
+/// Faults that only add something (`delay`, `noise`, `stderr`, `drop_sessions`, `grandchild`)
+/// combine with others that match the same request. Of those that decide the answer, the one armed
+/// first wins and the rest wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    #[serde(default)]
+    on: Option<String>,
+    #[serde(default)]
+    tool: Option<String>,
+    #[serde(default)]
+    skip: u32,
+    #[serde(default = "once")]
+    times: Option<u32>,
+    #[serde(default)]
+    pub(crate) executed: bool,
+    #[serde(rename = "do")]
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Answer(Answer),
+    CutAfter(u64),
+    EndAfter(u32),
+    Reset,
+    Close,
+    Silent,
+    DelayMs(u64),
+    Raw { bytes: Vec<u8>, content_type: String },
+    DropSessions,
+    Reply(Value),
+    Error(Value),
+    Exit(i32),
+    Noise(String),
+    Stderr(u64),
+    IgnoreEof,
+    IgnoreTerm,
+    Grandchild,
+}
+
+/// Which front a fault makes sense on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Front {
+    Http,
+    Stdio,
+}
+
+impl Fault {
+    /// HTTP: answers with this status and an empty body. See [`Fault::answer`] for more.
+    pub fn status(code: u16) -> Self {
+        Self::answer(Answer::new(code))
+    }
+
+    /// HTTP: answers with exactly this.
+    pub fn answer(answer: Answer) -> Self {
+        Self::of(Kind::Answer(answer))
+    }
+
+    /// The request is carried out and its answer begins, but breaks off.
+    ///
+    /// HTTP: `bytes` of the body go out, then the connection closes. Stdio: `bytes` of the line go
+    /// out, then the process exits with code 1.
+    pub fn cut_after(bytes: u64) -> Self {
+        Self::of(Kind::CutAfter(bytes))
+    }
+
+    /// HTTP: the event stream ends in good order after this many events. The work goes on, and
+    /// with [`event_ids`](crate::Script::event_ids) the rest can be had by resuming.
+    pub fn end_after(events: u32) -> Self {
+        Self::of(Kind::EndAfter(events))
+    }
+
+    /// HTTP: the connection is reset (RST). On `"accept"` it is reset before anything is read.
+    pub fn reset() -> Self {
+        Self::of(Kind::Reset)
+    }
+
+    /// HTTP: the connection is closed (FIN) without an answer.
+    pub fn close() -> Self {
+        Self::of(Kind::Close)
+    }
+
+    /// The request is read and never answered.
+    pub fn silent() -> Self {
+        Self::of(Kind::Silent)
+    }
+
+    /// The answer comes this much later. With [`executed`](Self::executed) the request is carried
+    /// out first and then waits, otherwise the other way round.
+    pub fn delay(by: Duration) -> Self {
+        Self::of(Kind::DelayMs(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// These bytes instead of the answer: the whole HTTP body (status 200, `application/json`), or
+    /// one line on stdout. The request is carried out.
+    pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
+        Self::raw_as("application/json", bytes)
+    }
+
+    /// Like [`Fault::raw`] with this content type.
+    pub fn raw_as(content_type: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        Self::of(Kind::Raw { bytes: bytes.into(), content_type: content_type.into() })
+    }
+
+    /// HTTP: all sessions are forgotten before the request is looked at.
+    pub fn drop_sessions() -> Self {
+        Self::of(Kind::DropSessions)
+    }
+
+    /// This `result` instead of the real one. The request is carried out.
+    pub fn reply(result: Value) -> Self {
+        Self::of(Kind::Reply(result))
+    }
+
+    /// A JSON-RPC error instead of the answer.
+    pub fn error(code: i64, message: &str) -> Self {
+        Self::of(Kind::Error(json!({"code": code, "message": message})))
+    }
+
+    /// A JSON-RPC error with `data` instead of the answer.
+    pub fn error_with(code: i64, message: &str, data: &Value) -> Self {
+        Self::of(Kind::Error(json!({"code": code, "message": message, "data": data})))
+    }
+
+    /// Stdio: the process exits with this code instead of answering.
+    pub fn exit(code: i32) -> Self {
+        Self::of(Kind::Exit(code))
+    }
+
+    /// Stdio: this text and a newline on stdout before the answer.
+    pub fn noise(text: &str) -> Self {
+        Self::of(Kind::Noise(text.into()))
+    }
+
+    /// Stdio: this many bytes on stderr before the answer. The process waits until they are taken.
+    pub fn stderr(bytes: u64) -> Self {
+        Self::of(Kind::Stderr(bytes))
+    }
+
+    /// Stdio: the process does not exit when its stdin closes. In force as soon as it is armed.
+    pub fn ignore_eof() -> Self {
+        Self::of(Kind::IgnoreEof)
+    }
+
+    /// Stdio: the process does not exit on SIGTERM. In force as soon as it is armed, and for every
+    /// process started later.
+    pub fn ignore_term() -> Self {
+        Self::of(Kind::IgnoreTerm)
+    }
+
+    /// Stdio: the process starts a child of its own that holds on to stdout and stderr. Its pid
+    /// appears in [`StdioServer::grandchildren`](crate::StdioServer::grandchildren).
+    pub fn grandchild() -> Self {
+        Self::of(Kind::Grandchild)
+    }
+
+    /// Only requests with this method. Besides JSON-RPC methods: `"GET"` and `"DELETE"` for those
+    /// HTTP requests, `"response"` for a client's answer, `"accept"` for a new connection.
+    #[must_use]
+    pub fn on(mut self, method: &str) -> Self {
+        self.on = Some(method.into());
+        self
+    }
+
+    /// Only `tools/call` of this tool.
+    #[must_use]
+    pub fn on_tool(mut self, tool: &str) -> Self {
+        self.tool = Some(tool.into());
+        self.on("tools/call")
+    }
+
+    /// Lets this many matching requests pass first.
+    #[must_use]
+    pub fn skip(mut self, requests: u32) -> Self {
+        self.skip = requests;
+        self
+    }
+
+    /// Strikes this many times instead of once.
+    #[must_use]
+    pub fn times(mut self, times: u32) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// Strikes until [`disarm`](crate::Control::disarm).
+    #[must_use]
+    pub fn always(mut self) -> Self {
+        self.times = None;
+        self
+    }
+
+    /// Strikes after the request was carried out, in place of its answer.
+    #[must_use]
+    pub fn executed(mut self) -> Self {
+        self.executed = true;
+        self
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self { on: None, tool: None, skip: 0, times: once(), executed: false, kind }
+    }
+
+    /// Panics where a fault could never strike: a test that arms it proves nothing.
+    pub(crate) fn check(&self, front: Front) {
+        let only = match self.kind {
+            Kind::Answer(_) | Kind::EndAfter(_) | Kind::Reset | Kind::Close | Kind::DropSessions => {
+                Front::Http
+            }
+            Kind::Exit(_)
+            | Kind::Noise(_)
+            | Kind::Stderr(_)
+            | Kind::IgnoreEof
+            | Kind::IgnoreTerm
+            | Kind::Grandchild => Front::Stdio,
+            Kind::CutAfter(_)
+            | Kind::Silent
+            | Kind::DelayMs(_)
+            | Kind::Raw { .. }
+            | Kind::Reply(_)
+            | Kind::Error(_) => front,
+        };
+        assert!(only == front, "{:?} has no meaning on {front:?}", self.kind);
+        if self.on.as_deref() == Some("accept") {
+            assert!(
+                matches!(self.kind, Kind::Reset | Kind::Close),
+                "only reset and close can strike on accept"
+            );
+        }
+    }
+
+    fn matches(&self, method: &str, tool: Option<&str>) -> bool {
+        match &self.on {
+            // Nothing was asked for yet when a connection is accepted.
+            None => method != "accept",
+            Some(on) => on == method && self.tool.as_deref().is_none_or(|t| Some(t) == tool),
+        }
+    }
+
+    /// Whether it leaves the answer to be decided by another.
+    fn adds_only(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::DelayMs(_) | Kind::Noise(_) | Kind::Stderr(_) | Kind::DropSessions | Kind::Grandchild
+        )
+    }
+
+    /// Whether it holds from arming on, whatever is requested.
+    fn standing(&self) -> bool {
+        matches!(self.kind, Kind::IgnoreEof | Kind::IgnoreTerm)
+    }
+}
+
+impl From<Answer> for Fault {
+    fn from(answer: Answer) -> Self {
+        Self::answer(answer)
+    }
+}
+
+/// The faults that have not struck as often as they shall.
+#[derive(Debug, Default)]
+pub(crate) struct Armed(Mutex<Vec<Fault>>);
+
+impl Armed {
+    pub(crate) fn add(&self, fault: Fault) {
+        lock(&self.0).push(fault);
+    }
+
+    pub(crate) fn clear(&self) {
+        lock(&self.0).clear();
+    }
+
+    pub(crate) fn left(&self) -> Vec<Fault> {
+        lock(&self.0).clone()
+    }
+
+    pub(crate) fn holds(&self, kind: &Kind) -> bool {
+        lock(&self.0).iter().any(|fault| fault.kind == *kind)
+    }
+
+    /// What strikes this request.
+    pub(crate) fn take(&self, method: &str, tool: Option<&str>) -> Struck {
+        let mut struck = Struck::default();
+        lock(&self.0).retain_mut(|fault| {
+            if fault.standing() || !fault.matches(method, tool) {
+                return true;
+            }
+            if !fault.adds_only() && struck.decides.is_some() {
+                return true;
+            }
+            if fault.skip > 0 {
+                fault.skip -= 1;
+                return true;
+            }
+            if fault.times == Some(0) {
+                return false;
+            }
+            if fault.adds_only() {
+                struck.adds.push(fault.clone());
+            } else {
+                struck.decides = Some(fault.clone());
+            }
+            match &mut fault.times {
+                None => true,
+                Some(times) => {
+                    *times -= 1;
+                    *times > 0
+                }
+            }
+        });
+        struck
+    }
+}
+
+/// The faults that strike one request.
+#[derive(Debug, Default)]
+pub(crate) struct Struck {
+    pub(crate) adds: Vec<Fault>,
+    pub(crate) decides: Option<Fault>,
+}
+
+impl Struck {
+    pub(crate) fn drops_sessions(&self) -> bool {
+        self.adds.iter().any(|fault| fault.kind == Kind::DropSessions)
+    }
+
+    /// How long to wait before (or after) the request is carried out.
+    pub(crate) fn delay(&self, executed: bool) -> Duration {
+        self.adds
+            .iter()
+            .filter(|fault| fault.executed == executed)
+            .filter_map(|fault| match fault.kind {
+                Kind::DelayMs(ms) => Some(Duration::from_millis(ms)),
+                _ => None,
+            })
+            .sum()
+    }
+
+    /// The deciding fault, if it strikes before the request is carried out.
+    pub(crate) fn before(&self) -> Option<&Kind> {
+        let fault = self.decides.as_ref()?;
+        let carried_out = fault.executed || shapes_the_answer(&fault.kind);
+        (!carried_out).then_some(&fault.kind)
+    }
+
+    /// The deciding fault, if it strikes after the request was carried out.
+    pub(crate) fn after(&self) -> Option<&Kind> {
+        let fault = self.decides.as_ref()?;
+        let carried_out = fault.executed || shapes_the_answer(&fault.kind);
+        carried_out.then_some(&fault.kind)
+    }
+}
+
+/// These need the real answer, or stand for one that came from real work.
+fn shapes_the_answer(kind: &Kind) -> bool {
+    matches!(kind, Kind::CutAfter(_) | Kind::EndAfter(_) | Kind::Raw { .. } | Kind::Reply(_))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "serde wants the field's type")]
+fn once() -> Option<u32> {
+    Some(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(struck: &Struck) -> (usize, Option<Kind>) {
+        (struck.adds.len(), struck.decides.as_ref().map(|f| f.kind.clone()))
+    }
+
+    #[test]
+    fn counts_skips_and_matches() {
+        let armed = Armed::default();
+        armed.add(Fault::silent().on("tools/call").skip(1).times(2));
+        assert_eq!(kinds(&armed.take("tools/list", None)), (0, None));
+        assert_eq!(kinds(&armed.take("tools/call", None)), (0, None));
+        assert_eq!(kinds(&armed.take("tools/call", None)), (0, Some(Kind::Silent)));
+        assert_eq!(kinds(&armed.take("tools/call", None)), (0, Some(Kind::Silent)));
+        assert_eq!(kinds(&armed.take("tools/call", None)), (0, None));
+        assert!(armed.left().is_empty());
+    }
+
+    #[test]
+    fn first_armed_decides_and_additions_combine() {
+        let armed = Armed::default();
+        armed.add(Fault::status(500));
+        armed.add(Fault::status(501));
+        armed.add(Fault::delay(Duration::from_millis(5)));
+        let struck = armed.take("ping", None);
+        assert_eq!(kinds(&struck), (1, Some(Kind::Answer(Answer::new(500)))));
+        assert_eq!(struck.delay(false), Duration::from_millis(5));
+        assert_eq!(kinds(&armed.take("ping", None)), (0, Some(Kind::Answer(Answer::new(501)))));
+    }
+
+    #[test]
+    fn tool_filter_and_accept_are_apart() {
+        let armed = Armed::default();
+        armed.add(Fault::reset().on_tool("counter"));
+        armed.add(Fault::close());
+        assert_eq!(kinds(&armed.take("accept", None)), (0, None));
+        assert_eq!(kinds(&armed.take("tools/call", Some("counter"))), (0, Some(Kind::Reset)));
+        assert_eq!(kinds(&armed.take("tools/call", Some("echo"))), (0, Some(Kind::Close)));
+    }
+
+    #[test]
+    #[should_panic(expected = "no meaning")]
+    fn a_fault_that_cannot_strike_is_refused() {
+        Fault::exit(1).check(Front::Http);
+    }
+}

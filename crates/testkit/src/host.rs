@@ -1,0 +1,107 @@
+//! A thread with its own runtime per server, so that dropping the handle ends everything at once
+//! and the test's runtime, of whatever kind, stays its own.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::sync::lock;
+
+/// The running thread. Dropping it ends all its tasks, and raises the first panic among them again
+/// unless the dropping thread is panicking already.
+pub(crate) struct Host {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+    pub(crate) tasks: Tasks,
+}
+
+impl Host {
+    pub(crate) fn start(name: &str) -> Self {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (give, take) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name(name.into())
+            .spawn(move || {
+                let runtime =
+                    Builder::new_current_thread().enable_all().build().expect("a runtime can be built");
+                let _ = give.send(runtime.handle().clone());
+                runtime.block_on(async {
+                    let _ = stopped.await;
+                });
+            })
+            .expect("a thread can be started");
+        let handle = take.recv().expect("the thread sends its handle");
+        let tasks = Tasks { handle, panic: Arc::default() };
+        Self { stop: Some(stop), thread: Some(thread), tasks }
+    }
+
+    /// Runs something on the thread and waits for it.
+    pub(crate) async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        match self.tasks.spawn(work).await {
+            Ok(Some(out)) => out,
+            Ok(None) | Err(_) => panic!("a task of the test server panicked"),
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let joined = self.thread.take().map_or(Ok(()), thread::JoinHandle::join);
+        if thread::panicking() {
+            return;
+        }
+        if let Some(panic) = lock(&self.tasks.panic).take() {
+            resume_unwind(panic);
+        }
+        if let Err(panic) = joined {
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// Spawns onto a [`Host`], keeping the first panic.
+#[derive(Clone)]
+pub(crate) struct Tasks {
+    handle: Handle,
+    panic: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
+}
+
+impl Tasks {
+    /// `None` as output means that it panicked.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<Option<T>> {
+        let mut task: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(task);
+        let kept = self.panic.clone();
+        self.handle.spawn(poll_fn(move |cx| {
+            match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(out)) => Poll::Ready(Some(out)),
+                Err(panic) => {
+                    lock(&kept).get_or_insert(panic);
+                    Poll::Ready(None)
+                }
+            }
+        }))
+    }
+}
+
+impl<F> hyper::rt::Executor<F> for Tasks
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, task: F) {
+        self.spawn(task);
+    }
+}

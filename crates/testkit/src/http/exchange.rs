@@ -1,0 +1,262 @@
+//! One HTTP request from its arrival to its answer, with the faults that strike it.
+//!
+//! | request | answered with |
+//! |---|---|
+//! | `POST /mcp` | the message's answer as JSON or as an event stream; 202 if it wants none |
+//! | `GET /mcp` | the session's event stream, or the rest of another one (`Last-Event-ID`) |
+//! | `DELETE /mcp` | the end of the session |
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::{HeaderMap, Method, Request, Response};
+use serde_json::Value;
+
+use super::conn::{Conn, Cut};
+use super::gate;
+use super::reply;
+use super::site::Site;
+use super::stream::{Reader, Stream};
+use crate::answer::Answer;
+use crate::engine::{Era, Plan, Via, Work};
+use crate::fault::{Kind, Struck};
+use crate::ledger::{Received, tool_of};
+use crate::rpc::{self, INVALID_REQUEST, PARSE_ERROR};
+use crate::script::Eras;
+
+pub(super) type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+pub(super) type HttpResponse = Response<ResponseBody>;
+
+/// No test sends more than this in one message.
+const BODY_LIMIT: usize = 64 << 20;
+
+/// What belongs to one request.
+pub(super) struct Exchange {
+    pub(super) site: Arc<Site>,
+    pub(super) conn: Arc<Conn>,
+    pub(super) struck: Struck,
+    /// The id of the request being answered.
+    pub(super) id: Value,
+}
+
+pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Incoming>) -> HttpResponse {
+    let (head, body) = request.into_parts();
+    let body = match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(_) => return whole(&Answer::new(413), &Value::Null),
+    };
+    let message: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let method = match (&message["method"], &head.method) {
+        (Value::String(method), &Method::POST) => method.clone(),
+        (_, &Method::POST) if message.is_object() => "response".to_owned(),
+        (_, http) => http.to_string(),
+    };
+    site.engine.ledger.record(Received {
+        seq: 0,
+        run: 0,
+        connection: conn.number,
+        http: head.method.to_string(),
+        path: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        headers: head
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect(),
+        session: gate::text(&head.headers, "mcp-session-id").map(str::to_owned),
+        method: method.clone(),
+        body: message.clone(),
+    });
+    if head.uri.path() != "/mcp" {
+        return whole(&Answer::new(404), &Value::Null);
+    }
+    let struck = site.engine.armed.take(&method, tool_of(&message));
+    let id = message["id"].clone();
+    let exchange = Exchange { site, conn, struck, id };
+    if exchange.struck.drops_sessions() {
+        exchange.site.engine.drop_sessions();
+    }
+    tokio::time::sleep(exchange.struck.delay(false)).await;
+    if let Some(fault) = exchange.struck.before() {
+        if let Kind::Error(error) = fault {
+            let response = serde_json::json!({"jsonrpc": "2.0", "id": exchange.id, "error": error});
+            let work = Work::ready(Era::Legacy, &exchange.id, response);
+            return reply::work(&exchange, None, work).await;
+        }
+        return exchange.fail(fault).await;
+    }
+    match head.method {
+        Method::POST => exchange.post(&head.headers, &message).await,
+        Method::GET => exchange.get(&head.headers).await,
+        Method::DELETE => exchange.delete(&head.headers).await,
+        _ => whole(&Answer::new(405).header("allow", "POST, GET, DELETE"), &Value::Null),
+    }
+}
+
+impl Exchange {
+    async fn post(&self, headers: &HeaderMap, message: &Value) -> HttpResponse {
+        let engine = &self.site.engine;
+        let version = gate::text(headers, "mcp-protocol-version");
+        let era = engine.era(message, version);
+        let method = message["method"].as_str().unwrap_or("response");
+        let admitted = gate::content(headers).and_then(|()| match era {
+            Era::Legacy => gate::session(engine, headers, method),
+            Era::Modern => gate::mirrored(engine, headers, message).map(|()| None),
+        });
+        let session = match admitted {
+            Ok(session) => session,
+            Err(answer) => return self.answer(&answer).await,
+        };
+        match message {
+            Value::Object(_) => {
+                let plan = engine.handle(era, session.as_deref(), message);
+                reply::plan(self, session.as_deref(), plan).await
+            }
+            Value::Array(batch) => self.batch(session.as_deref(), batch).await,
+            Value::Null => self.answer(&gate::refuse(400, PARSE_ERROR, "Parse error")).await,
+            _ => self.answer(&gate::refuse(400, INVALID_REQUEST, "Invalid Request")).await,
+        }
+    }
+
+    /// BM-01: batches belong to 2025-03-26 alone.
+    async fn batch(&self, session: Option<&str>, batch: &[Value]) -> HttpResponse {
+        let engine = &self.site.engine;
+        let version = engine.with_session(session, |session| session.version.clone());
+        if version.as_deref() != Some("2025-03-26") {
+            engine.ledger.violation("a batch outside 2025-03-26");
+            return self.answer(&gate::refuse(400, INVALID_REQUEST, "Batches are not supported")).await;
+        }
+        let mut answers = Vec::new();
+        for message in batch {
+            if let Plan::Work(work) = engine.handle(Era::Legacy, session, message) {
+                answers.push(engine.carry_out(work, &reply::Beside::new(self, session)).await);
+            }
+        }
+        if answers.is_empty() {
+            return self.answer(&Answer::new(202)).await;
+        }
+        self.answer(&Answer::new(200).json(&Value::Array(answers))).await
+    }
+
+    async fn get(&self, headers: &HeaderMap) -> HttpResponse {
+        let engine = &self.site.engine;
+        let script = engine.script();
+        if script.eras == Eras::Modern || !script.http.get_stream {
+            return self.answer(&Answer::new(405).header("allow", "POST, DELETE")).await;
+        }
+        let accept = gate::text(headers, "accept").unwrap_or_default();
+        if !accept.contains("text/event-stream") {
+            return self.answer(&gate::refuse(406, -32000, "Client must accept text/event-stream")).await;
+        }
+        let session = match gate::session(engine, headers, "GET") {
+            Ok(session) => session,
+            Err(answer) => return self.answer(&answer).await,
+        };
+        // HL-07: any stream of the session can be taken up, whatever request it was born of.
+        if let Some((number, next)) = gate::text(headers, "last-event-id").and_then(Stream::parse_id)
+            && let Some(stream) = self.site.find_stream(session.as_deref(), number)
+        {
+            return self.stream(stream.reader(next)).await;
+        }
+        let stream = self.site.open_stream(session.as_deref());
+        let reader = stream.reader(0);
+        engine.register(Via::Get, session.as_deref(), stream);
+        self.stream(reader).await
+    }
+
+    async fn delete(&self, headers: &HeaderMap) -> HttpResponse {
+        let engine = &self.site.engine;
+        let script = engine.script();
+        if script.eras == Eras::Modern || !script.http.delete || !script.http.sessions {
+            return self.answer(&Answer::new(405).header("allow", "POST, GET")).await;
+        }
+        match gate::session(engine, headers, "DELETE") {
+            Ok(session) => {
+                let id = session.unwrap_or_default();
+                engine.close_session(&id);
+                self.site.close_streams_of(&id);
+                self.answer(&Answer::new(200)).await
+            }
+            Err(answer) => self.answer(&answer).await,
+        }
+    }
+
+    /// Answers with an event stream.
+    pub(super) async fn stream(&self, mut reader: Reader) -> HttpResponse {
+        if let Some(Kind::EndAfter(events)) = self.struck.after() {
+            reader.events_left = *events;
+        }
+        let answer = Answer::new(200)
+            .header("content-type", "text/event-stream")
+            .header("cache-control", "no-cache")
+            .header("x-accel-buffering", "no");
+        self.finish(&answer, reader).await
+    }
+
+    /// Answers with something of known length.
+    pub(super) async fn answer(&self, answer: &Answer) -> HttpResponse {
+        self.finish(answer, Full::from(answer.body_for(&self.id))).await
+    }
+
+    /// The last gate: faults that strike once the request was carried out.
+    async fn finish<B>(&self, answer: &Answer, body: B) -> HttpResponse
+    where
+        B: http_body::Body<Data = Bytes, Error = Infallible> + Unpin + Send + 'static,
+    {
+        tokio::time::sleep(self.struck.delay(true)).await;
+        match self.struck.after() {
+            Some(Kind::CutAfter(bytes)) => {
+                let body = Cut { body, left: *bytes, conn: self.conn.clone() };
+                respond(answer, UnsyncBoxBody::new(body))
+            }
+            Some(Kind::EndAfter(_) | Kind::Reply(_) | Kind::Error(_)) | None => {
+                respond(answer, UnsyncBoxBody::new(body))
+            }
+            Some(fault) => self.fail(fault).await,
+        }
+    }
+
+    /// Faults that leave nothing of the answer.
+    async fn fail(&self, fault: &Kind) -> HttpResponse {
+        match fault {
+            Kind::Answer(answer) => return whole(answer, &self.id),
+            Kind::Raw { bytes, content_type } => {
+                let answer = Answer::new(200).header("content-type", content_type).body(bytes.clone());
+                return whole(&answer, &self.id);
+            }
+            Kind::Reset => self.conn.reset(),
+            Kind::Close => self.conn.close(),
+            // Silence; and the faults of stdio, which are refused when armed.
+            _ => {}
+        }
+        pending().await
+    }
+}
+
+/// An answer that no fault touches any more.
+fn whole(answer: &Answer, id: &Value) -> HttpResponse {
+    respond(answer, UnsyncBoxBody::new(Full::from(answer.body_for(id))))
+}
+
+fn respond(answer: &Answer, body: ResponseBody) -> HttpResponse {
+    let mut response = Response::builder().status(answer.status);
+    for (name, value) in &answer.headers {
+        response = response.header(name, value);
+    }
+    response.body(body).expect("a test dictates a valid status and valid headers")
+}
+
+/// The message with its result or error replaced as an armed fault says.
+pub(super) fn altered(fault: Option<&Kind>, response: Value) -> Value {
+    match fault {
+        Some(Kind::Reply(result)) => rpc::result(&response["id"], result.clone()),
+        Some(Kind::Error(error)) => {
+            serde_json::json!({"jsonrpc": "2.0", "id": response["id"], "error": error})
+        }
+        _ => response,
+    }
+}

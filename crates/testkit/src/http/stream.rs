@@ -1,0 +1,170 @@
+//! An event stream: a log that one connection reads, and that another can take up later.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use serde_json::Value;
+
+use crate::engine::Outlet;
+use crate::script::HttpScript;
+use crate::sync::lock;
+
+pub(crate) struct Stream {
+    number: u64,
+    ids: bool,
+    log: Mutex<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    events: Vec<Bytes>,
+    done: bool,
+    readers: usize,
+    /// Bumped to send all present readers away.
+    generation: u64,
+    wakers: Vec<Waker>,
+}
+
+impl Stream {
+    pub(crate) fn new(number: u64, settings: &HttpScript) -> Arc<Self> {
+        let stream = Self { number, ids: settings.event_ids, log: Mutex::default() };
+        let mut head = String::new();
+        if let Some(retry) = settings.retry_ms {
+            let _ = writeln!(head, "retry: {retry}");
+        }
+        if settings.priming {
+            let _ = write!(head, "id: {number}.0\ndata:\n");
+        }
+        if !head.is_empty() {
+            head.push('\n');
+            stream.append(head);
+        }
+        Arc::new(stream)
+    }
+
+    /// The stream number and the position after the event with this id.
+    pub(crate) fn parse_id(id: &str) -> Option<(u64, usize)> {
+        let (stream, event) = id.split_once('.')?;
+        Some((stream.parse().ok()?, event.parse::<usize>().ok()? + 1))
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Reads from this event on.
+    pub(crate) fn reader(self: &Arc<Self>, from: usize) -> Reader {
+        let mut log = lock(&self.log);
+        log.readers += 1;
+        Reader {
+            stream: self.clone(),
+            next: from,
+            generation: log.generation,
+            events_left: u32::MAX,
+            on_drop: None,
+        }
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        lock(&self.log).done
+    }
+
+    /// Ends the responses that read it now; the stream itself goes on.
+    pub(crate) fn dismiss_readers(&self) {
+        let mut log = lock(&self.log);
+        log.generation += 1;
+        log.wake();
+    }
+
+    fn append(&self, event: String) {
+        let mut log = lock(&self.log);
+        log.events.push(event.into());
+        log.wake();
+    }
+}
+
+impl Log {
+    fn wake(&mut self) {
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Outlet for Stream {
+    fn say(&self, message: Value) -> bool {
+        if !self.is_open() {
+            return false;
+        }
+        let mut log = lock(&self.log);
+        let mut event = String::new();
+        if self.ids {
+            let _ = writeln!(event, "id: {}.{}", self.number, log.events.len());
+        }
+        let _ = write!(event, "event: message\ndata: {message}\n\n");
+        log.events.push(event.into());
+        log.wake();
+        true
+    }
+
+    /// Without ids an event that nobody reads at once is lost.
+    fn is_open(&self) -> bool {
+        let log = lock(&self.log);
+        !log.done && (log.readers > 0 || self.ids)
+    }
+
+    fn finish(&self) {
+        let mut log = lock(&self.log);
+        log.done = true;
+        log.wake();
+    }
+}
+
+/// A response body that follows a [`Stream`].
+pub(crate) struct Reader {
+    stream: Arc<Stream>,
+    next: usize,
+    generation: u64,
+    /// The response ends in good order when this many have gone out.
+    pub(crate) events_left: u32,
+    /// Called when the response goes away.
+    pub(crate) on_drop: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Body for Reader {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let stream = self.stream.clone();
+        let mut log = lock(&stream.log);
+        if self.events_left == 0 || log.generation != self.generation {
+            return Poll::Ready(None);
+        }
+        if let Some(event) = log.events.get(self.next) {
+            self.next += 1;
+            self.events_left -= 1;
+            return Poll::Ready(Some(Ok(Frame::data(event.clone()))));
+        }
+        if log.done {
+            return Poll::Ready(None);
+        }
+        log.wakers.push(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        lock(&self.stream.log).readers -= 1;
+        if let Some(on_drop) = self.on_drop.take() {
+            on_drop();
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A scripted MCP server whose failures can be armed, and a TCP proxy that injects faults.
+//!
+//! ```
+//! # async fn example() {
+//! use bowline_testkit::{self as testkit, Fault};
+//! use std::time::Duration;
+//!
+//! let server = testkit::server().tool("echo").tool("counter").run().await;
+//! server.arm(Fault::reset().on("tools/call").executed());
+//! // … point a client at server.url() and call `counter` …
+//! server.wait_for(|r| r.tool() == Some("counter"), Duration::from_secs(5)).await;
+//! assert_eq!(server.executions("counter"), 1);
+//! server.restart().await;
+//! # }
+//! ```
+//!
+//! Nothing here is shared with the code under test: the protocol is written down a second time, so
+//! that a mistake has to be made twice to go unseen.
+
+mod answer;
+mod control;
+mod engine;
+mod fault;
+mod host;
+mod http;
+mod ledger;
+mod port;
+pub mod rpc;
+mod script;
+mod sync;
+mod tool;
+
+pub use answer::Answer;
+pub use control::Control;
+pub use engine::{Session, Via};
+pub use fault::Fault;
+pub use http::HttpServer;
+pub use ledger::Received;
+pub use script::{Cursors, LEGACY_VERSIONS, MODERN_VERSION, Script};
+pub use tool::Tool;
+
+/// A server with nothing in it yet, speaking both eras.
+pub fn server() -> Script {
+    Script::default()
+}

@@ -1,0 +1,29 @@
+//! A loopback port that stays ours while nobody listens on it.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::net::{TcpListener, TcpSocket};
+
+/// A bound socket that does not listen: connections are refused, and nobody else gets the port.
+pub(crate) struct Reserved(TcpSocket);
+
+pub(crate) fn reserve(addr: SocketAddr) -> io::Result<Reserved> {
+    let socket = TcpSocket::new_v4()?;
+    // Connections of the previous run may linger in TIME_WAIT.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    Ok(Reserved(socket))
+}
+
+impl Reserved {
+    pub(crate) fn addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Must be called within a runtime.
+    pub(crate) fn listen(self) -> io::Result<TcpListener> {
+        self.0.listen(1024)
+    }
+}

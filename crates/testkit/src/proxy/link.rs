@@ -1,0 +1,232 @@
+//! One proxied connection: the rules it is under, and the two directions of its bytes.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::watch;
+
+/// What happens to the bytes of a connection. See [`FaultProxy`](crate::FaultProxy).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// From client to server.
+    pub request: Flow,
+    /// From server to client.
+    pub reply: Flow,
+    /// How a connection ends that is cut.
+    pub ending: Ending,
+}
+
+/// What happens to the bytes of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Each piece waits this long before it goes on.
+    pub delay: Duration,
+    /// After this many bytes, counted from when the rule was set, the connection ends.
+    pub cut_after: Option<u64>,
+    /// Nothing goes on, and the connection stays open.
+    pub stall: bool,
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// With FIN.
+    #[default]
+    Close,
+    /// With RST.
+    Reset,
+}
+
+/// A connection as the proxy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Whether it is open.
+    pub open: bool,
+    /// Bytes forwarded from client to server.
+    pub request_bytes: u64,
+    /// Bytes forwarded from server to client.
+    pub reply_bytes: u64,
+}
+
+impl Rules {
+    /// A wire.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Delays both directions.
+    #[must_use]
+    pub fn delay(mut self, by: Duration) -> Self {
+        (self.request.delay, self.reply.delay) = (by, by);
+        self
+    }
+
+    /// Stops both directions.
+    #[must_use]
+    pub fn stall(mut self) -> Self {
+        (self.request.stall, self.reply.stall) = (true, true);
+        self
+    }
+
+    /// Stops what the server sends.
+    #[must_use]
+    pub fn stall_reply(mut self) -> Self {
+        self.reply.stall = true;
+        self
+    }
+
+    /// Ends the connection after this many bytes from the client.
+    #[must_use]
+    pub fn cut_request_after(mut self, bytes: u64) -> Self {
+        self.request.cut_after = Some(bytes);
+        self
+    }
+
+    /// Ends the connection after this many bytes from the server.
+    #[must_use]
+    pub fn cut_reply_after(mut self, bytes: u64) -> Self {
+        self.reply.cut_after = Some(bytes);
+        self
+    }
+
+    /// Cuts with RST instead of FIN.
+    #[must_use]
+    pub fn with_reset(mut self) -> Self {
+        self.ending = Ending::Reset;
+        self
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    number: usize,
+    open: AtomicBool,
+    request_bytes: AtomicU64,
+    reply_bytes: AtomicU64,
+    rules: watch::Sender<Rules>,
+    ended: watch::Sender<Option<Ending>>,
+    changed: watch::Sender<u64>,
+}
+
+impl Link {
+    pub(super) fn new(number: usize, rules: Rules, changed: watch::Sender<u64>) -> Self {
+        Self {
+            number,
+            open: AtomicBool::new(true),
+            request_bytes: AtomicU64::new(0),
+            reply_bytes: AtomicU64::new(0),
+            rules: watch::Sender::new(rules),
+            ended: watch::Sender::new(None),
+            changed,
+        }
+    }
+
+    pub(super) fn set(&self, rules: Rules) {
+        self.rules.send_replace(rules);
+    }
+
+    pub(super) fn end(&self, how: Ending) {
+        self.ended.send_replace(Some(how));
+    }
+
+    pub(super) fn info(&self) -> LinkInfo {
+        LinkInfo {
+            number: self.number,
+            open: self.open.load(Ordering::Relaxed),
+            request_bytes: self.request_bytes.load(Ordering::Relaxed),
+            reply_bytes: self.reply_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) async fn run(&self, mut client: TcpStream, target: SocketAddr) {
+        let ending = match TcpStream::connect(target).await {
+            Ok(mut server) => {
+                let _ = (client.set_nodelay(true), server.set_nodelay(true));
+                let ending = self.forward(&mut client, &mut server).await;
+                end_socket(&server, ending);
+                ending
+            }
+            // To the client it must look as if the server itself were away.
+            Err(_) => Ending::Reset,
+        };
+        end_socket(&client, ending);
+        drop(client);
+        self.open.store(false, Ordering::Relaxed);
+        self.touch();
+    }
+
+    async fn forward(&self, client: &mut TcpStream, server: &mut TcpStream) -> Ending {
+        let (client_read, client_write) = client.split();
+        let (server_read, server_write) = server.split();
+        let mut ended = self.ended.subscribe();
+        let both = async {
+            let request = self.pump(client_read, server_write, |rules| rules.request, &self.request_bytes);
+            let reply = self.pump(server_read, client_write, |rules| rules.reply, &self.reply_bytes);
+            tokio::try_join!(request, reply)
+        };
+        tokio::select! {
+            done = both => match done {
+                Ok(_) => Ending::Close,
+                Err(ending) => ending,
+            },
+            how = ended.wait_for(Option::is_some) => {
+                how.ok().and_then(|how| *how).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Moves bytes until the source ends (`Ok`) or the whole connection does (`Err`).
+    async fn pump(
+        &self,
+        mut from: ReadHalf<'_>,
+        mut to: WriteHalf<'_>,
+        flow: fn(&Rules) -> Flow,
+        count: &AtomicU64,
+    ) -> Result<(), Ending> {
+        let mut rules = self.rules.subscribe();
+        let mut under_rule: u64 = 0;
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            if rules.has_changed().unwrap_or(false) {
+                under_rule = 0;
+            }
+            let now = flow(&rules.borrow_and_update());
+            // A cut after nothing needs no byte to come.
+            if now.cut_after.is_some_and(|limit| under_rule >= limit) {
+                return Err(rules.borrow().ending);
+            }
+            if now.stall {
+                let _ = rules.changed().await;
+                under_rule = 0;
+                rules.mark_changed();
+                continue;
+            }
+            let read = tokio::select! {
+                read = from.read(&mut buffer) => read.map_err(|_| Ending::Reset)?,
+                _ = rules.changed() => {
+                    rules.mark_changed();
+                    continue;
+                }
+            };
+            if read == 0 {
+                // Half-closed: the other direction may still have something to say.
+                let _ = to.shutdown().await;
+                return Ok(());
+            }
+            self.pass(&buffer[..read], &mut to, flow, &mut rules, &mut under_rule, count).await?;
+        }
+    }
+}
+
+fn end_socket(socket: &TcpStream, how: Ending) {
+    if how == Ending::Reset {
+        // Fails only if the peer has reset it already.
+        let _ = socket.set_zero_linger();
+    }
+}

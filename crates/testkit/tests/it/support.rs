@@ -1,0 +1,214 @@
+//! A plain client: one connection per request unless asked otherwise, no protocol knowledge beyond
+//! the headers it is told to send.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+
+/// Runs a future that must end soon.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, future).await.expect("it ends soon")
+}
+
+pub(crate) struct Client {
+    pub(crate) addr: SocketAddr,
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// A complete reply, or as much as came of it.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: hyper::HeaderMap,
+    pub(crate) body: Vec<u8>,
+    /// Whether the body broke off.
+    pub(crate) broken: bool,
+}
+
+impl Client {
+    pub(crate) fn new(addr: SocketAddr) -> Self {
+        Self { addr, headers: Vec::new() }
+    }
+
+    /// Does the handshake.
+    pub(crate) async fn legacy(addr: SocketAddr) -> Self {
+        let mut client = Self::new(addr);
+        let reply = client.post(&initialize("2025-11-25")).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let version = reply.message()["result"]["protocolVersion"].as_str().unwrap().to_owned();
+        client = client.with("mcp-protocol-version", &version);
+        if let Some(session) = reply.header("mcp-session-id") {
+            client = client.with("mcp-session-id", session);
+        }
+        let reply = client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        assert_eq!(reply.status, 202);
+        client
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    pub(crate) fn session(&self) -> &str {
+        &self.headers.iter().find(|(name, _)| name == "mcp-session-id").unwrap().1
+    }
+
+    pub(crate) async fn connect(&self) -> std::io::Result<SendRequest<Full<Bytes>>> {
+        let stream = TcpStream::connect(self.addr).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    pub(crate) fn request(&self, method: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
+        let mut request = Request::builder().method(method).uri("/mcp").header("host", "localhost");
+        let has = |name: &str| self.headers.iter().any(|(n, _)| n == name);
+        if !has("accept") {
+            request = request.header("accept", "application/json, text/event-stream");
+        }
+        if method == "POST" && !has("content-type") {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        request.body(Full::from(body)).unwrap()
+    }
+
+    /// Sends, and returns as soon as the head of the reply is there.
+    pub(crate) async fn open(&self, method: &str, body: Vec<u8>) -> Result<Response<Incoming>, String> {
+        let mut sender = self.connect().await.map_err(|e| format!("{e}"))?;
+        sender.send_request(self.request(method, body)).await.map_err(|e| {
+            format!("{e}: {}", std::error::Error::source(&e).map_or_else(String::new, ToString::to_string))
+        })
+    }
+
+    pub(crate) async fn try_send(&self, method: &str, body: Vec<u8>) -> Result<Reply, String> {
+        let response = soon(self.open(method, body)).await?;
+        Ok(soon(read(response)).await)
+    }
+
+    pub(crate) async fn post(&self, message: &Value) -> Reply {
+        self.try_send("POST", message.to_string().into_bytes()).await.unwrap()
+    }
+
+    pub(crate) async fn try_post(&self, message: &Value) -> Result<Reply, String> {
+        self.try_send("POST", message.to_string().into_bytes()).await
+    }
+
+    /// The result of a request.
+    pub(crate) async fn result(&self, method: &str, params: Value) -> Value {
+        let reply = self.post(&request(7, method, params)).await;
+        let message = reply.last();
+        assert!(message.get("result").is_some(), "{method}: {} {message}", reply.status);
+        message["result"].clone()
+    }
+
+    /// The text a tool returned.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> String {
+        let result = self.result("tools/call", json!({"name": tool, "arguments": arguments})).await;
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn is_sse(&self) -> bool {
+        self.header("content-type") == Some("text/event-stream")
+    }
+
+    pub(crate) fn message(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.text()))
+    }
+
+    /// The messages of a JSON or SSE reply.
+    pub(crate) fn messages(&self) -> Vec<Value> {
+        if self.is_sse() { messages(&self.text()) } else { vec![self.message()] }
+    }
+
+    pub(crate) fn last(&self) -> Value {
+        self.messages().pop().unwrap_or(Value::Null)
+    }
+}
+
+pub(crate) async fn read(response: Response<Incoming>) -> Reply {
+    let (head, mut incoming) = response.into_parts();
+    let mut reply =
+        Reply { status: head.status.as_u16(), headers: head.headers, body: Vec::new(), broken: false };
+    while let Some(frame) = incoming.frame().await {
+        match frame {
+            Ok(frame) => reply.body.extend_from_slice(&frame.into_data().unwrap_or_default()),
+            Err(_) => {
+                reply.broken = true;
+                break;
+            }
+        }
+    }
+    reply
+}
+
+/// The next chunk of a body as text; `None` at its end or break.
+pub(crate) async fn chunk(body: &mut Incoming) -> Option<String> {
+    let frame = soon(body.frame()).await?.ok()?;
+    Some(String::from_utf8_lossy(&frame.into_data().unwrap_or_default()).into_owned())
+}
+
+pub(crate) fn messages(events: &str) -> Vec<Value> {
+    events
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect()
+}
+
+pub(crate) fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+}
+
+pub(crate) fn initialize(version: &str) -> Value {
+    request(
+        0,
+        "initialize",
+        json!({
+            "protocolVersion": version,
+            "capabilities": {"roots": {}},
+            "clientInfo": {"name": "plain", "version": "1"},
+        }),
+    )
+}
+
+/// A modern request's `params`, with `_meta`.
+pub(crate) fn modern(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        "io.modelcontextprotocol/clientInfo": {"name": "plain", "version": "1"},
+    });
+    params
+}
+
+/// A client with the headers of one modern request.
+pub(crate) fn modern_client(addr: SocketAddr, method: &str, name: Option<&str>) -> Client {
+    let client = Client::new(addr).with("mcp-protocol-version", "2026-07-28").with("mcp-method", method);
+    match name {
+        Some(name) => client.with("mcp-name", name),
+        None => client,
+    }
+}

@@ -1,0 +1,160 @@
+//! Owns what an answer is made of, and how much of a body is read.
+
+use bowline_proto::fault::{Fault, Misbehaviour};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+
+use super::coding::Chunks;
+use super::events::Events;
+use super::flow::Flow;
+use super::link::Limits;
+use super::media::{Coding, Media};
+
+/// What the server answered. Any status is an answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// All headers.
+    pub headers: HeaderMap,
+    /// The body, decompressed.
+    pub body: Body,
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub enum Body {
+    /// None, or one that means nothing (202 and 204).
+    Empty,
+    /// JSON by its media type, whole. Of a status other than 2xx at most 64 KiB, and if it came as an event
+    /// stream, the data of its first event.
+    Json(Bytes),
+    /// An event stream, with a status of 2xx.
+    Events(Events),
+    /// Anything else: its first 64 KiB.
+    Other(Bytes),
+}
+
+impl Answer {
+    /// The text of a header, if it is there and is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    pub(super) async fn read(
+        status: StatusCode,
+        headers: HeaderMap,
+        flow: Flow,
+        limits: &Limits,
+    ) -> Result<Self, Fault> {
+        let body = if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            flow.discard().await;
+            Body::Empty
+        } else {
+            let (media, coding) = (Media::of(&headers), Coding::of(&headers));
+            if status.is_success() {
+                Body::of_success(media, Chunks::new(flow, coding)?, limits).await?
+            } else {
+                // A status is an answer, whatever became of its body.
+                match Chunks::new(flow, coding) {
+                    Ok(chunks) => Body::of_failure(media, chunks).await,
+                    Err(_) => Body::Empty,
+                }
+            }
+        };
+        Ok(Self { status: status.as_u16(), headers, body })
+    }
+}
+
+impl Body {
+    async fn of_success(media: Media, chunks: Chunks, limits: &Limits) -> Result<Self, Fault> {
+        Ok(match media {
+            Media::Events => Self::Events(Events::new(chunks, limits.event)),
+            // Nothing is said, so it is taken for what was asked for.
+            Media::Json | Media::Unsaid => match whole(chunks, limits.body).await? {
+                body if body.is_empty() => Self::Empty,
+                body => Self::Json(body),
+            },
+            Media::Other => match head(chunks).await {
+                (body, _) if body.is_empty() => Self::Empty,
+                (body, _) => Self::Other(body),
+            },
+        })
+    }
+
+    async fn of_failure(media: Media, chunks: Chunks) -> Self {
+        if media == Media::Events {
+            return first_data(chunks).await.map_or(Self::Empty, Self::Json);
+        }
+        match head(chunks).await {
+            (body, _) if body.is_empty() => Self::Empty,
+            (body, Rest::None) if media == Media::Json => Self::Json(body),
+            (body, _) => Self::Other(body),
+        }
+    }
+}
+
+/// The whole body, without a copy if it came in one piece.
+async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fault> {
+    let too_large = |head: &[u8]| Fault::protocol(Misbehaviour::TooLarge { limit }).body(head);
+    let expected = usize::try_from(chunks.length().unwrap_or_default()).unwrap_or(usize::MAX);
+    if expected > limit {
+        return Err(too_large(b""));
+    }
+    let Some(first) = chunks.chunk().await.transpose()? else { return Ok(Bytes::new()) };
+    if first.len() > limit {
+        return Err(too_large(&first));
+    }
+    let Some(second) = chunks.chunk().await.transpose()? else { return Ok(first) };
+    // What the server announces is believed only so far.
+    let mut all = BytesMut::with_capacity(expected.min(LARGEST_RESERVE).max(first.len() + second.len()));
+    all.extend_from_slice(&first);
+    let mut next = Some(second);
+    while let Some(chunk) = next {
+        if chunk.len() > limit - all.len() {
+            return Err(too_large(&all));
+        }
+        all.extend_from_slice(&chunk);
+        next = chunks.chunk().await.transpose()?;
+    }
+    Ok(all.freeze())
+}
+
+const LARGEST_RESERVE: usize = 4 * 1024 * 1024;
+
+/// Whether there was more than was read.
+#[derive(PartialEq, Eq)]
+enum Rest {
+    None,
+    Some,
+}
+
+/// The first bytes of a body, as many as came before it ended or broke off.
+async fn head(mut chunks: Chunks) -> (Bytes, Rest) {
+    let mut head = BytesMut::new();
+    loop {
+        match chunks.chunk().await {
+            Some(Ok(chunk)) if chunk.len() <= HEAD - head.len() => head.extend_from_slice(&chunk),
+            Some(Ok(chunk)) => {
+                let room = HEAD - head.len();
+                head.extend_from_slice(&chunk[..room]);
+                return (head.freeze(), Rest::Some);
+            }
+            Some(Err(_)) => return (head.freeze(), Rest::Some),
+            None => return (head.freeze(), Rest::None),
+        }
+    }
+}
+
+const HEAD: usize = 64 * 1024;
+
+/// The data of the first event that has any. The stream need not end after it, so it is not read on.
+async fn first_data(chunks: Chunks) -> Option<Bytes> {
+    let mut events = Events::new(chunks, HEAD);
+    loop {
+        let event = events.next().await.ok()??;
+        if !event.data.is_empty() {
+            return Some(event.data);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Owns the cookies of one server. Load balancers use them to find the instance that holds a session.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cookie_store::CookieStore;
+use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE};
+use url::Url;
+
+#[derive(Debug, Default)]
+pub(super) struct Jar {
+    store: Mutex<CookieStore>,
+    /// Whether the store has to be asked at all: most servers set no cookie.
+    filled: AtomicBool,
+}
+
+impl Jar {
+    /// Takes what an answer sets. More than [`MOST`] cookies, or one over [`LARGEST`] bytes, are not kept.
+    pub(super) fn learn(&self, url: &Url, headers: &HeaderMap) {
+        if !headers.contains_key(SET_COOKIE) {
+            return;
+        }
+        let mut store = self.lock();
+        for value in headers.get_all(SET_COOKIE) {
+            let Ok(text) = value.to_str() else { continue };
+            if text.len() <= LARGEST && store.iter_unexpired().count() < MOST {
+                // A cookie for another site is refused there, and is nobody's failure.
+                let _ = store.parse(text, url);
+            }
+        }
+        self.filled.store(true, Ordering::Release);
+    }
+
+    /// Adds the cookies for `url` to a request.
+    pub(super) fn apply(&self, url: &Url, headers: &mut HeaderMap) {
+        if !self.filled.load(Ordering::Acquire) {
+            return;
+        }
+        let mut line = headers.get(COOKIE).map_or_else(Vec::new, |value| value.as_bytes().to_vec());
+        for (name, value) in self.lock().get_request_values(url) {
+            if !line.is_empty() {
+                line.extend_from_slice(b"; ");
+            }
+            line.extend_from_slice(name.as_bytes());
+            line.push(b'=');
+            line.extend_from_slice(value.as_bytes());
+        }
+        if let Ok(mut value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(line))
+            && !value.is_empty()
+        {
+            value.set_sensitive(true);
+            headers.insert(COOKIE, value);
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+        self.filled.store(false, Ordering::Release);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, CookieStore> {
+        self.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+const MOST: usize = 64;
+const LARGEST: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_bounded() {
+        let (jar, url) = (Jar::default(), "http://server.test/".parse().unwrap());
+        for n in 0..200 {
+            let value = HeaderValue::from_str(&format!("c{n}=1")).unwrap();
+            jar.learn(&url, &HeaderMap::from_iter([(SET_COOKIE, value)]));
+        }
+        let large = HeaderValue::from_str(&format!("large={}", "x".repeat(LARGEST))).unwrap();
+        jar.learn(&url, &HeaderMap::from_iter([(SET_COOKIE, large)]));
+        let mut headers = HeaderMap::new();
+        jar.apply(&url, &mut headers);
+        assert_eq!(headers[COOKIE].to_str().unwrap().split("; ").count(), MOST);
+    }
+
+    #[test]
+    fn joins_a_configured_cookie() {
+        let (jar, url) = (Jar::default(), "http://server.test/".parse().unwrap());
+        jar.learn(&url, &HeaderMap::from_iter([(SET_COOKIE, HeaderValue::from_static("route=7; Path=/"))]));
+        let mut headers = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static("mine=1"))]);
+        jar.apply(&url, &mut headers);
+        assert_eq!(headers[COOKIE], "mine=1; route=7");
+        jar.clear();
+        let mut headers = HeaderMap::new();
+        jar.apply(&url, &mut headers);
+        assert!(headers.is_empty());
+    }
+}

@@ -1,0 +1,229 @@
+//! Owns the making of a connection: name, TCP, proxy, TLS, and which HTTP is spoken over it.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::{Future, Ready, ready};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bowline_proto::fault::{Cause, Fault};
+use bytes::Bytes;
+use http::Uri;
+use http_body_util::Full;
+use hyper::client::conn::{http1, http2};
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::proxy::matcher::Intercept;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls_pki_types::ServerName;
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+use super::failure::{self, Unresolved};
+use super::proxy::Route;
+use super::target::Target;
+use super::tls::Trust;
+
+/// What requests carry.
+pub(super) type Payload = Full<Bytes>;
+
+/// The bytes of a connection, whatever it goes through.
+pub(super) type Stream = Box<dyn Io>;
+
+pub(super) trait Io: Read + Write + Send + Unpin {}
+
+impl<T: Read + Write + Send + Unpin> Io for T {}
+
+/// A connection that was just made.
+pub(super) enum Opened {
+    /// To be driven by whoever uses it.
+    H1(http1::SendRequest<Payload>, http1::Connection<Stream, Payload>),
+    /// Shared by many, so it is driven by a task of its own.
+    H2(http2::SendRequest<Payload>),
+}
+
+/// Makes connections to one server.
+pub(super) struct Dialer {
+    tcp: HttpConnector<Resolver>,
+    route: Route,
+    /// Scheme, host and port.
+    server: Uri,
+    /// For an `https` server, or an `https` proxy.
+    trust: Trust,
+    https: bool,
+}
+
+impl Dialer {
+    pub(super) fn new(target: &Target, route: Route, trust: Trust) -> Result<Self, Fault> {
+        let https = target.https();
+        let server = with_port(&target.absolute, if https { 443 } else { 80 })?;
+        let mut tcp = HttpConnector::new_with_resolver(Resolver(GaiResolver::new()));
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        // Keeps a quiet event stream alive in address translators, and finds out when its server is gone.
+        tcp.set_keepalive(Some(Duration::from_secs(60)));
+        tcp.set_keepalive_interval(Some(Duration::from_secs(15)));
+        tcp.set_keepalive_retries(Some(4));
+        Ok(Self { tcp, route, server, trust, https })
+    }
+
+    pub(super) fn route(&self) -> &Route {
+        &self.route
+    }
+
+    /// Whether it can turn out that one connection is enough for all requests.
+    pub(super) fn may_share(&self) -> bool {
+        self.https
+    }
+
+    pub(super) async fn open(&self) -> Result<Opened, Fault> {
+        let stream = match self.route.proxy() {
+            None => self.tcp(&self.server).await?,
+            Some(proxy) => self.through(proxy).await.map_err(|fault| {
+                let why = fault.evidence.note.clone().unwrap_or_default();
+                fault.note(format!("proxy {}: {why}", proxy.uri()))
+            })?,
+        };
+        if !self.https {
+            return h1(stream).await;
+        }
+        let tls = TlsConnector::from(self.trust.config().await?);
+        let name = server_name(&self.server)?;
+        let stream = tls.connect(name, TokioIo::new(stream)).await.map_err(|error| failure::dialling(&error))?;
+        let shared = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let stream: Stream = Box::new(TokioIo::new(stream));
+        if shared { h2(stream).await } else { h1(stream).await }
+    }
+
+    async fn through(&self, proxy: &Intercept) -> Result<Stream, Fault> {
+        let default_port = match proxy.uri().scheme_str() {
+            Some("https") => 443,
+            Some("http") => 80,
+            _ => 1080,
+        };
+        let address = with_port(proxy.uri(), default_port)?;
+        if matches!(self.route, Route::Unusable(_)) {
+            return Err(Fault::before_sending(Cause::Unreachable).note("this kind of proxy is not supported"));
+        }
+        let mut stream = self.tcp(&address).await?;
+        if proxy.uri().scheme_str() == Some("https") {
+            let tls = TlsConnector::from(self.trust.proxy_config().await?);
+            let name = server_name(&address)?;
+            let secured = tls.connect(name, TokioIo::new(stream)).await;
+            stream = Box::new(TokioIo::new(secured.map_err(|error| failure::dialling(&error))?));
+        }
+        let made = Made(Some(stream));
+        match self.route {
+            Route::Tunnel(_) => {
+                let mut tunnel = Tunnel::new(address, made);
+                if let Some(auth) = proxy.basic_auth() {
+                    tunnel = tunnel.with_auth(auth.clone());
+                }
+                tunnel.call(self.server.clone()).await.map_err(|error| failure::dialling(&error))
+            }
+            Route::Socks(_) => {
+                let mut socks = SocksV5::new(address, made);
+                if let Some((user, password)) = proxy.raw_auth() {
+                    socks = socks.with_auth(user.to_owned(), password.to_owned());
+                }
+                socks.call(self.server.clone()).await.map_err(|error| failure::dialling(&error))
+            }
+            Route::Direct | Route::Forward(_) | Route::Unusable(_) => Ok(made.take()),
+        }
+    }
+
+    async fn tcp(&self, address: &Uri) -> Result<Stream, Fault> {
+        let stream = self.tcp.clone().call(address.clone()).await;
+        Ok(Box::new(stream.map_err(|error| failure::dialling(&error))?))
+    }
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialer").field("server", &self.server).field("route", &self.route).finish_non_exhaustive()
+    }
+}
+
+async fn h1(stream: Stream) -> Result<Opened, Fault> {
+    let (sender, connection) = http1::handshake(stream).await.map_err(|error| failure::dialling(&error))?;
+    Ok(Opened::H1(sender, connection))
+}
+
+async fn h2(stream: Stream) -> Result<Opened, Fault> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    // Many requests share the connection, so none of them ends it by giving up. If it is dead, nothing but
+    // a ping finds out before TCP does, and each new request would fall into the same hole.
+    builder.timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_PATIENCE);
+    let (sender, connection) = builder.handshake(stream).await.map_err(|error| failure::dialling(&error))?;
+    // How it ends is told to each request on it.
+    drop(tokio::spawn(connection));
+    Ok(Opened::H2(sender))
+}
+
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PING_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Scheme, host and port, the port always written.
+fn with_port(uri: &Uri, default: u16) -> Result<Uri, Fault> {
+    let host = uri.host().unwrap_or_default();
+    let port = uri.port_u16().unwrap_or(default);
+    Uri::builder()
+        .scheme(uri.scheme_str().unwrap_or("http"))
+        .authority(format!("{host}:{port}"))
+        .path_and_query("/")
+        .build()
+        .map_err(|error| Fault::before_sending(Cause::Closed).note(error.to_string()))
+}
+
+fn server_name(uri: &Uri) -> Result<ServerName<'static>, Fault> {
+    let host = uri.host().unwrap_or_default();
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    ServerName::try_from(bare.to_owned())
+        .map_err(|error| Fault::before_sending(Cause::Tls).note(format!("{bare}: {error}")))
+}
+
+/// The system's resolver, with errors that can be told from others.
+#[derive(Clone)]
+struct Resolver(GaiResolver);
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Unresolved;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unresolved>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Unresolved>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let found = self.0.call(name);
+        Box::pin(async move { Ok(found.await.map_err(Unresolved)?.collect::<Vec<_>>().into_iter()) })
+    }
+}
+
+/// A connection that exists already, for the proxy protocols, which want to be the ones to ask for it.
+struct Made(Option<Stream>);
+
+impl Made {
+    fn take(self) -> Stream {
+        self.0.expect("not called yet")
+    }
+}
+
+impl Service<Uri> for Made {
+    type Response = Stream;
+    type Error = Infallible;
+    type Future = Ready<Result<Stream, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        ready(Ok(self.0.take().expect("called once")))
+    }
+}

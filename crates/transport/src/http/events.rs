@@ -1,0 +1,68 @@
+//! Owns the reading of an event stream.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::frame::sse::{self, Event};
+
+use super::coding::Chunks;
+
+/// A stream of events that is arriving.
+///
+/// Dropped before its end, it ends the exchange: over HTTP/1.1 the connection is closed, over HTTP/2 the
+/// stream is reset.
+#[derive(Debug)]
+pub struct Events {
+    chunks: Chunks,
+    decoder: sse::Decoder,
+    limit: usize,
+    /// The end, or a failure, was told.
+    over: bool,
+}
+
+impl Events {
+    pub(super) fn new(chunks: Chunks, limit: usize) -> Self {
+        Self { chunks, decoder: sse::Decoder::with_limit(limit), limit, over: false }
+    }
+
+    /// The next event; `None` when the server ended the stream in order.
+    ///
+    /// An event over the limit is a failure that the stream survives: what follows can still be read. After
+    /// any other failure there is nothing more.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any point and called again: no event is lost.
+    pub async fn next(&mut self) -> Result<Option<Event>, Fault> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// As [`next`](Self::next), for those who poll.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Fault>> {
+        loop {
+            match self.decoder.next() {
+                Some(Ok(event)) => return Poll::Ready(Ok(Some(event))),
+                Some(Err(long)) => {
+                    let fault = Fault::protocol(Misbehaviour::TooLarge { limit: self.limit }).body(&long.head);
+                    return Poll::Ready(Err(fault));
+                }
+                None if self.over => return Poll::Ready(Ok(None)),
+                None => {}
+            }
+            match ready!(self.chunks.poll_chunk(cx)) {
+                Some(Ok(chunk)) => self.decoder.push(chunk),
+                Some(Err(fault)) => {
+                    self.over = true;
+                    return Poll::Ready(Err(fault));
+                }
+                None => self.over = true,
+            }
+        }
+    }
+
+    /// The last event id of the stream, which is where a broken one can be taken up again (HL-07).
+    pub fn last_id(&self) -> Option<&str> {
+        self.decoder.last_id().map(AsRef::as_ref)
+    }
+}

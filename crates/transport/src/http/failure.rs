@@ -1,0 +1,145 @@
+//! Owns the meaning of errors below HTTP: the cause, and whether the server can have acted.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io;
+
+use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use rustls::AlertDescription;
+
+/// A name that did not resolve. A type of its own, so that it can be told from other I/O errors.
+#[derive(Debug)]
+pub(super) struct Unresolved(pub(super) io::Error);
+
+impl std::fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Unresolved {}
+
+/// A connection could not be made, so nothing was sent.
+pub(super) fn dialling(error: &(dyn Error + 'static)) -> Fault {
+    let cause = if find::<Unresolved>(error).is_some() {
+        Cause::Dns
+    } else if tls(error).is_some() {
+        Cause::Tls
+    } else {
+        match chain(error).filter_map(<dyn Error>::downcast_ref::<io::Error>).last().map(io::Error::kind) {
+            Some(io::ErrorKind::ConnectionRefused) => Cause::Refused,
+            Some(
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof,
+            ) => Cause::Cut,
+            _ => Cause::Unreachable,
+        }
+    };
+    Fault::before_sending(cause).note(story(error))
+}
+
+/// An exchange broke off after the request was, or may have been, sent.
+pub(super) fn exchanging(error: &(dyn Error + 'static)) -> Fault {
+    if let Some(error) = tls(error) {
+        let fault = Fault::new(Cause::Tls).note(error.to_string());
+        // With TLS 1.3 a server judges our certificate after we have begun to speak. It has not read on.
+        return if refuses_handshake(error) { fault.not_executed() } else { fault };
+    }
+    let not_http = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
+    if not_http {
+        return Fault::protocol(Misbehaviour::ContentType).note(format!("not HTTP: {}", story(error)));
+    }
+    let fault = Fault::new(Cause::Cut).note(story(error));
+    let refused = find::<h2::Error>(error).is_some_and(|h2| h2.reason() == Some(h2::Reason::REFUSED_STREAM));
+    if refused { fault.not_executed() } else { fault }
+}
+
+/// A connection ended before the request was written to it.
+pub(super) fn unsent(error: &(dyn Error + 'static)) -> Fault {
+    exchanging(error).not_executed()
+}
+
+fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    find::<rustls::Error>(error)
+}
+
+fn refuses_handshake(error: &rustls::Error) -> bool {
+    use AlertDescription as Alert;
+    matches!(
+        error,
+        rustls::Error::AlertReceived(
+            Alert::HandshakeFailure
+                | Alert::BadCertificate
+                | Alert::UnsupportedCertificate
+                | Alert::CertificateRevoked
+                | Alert::CertificateExpired
+                | Alert::CertificateUnknown
+                | Alert::CertificateRequired
+                | Alert::UnknownCA
+                | Alert::AccessDenied
+                | Alert::DecryptError
+        )
+    )
+}
+
+fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    chain(error).find_map(<dyn Error>::downcast_ref)
+}
+
+/// An error and its sources, also those within I/O errors, which do not name the error they wrap as their
+/// source.
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| {
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        }
+    })
+}
+
+/// The chain of sources as one line. An error that only repeats its source is left out.
+fn story(error: &(dyn Error + 'static)) -> String {
+    let mut story = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !story.ends_with(&text) {
+            let _ = write!(story, ": {text}");
+        }
+        next = error.source();
+    }
+    story
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_proto::fault::Execution;
+
+    use super::*;
+
+    #[test]
+    fn looks_into_io_errors() {
+        let wrapped = io::Error::other(rustls::Error::DecryptError);
+        assert_eq!(dialling(&wrapped).cause, Cause::Tls);
+        let nested = io::Error::other(io::Error::from(io::ErrorKind::ConnectionRefused));
+        // The outer one is an I/O error too, but says nothing.
+        assert_eq!(dialling(&nested).cause, Cause::Refused);
+    }
+
+    #[test]
+    fn a_refused_client_certificate_was_not_executed() {
+        let alert = |alert| exchanging(&io::Error::other(rustls::Error::AlertReceived(alert)));
+        assert_eq!(alert(AlertDescription::CertificateRequired).execution, Execution::NotExecuted);
+        assert_eq!(alert(AlertDescription::InternalError).execution, Execution::Unknown);
+        assert_eq!(alert(AlertDescription::InternalError).cause, Cause::Tls);
+    }
+
+    #[test]
+    fn a_refused_stream_was_not_executed() {
+        let reset = |reason| exchanging(&h2::Error::from(reason));
+        assert_eq!(reset(h2::Reason::REFUSED_STREAM).execution, Execution::NotExecuted);
+        assert_eq!(reset(h2::Reason::INTERNAL_ERROR).execution, Execution::Unknown);
+    }
+}

@@ -1,0 +1,168 @@
+//! Owns one exchange on a connection: the request out, the head in, then the body piece by piece; and
+//! with that the moment when the connection may be used again.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bowline_proto::fault::Fault;
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode};
+use hyper::body::{Body, Incoming};
+
+use super::dial::Payload;
+use super::failure;
+use super::pool::{KEEP, Lease, Line, Pool};
+
+/// A body that is arriving.
+///
+/// Dropped before its end, it closes its connection (HTTP/1.1) or resets its stream (HTTP/2).
+pub(super) struct Flow {
+    body: Incoming,
+    /// `None` over HTTP/2, and at the end.
+    line: Option<Box<Line>>,
+    pool: Arc<Pool>,
+    keep: Duration,
+}
+
+/// Which form of a request a connection needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Http1,
+    Http2,
+}
+
+/// Sends a request and waits for the head of the answer.
+///
+/// A kept connection that turns out to be closed before the request was written costs nothing: the request
+/// is made again for the next one. `request` is therefore called more than once.
+pub(super) async fn exchange(
+    pool: &Arc<Pool>,
+    request: impl Fn(Form) -> Request<Payload>,
+) -> Result<(StatusCode, HeaderMap, Flow), Fault> {
+    loop {
+        let (reused, sent, line) = match pool.lease().await? {
+            Lease::Own(mut line) => {
+                let mut response = pin!(line.sender.try_send_request(request(Form::Http1)));
+                let sent = poll_fn(|cx| {
+                    line.drive(cx);
+                    response.as_mut().poll(cx)
+                });
+                (line.reused, sent.await, Some(line))
+            }
+            Lease::Shared { mut sender, reused } => {
+                (reused, sender.try_send_request(request(Form::Http2)).await, None)
+            }
+        };
+        match sent {
+            Ok(response) => {
+                let (head, body) = response.into_parts();
+                let keep = keep(&head.headers);
+                return Ok((head.status, head.headers, Flow { body, line, pool: Arc::clone(pool), keep }));
+            }
+            Err(mut error) => match (error.take_message(), reused) {
+                (Some(_), true) => {}
+                (Some(_), false) => return Err(failure::unsent(&error.into_error())),
+                (None, _) => return Err(failure::exchanging(&error.into_error())),
+            },
+        }
+    }
+}
+
+impl Flow {
+    /// The next piece. After the end, or a failure, there is none.
+    pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+        loop {
+            if let Some(line) = &mut self.line {
+                line.drive(cx);
+            }
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
+                    // Trailers say nothing to us.
+                    _ => {}
+                },
+                Some(Err(error)) => {
+                    self.line = None;
+                    return Poll::Ready(Some(Err(failure::exchanging(&error))));
+                }
+                None => {
+                    if let Some(mut line) = self.line.take()
+                        && line.is_free(cx)
+                    {
+                        self.pool.put(line, self.keep);
+                    }
+                    return Poll::Ready(None);
+                }
+            }
+        }
+    }
+
+    pub(super) async fn chunk(&mut self) -> Option<Result<Bytes, Fault>> {
+        poll_fn(|cx| self.poll_chunk(cx)).await
+    }
+
+    /// How much is still to come, if the server said so.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.body.size_hint().exact()
+    }
+
+    /// Lets the body go, but not the connection if the rest is short or already there.
+    pub(super) async fn discard(mut self) {
+        let mut allowance = DISCARD;
+        let told = self.length().is_some_and(|length| length <= DISCARD as u64);
+        loop {
+            let next = if told {
+                self.chunk().await
+            } else {
+                match poll_fn(|cx| Poll::Ready(self.poll_chunk(cx))).await {
+                    Poll::Ready(next) => next,
+                    Poll::Pending => return,
+                }
+            };
+            match next {
+                Some(Ok(chunk)) if chunk.len() <= allowance => allowance -= chunk.len(),
+                _ => return,
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Flow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Flow").field("length", &self.length()).finish_non_exhaustive()
+    }
+}
+
+const DISCARD: usize = 64 * 1024;
+
+/// How long to keep the connection. A server that names its limit closes at it, so we stay a second below:
+/// a request that crosses the close is lost, and nobody can tell whether it was acted on.
+fn keep(headers: &HeaderMap) -> Duration {
+    let Some(value) = headers.get("keep-alive").and_then(|value| value.to_str().ok()) else { return KEEP };
+    let seconds = value.split(',').find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("timeout").then(|| value.trim().parse::<u64>().ok())?
+    });
+    seconds.map_or(KEEP, |seconds| Duration::from_secs(seconds.saturating_sub(1)).min(KEEP))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn stays_below_the_servers_limit() {
+        let kept = |value| keep(&HeaderMap::from_iter([("keep-alive".parse().unwrap(), HeaderValue::from_static(value))]));
+        assert_eq!(kept("timeout=5"), Duration::from_secs(4));
+        assert_eq!(kept("max=100, Timeout=5"), Duration::from_secs(4));
+        assert_eq!(kept("timeout=0"), Duration::ZERO);
+        assert_eq!(kept("timeout=99999999999"), KEEP);
+        assert_eq!(kept("timeout=soon"), KEEP);
+        assert_eq!(keep(&HeaderMap::new()), KEEP);
+    }
+}

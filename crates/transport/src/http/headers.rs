@@ -1,0 +1,107 @@
+//! Owns the headers that every request carries, and who wins when one is set twice.
+//!
+//! From weakest to strongest: our defaults, the configuration, the caller, what HTTP itself needs. With one
+//! exception: a configured `Authorization` is never replaced by the caller.
+
+use bowline_config::Http;
+use bowline_proto::fault::{Cause, Fault};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// The headers of each method before the caller adds to them.
+#[derive(Debug)]
+pub(super) struct Bases {
+    pub(super) post: HeaderMap,
+    pub(super) get: HeaderMap,
+    pub(super) delete: HeaderMap,
+    authorized: bool,
+}
+
+impl Bases {
+    pub(super) fn new(config: &Http, host: &HeaderValue) -> Result<Self, Fault> {
+        let mut base = HeaderMap::with_capacity(16);
+        base.insert(header::HOST, host.clone());
+        base.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+        base.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd"));
+        for (name, value) in &config.headers {
+            let bad = || Fault::before_sending(Cause::Closed).note(format!("the header {name:?} cannot be sent"));
+            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+            let mut value = HeaderValue::from_bytes(value.expose().as_bytes()).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            base.insert(key, value);
+        }
+        let authorized = base.contains_key(header::AUTHORIZATION);
+        let (mut post, mut get) = (base.clone(), base.clone());
+        post.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        post.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        get.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        Ok(Self { post, get, delete: base, authorized })
+    }
+
+    /// Adds a header to every request.
+    pub(super) fn insert(&mut self, name: &HeaderName, value: &HeaderValue) {
+        for base in [&mut self.post, &mut self.get, &mut self.delete] {
+            base.insert(name.clone(), value.clone());
+        }
+    }
+
+    /// A base with the caller's headers on top.
+    pub(super) fn with(&self, base: &HeaderMap, extra: &HeaderMap) -> HeaderMap {
+        let mut headers = base.clone();
+        let mut previous = None;
+        for (name, value) in extra {
+            if self.authorized && name == header::AUTHORIZATION {
+                continue;
+            }
+            // Values of one name come one after the other.
+            if previous == Some(name) {
+                headers.append(name, value.clone());
+            } else {
+                headers.insert(name, value.clone());
+            }
+            previous = Some(name);
+        }
+        headers
+    }
+}
+
+const USER_AGENT: &str = concat!("bowline/", env!("CARGO_PKG_VERSION"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bases(headers: &[(&str, &str)]) -> Bases {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        let url = "http://server.test/".parse().unwrap();
+        let config = Http { url, headers, tls: bowline_config::Tls::default() };
+        Bases::new(&config, &HeaderValue::from_static("server.test")).unwrap()
+    }
+
+    #[test]
+    fn the_caller_replaces_all_but_a_configured_authorization() {
+        let bases = bases(&[("authorization", "Bearer ours"), ("X-Team", "one"), ("User-Agent", "mine")]);
+        let mut extra = HeaderMap::new();
+        extra.insert("authorization", HeaderValue::from_static("Bearer theirs"));
+        extra.insert("x-team", HeaderValue::from_static("two"));
+        extra.append("x-many", HeaderValue::from_static("1"));
+        extra.append("x-many", HeaderValue::from_static("2"));
+        let headers = bases.with(&bases.post, &extra);
+        assert_eq!(headers["authorization"], "Bearer ours");
+        assert_eq!(headers["x-team"], "two");
+        assert_eq!(headers["user-agent"], "mine");
+        assert_eq!(headers.get_all("x-many").iter().count(), 2);
+    }
+
+    #[test]
+    fn without_one_the_caller_authorizes() {
+        let bases = bases(&[]);
+        let extra = HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static("Bearer theirs"))]);
+        assert_eq!(bases.with(&bases.get, &extra)["authorization"], "Bearer theirs");
+    }
+
+    #[test]
+    fn configured_values_are_not_shown() {
+        let bases = bases(&[("X-Key", "hunter2")]);
+        assert!(!format!("{bases:?}").contains("hunter2"));
+    }
+}

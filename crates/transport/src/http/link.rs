@@ -1,0 +1,218 @@
+//! Owns the shape of a request, and the rule for redirects: within the origin, with the same method and
+//! body, and not for ever.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_config::Http;
+use bowline_proto::fault::{Cause, Execution, Fault};
+use bowline_proto::frame::DEFAULT_LIMIT;
+use bytes::Bytes;
+use http::header::{HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION};
+use http::{Method, Request, StatusCode};
+use http_body_util::Full;
+
+use super::answer::Answer;
+use super::cookies::Jar;
+use super::dial::{Dialer, Payload};
+use super::flow::{self, Flow, Form};
+use super::headers::Bases;
+use super::pool::Pool;
+use super::proxy::{Proxies, Route};
+use super::target::{self, Target};
+use super::tls::Trust;
+
+/// What one server may cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long making a connection may take: name, TCP, proxy and TLS together. Default 30 s.
+    pub connect: Duration,
+    /// The largest JSON body, decompressed. Default 64 MiB.
+    pub body: usize,
+    /// The largest event of a stream, decompressed. Default 64 MiB.
+    pub event: usize,
+}
+
+/// The way to one server. Cheap to clone; clones share connections and cookies.
+///
+/// # Behavior
+///
+/// - Connections are kept and used again. A kept one that the server has closed is replaced unnoticed.
+/// - Only the making of a connection has a time limit. How long a request may take is up to the caller, who
+///   ends it by dropping its future.
+/// - Dropping the future of a request ends the exchange: over HTTP/1.1 its connection is closed, over HTTP/2
+///   its stream is reset.
+/// - A request is sent once. If that fails, the [`Fault`] says whether the server can have acted on it.
+#[derive(Clone)]
+pub struct HttpLink {
+    shared: Arc<Shared>,
+    target: Arc<Target>,
+}
+
+struct Shared {
+    pool: Arc<Pool>,
+    bases: Bases,
+    jar: Jar,
+    limits: Limits,
+    /// A proxy sends requests on, so it has to be told the whole URL.
+    forwarded: bool,
+}
+
+/// A request as the caller sees it. The connection and the redirects decide the rest.
+struct Draft<'a> {
+    method: Method,
+    base: &'a HeaderMap,
+    extra: &'a HeaderMap,
+    body: Bytes,
+}
+
+// === impl HttpLink ===
+
+impl HttpLink {
+    /// A link to a configured server, by way of the system's proxies. Nothing is sent yet, and no file read.
+    pub fn new(config: &Http, limits: Limits) -> Result<Self, Fault> {
+        Self::with_proxies(config, limits, &Proxies::System)
+    }
+
+    /// A link by way of these proxies.
+    pub fn with_proxies(config: &Http, limits: Limits, proxies: &Proxies) -> Result<Self, Fault> {
+        let target = Target::new(config.url.clone())?;
+        let mut bases = Bases::new(config, &target.host)?;
+        let route = proxies.route(&target.absolute);
+        let forwarded = matches!(route, Route::Forward(_));
+        if let Route::Forward(proxy) = &route
+            && let Some(auth) = proxy.basic_auth()
+        {
+            bases.insert(&PROXY_AUTHORIZATION, auth);
+        }
+        let dialer = Dialer::new(&target, route, Trust::new(config.tls.clone()))?;
+        let pool = Arc::new(Pool::new(dialer, limits.connect));
+        let shared = Shared { pool, bases, jar: Jar::default(), limits, forwarded };
+        Ok(Self { shared: Arc::new(shared), target: Arc::new(target) })
+    }
+
+    /// The same server at another URL, which may be relative; refused if that is another origin (HS-02).
+    pub fn at(&self, reference: &str) -> Result<Self, Fault> {
+        let target = Arc::new(self.target.resolve(reference)?);
+        Ok(Self { shared: Arc::clone(&self.shared), target })
+    }
+
+    /// Posts a message (HT-01). `headers` are added to those that every request carries.
+    pub async fn post(&self, body: Bytes, headers: &HeaderMap) -> Result<Answer, Fault> {
+        let draft = Draft { method: Method::POST, base: &self.shared.bases.post, extra: headers, body };
+        let (status, headers, flow) = self.send(draft).await?;
+        Answer::read(status, headers, flow, &self.shared.limits).await
+    }
+
+    /// Asks for an event stream (HL-05).
+    pub async fn get(&self, headers: &HeaderMap) -> Result<Answer, Fault> {
+        let body = Bytes::new();
+        let draft = Draft { method: Method::GET, base: &self.shared.bases.get, extra: headers, body };
+        let (status, headers, flow) = self.send(draft).await?;
+        Answer::read(status, headers, flow, &self.shared.limits).await
+    }
+
+    /// Ends a session (HL-04). The answer's status is all there is to it.
+    pub async fn delete(&self, headers: &HeaderMap) -> Result<u16, Fault> {
+        let body = Bytes::new();
+        let draft = Draft { method: Method::DELETE, base: &self.shared.bases.delete, extra: headers, body };
+        let (status, _, flow) = self.send(draft).await?;
+        flow.discard().await;
+        Ok(status.as_u16())
+    }
+
+    /// Forgets all cookies: they belong to a session.
+    pub fn clear_cookies(&self) {
+        self.shared.jar.clear();
+    }
+
+    async fn send(&self, draft: Draft<'_>) -> Result<(StatusCode, HeaderMap, Flow), Fault> {
+        let mut moved = None;
+        let mut redirects = 0;
+        loop {
+            let target = moved.as_ref().unwrap_or(&*self.target);
+            let request = |form| self.shared.request(form, target, &draft);
+            let (status, headers, flow) = flow::exchange(&self.shared.pool, request).await?;
+            self.shared.jar.learn(&target.url, &headers);
+            let Some(next) = redirect(target, &draft.method, status, &headers)? else {
+                return Ok((status, headers, flow));
+            };
+            redirects += 1;
+            if redirects > MOST_REDIRECTS {
+                return Err(refused(&next.url, status).note("one redirect too many"));
+            }
+            flow.discard().await;
+            moved = Some(next);
+        }
+    }
+}
+
+impl fmt::Debug for HttpLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The path and the query may hold a key.
+        let origin = self.target.url.origin().ascii_serialization();
+        f.debug_struct("HttpLink").field("origin", &origin).field("pool", &self.shared.pool).finish_non_exhaustive()
+    }
+}
+
+const MOST_REDIRECTS: usize = 3;
+
+// === impl Limits ===
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(30), body: DEFAULT_LIMIT, event: DEFAULT_LIMIT }
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn request(&self, form: Form, target: &Target, draft: &Draft<'_>) -> Request<Payload> {
+        let mut request = Request::new(Full::new(draft.body.clone()));
+        *request.method_mut() = draft.method.clone();
+        let mut headers = self.bases.with(draft.base, draft.extra);
+        self.jar.apply(&target.url, &mut headers);
+        if form == Form::Http2 {
+            // It is part of the URL there.
+            headers.remove(HOST);
+        }
+        *request.headers_mut() = headers;
+        let whole = form == Form::Http2 || self.forwarded;
+        *request.uri_mut() = if whole { target.absolute.clone() } else { target.path.clone() };
+        request
+    }
+}
+
+/// Where the server wants the request to go, if it is an answer of that kind and may be followed.
+fn redirect(
+    target: &Target,
+    method: &Method,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Result<Option<Target>, Fault> {
+    if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = headers.get(LOCATION) else { return Ok(None) };
+    let next = target.resolve(&String::from_utf8_lossy(location.as_bytes())).map_err(|fault| Fault {
+        execution: execution(status),
+        ..fault
+    })?;
+    if *method != Method::GET && matches!(status.as_u16(), 301..=303) {
+        let note = format!("status {status} would turn the {method} into a GET");
+        return Err(refused(&next.url, status).note(note));
+    }
+    Ok(Some(next))
+}
+
+fn refused(location: &url::Url, status: StatusCode) -> Fault {
+    let cause = Cause::Redirect { location: target::shown(location) };
+    Fault { execution: execution(status), ..Fault::new(cause) }
+}
+
+/// 303 sends the client to fetch the outcome of what was done; the others send the request elsewhere.
+fn execution(status: StatusCode) -> Execution {
+    if status == StatusCode::SEE_OTHER { Execution::Unknown } else { Execution::NotExecuted }
+}

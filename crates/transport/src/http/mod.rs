@@ -1,0 +1,44 @@
+//! HTTP: one request and what comes back, as JSON or as a stream of events.
+//!
+//! This layer moves bytes. It knows connections, media types, compression, cookies and redirects; which
+//! headers MCP wants on a request, and what an answer means, is decided above it.
+//!
+//! | file | the decision it owns |
+//! |---|---|
+//! | `link` | what a request looks like, and which redirects are followed |
+//! | `target` | which URLs are the same server |
+//! | `headers` | who wins when a header is set twice |
+//! | `answer`, `media` | what kind of body an answer has, and how much of it is read |
+//! | `events` | where one event of a stream ends |
+//! | `coding` | which compressions are understood |
+//! | `flow` | when a connection may be used again |
+//! | `pool` | which connection a request takes |
+//! | `dial`, `proxy`, `tls` | how a connection is made |
+//! | `cookies` | what a load balancer gets back |
+//! | `failure` | what an error below HTTP means, and whether the server can have acted |
+//!
+//! # Cancel safety
+//!
+//! Dropping the future of a request, or an [`Events`], ends that exchange at once: over HTTP/1.1 its
+//! connection is closed, over HTTP/2 its stream is reset. A server of the modern era reads this as the
+//! cancellation of the request (HM-12). [`Events::next`] may be dropped and called again; no event is lost.
+
+mod answer;
+mod coding;
+mod cookies;
+mod dial;
+mod events;
+mod failure;
+mod flow;
+mod headers;
+mod link;
+mod media;
+mod pool;
+mod proxy;
+mod target;
+mod tls;
+
+pub use answer::{Answer, Body};
+pub use events::Events;
+pub use link::{HttpLink, Limits};
+pub use proxy::Proxies;

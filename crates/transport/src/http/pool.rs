@@ -1,0 +1,188 @@
+//! Owns the choice of the connection a request takes.
+//!
+//! A pool serves one server, so it is a list. Over HTTP/1.1 a connection belongs to one exchange at a
+//! time, and that exchange drives it: no task stands between a request and its socket, and dropping the
+//! exchange closes the socket. Over HTTP/2 one connection is shared.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Context;
+use std::time::Duration;
+
+use bowline_proto::fault::{Cause, Fault, Limit};
+use hyper::client::conn::{http1, http2};
+use tokio::time::Instant;
+
+use super::dial::{Dialer, Opened, Payload, Stream};
+
+/// The connections to one server.
+#[derive(Debug)]
+pub(super) struct Pool {
+    dialer: Dialer,
+    connect: Duration,
+    state: Mutex<State>,
+    /// Held while the first connection is made, until it is known whether one is enough for all.
+    first: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Idle>,
+    shared: Option<http2::SendRequest<Payload>>,
+    /// The server was seen to speak HTTP/1.1 over TLS.
+    one_each: bool,
+    reaper: bool,
+}
+
+struct Idle {
+    line: Box<Line>,
+    until: Instant,
+}
+
+/// A connection, for one request.
+pub(super) enum Lease {
+    Own(Box<Line>),
+    Shared { sender: http2::SendRequest<Payload>, reused: bool },
+}
+
+/// An HTTP/1.1 connection.
+pub(super) struct Line {
+    pub(super) sender: http1::SendRequest<Payload>,
+    /// `None` when it has ended.
+    connection: Option<http1::Connection<Stream, Payload>>,
+    pub(super) reused: bool,
+}
+
+// === impl Pool ===
+
+impl Pool {
+    pub(super) fn new(dialer: Dialer, connect: Duration) -> Self {
+        Self { dialer, connect, state: Mutex::default(), first: tokio::sync::Mutex::default() }
+    }
+
+    pub(super) fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
+    /// A connection that is there, or else a new one.
+    pub(super) async fn lease(&self) -> Result<Lease, Fault> {
+        match self.idle() {
+            Some(lease) => Ok(lease),
+            // Rare and large, so it is kept out of the future of every request.
+            None => Box::pin(self.dial()).await,
+        }
+    }
+
+    /// Gives back a connection whose exchange is over.
+    pub(super) fn put(self: &Arc<Self>, mut line: Box<Line>, keep: Duration) {
+        line.reused = true;
+        let mut state = self.state();
+        if state.idle.len() < MOST_IDLE {
+            state.idle.push(Idle { line, until: Instant::now() + keep });
+        }
+        if !state.reaper {
+            state.reaper = true;
+            drop(tokio::spawn(reap(Arc::downgrade(self))));
+        }
+    }
+
+    fn idle(&self) -> Option<Lease> {
+        let mut state = self.state();
+        if let Some(sender) = &state.shared {
+            if !sender.is_closed() {
+                return Some(Lease::Shared { sender: sender.clone(), reused: true });
+            }
+            state.shared = None;
+        }
+        // The one used last is the least likely to be closed by now.
+        let Idle { line, until } = state.idle.pop()?;
+        if until > Instant::now() {
+            return Some(Lease::Own(line));
+        }
+        // All others are older, and need not be so by much, but none is worth the doubt.
+        state.idle.clear();
+        None
+    }
+
+    async fn dial(&self) -> Result<Lease, Fault> {
+        let opening = async {
+            let wait_for_first = self.dialer.may_share() && !self.state().one_each;
+            let _first = if wait_for_first { Some(self.first.lock().await) } else { None };
+            // Somebody was first.
+            if wait_for_first && let Some(lease) = self.idle() {
+                return Ok(lease);
+            }
+            Ok(match self.dialer.open().await? {
+                Opened::H1(sender, connection) => {
+                    self.state().one_each = true;
+                    Lease::Own(Box::new(Line { sender, connection: Some(connection), reused: false }))
+                }
+                Opened::H2(sender) => {
+                    self.state().shared = Some(sender.clone());
+                    Lease::Shared { sender, reused: false }
+                }
+            })
+        };
+        match tokio::time::timeout(self.connect, opening).await {
+            Ok(result) => result,
+            Err(_) => Err(Fault::before_sending(Cause::Timeout(Limit::Connect))
+                .note(format!("no connection within {:?}", self.connect))),
+        }
+    }
+
+    /// Forgets what has been idle too long. Says when to look again, if ever.
+    fn prune(&self) -> Option<Instant> {
+        let mut state = self.state();
+        let now = Instant::now();
+        state.idle.retain(|idle| idle.until > now);
+        let next = state.idle.iter().map(|idle| idle.until).min();
+        state.reaper = next.is_some();
+        next
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nobody drives an idle connection, so nobody would notice that it should be closed.
+async fn reap(pool: Weak<Pool>) {
+    while let Some(next) = pool.upgrade().and_then(|pool| pool.prune()) {
+        tokio::time::sleep_until(next).await;
+    }
+}
+
+/// How long a connection is kept when the server says nothing about it: less than the minute after which
+/// common load balancers close theirs.
+pub(super) const KEEP: Duration = Duration::from_secs(50);
+
+/// Enough for a burst, and a bound to what a burst leaves behind.
+const MOST_IDLE: usize = 128;
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { idle, shared, .. } = self;
+        f.debug_struct("State").field("idle", &idle.len()).field("shared", &shared.is_some()).finish()
+    }
+}
+
+// === impl Line ===
+
+impl Line {
+    /// Moves bytes. When the connection has ended it is dropped, which tells everybody who waits on it.
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(connection) = &mut self.connection
+            && Pin::new(connection).poll(cx).is_ready()
+        {
+            self.connection = None;
+        }
+    }
+
+    /// Whether another request can be sent, given that the last exchange is over.
+    pub(super) fn is_free(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.sender.is_ready() {
+            self.drive(cx);
+        }
+        self.sender.is_ready()
+    }
+}

@@ -1,0 +1,149 @@
+//! Owns the way to a server: straight, or through which proxy.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use http::Uri;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+
+/// Which proxies stand between us and servers.
+///
+/// A server on this machine is never reached through a proxy, whatever is configured.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Proxies {
+    /// What the environment says (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, also in lower case),
+    /// else what the system is set to. Read when a link is made.
+    #[default]
+    System,
+    /// None.
+    Direct,
+    /// These.
+    Fixed {
+        /// For `http` servers, as in `HTTP_PROXY`. May be empty.
+        http: String,
+        /// For `https` servers, as in `HTTPS_PROXY`. May be empty.
+        https: String,
+        /// Hosts to be reached straight, as in `NO_PROXY`. May be empty.
+        bypass: String,
+    },
+}
+
+/// How a server is reached.
+pub(super) enum Route {
+    Direct,
+    /// The proxy is asked for the whole URL and sends the request on.
+    Forward(Intercept),
+    /// The proxy makes a connection and then passes bytes (`CONNECT`).
+    Tunnel(Intercept),
+    /// The same, asked for in the SOCKS 5 protocol. The proxy looks up the name.
+    Socks(Intercept),
+    /// A proxy that speaks something we do not.
+    Unusable(Intercept),
+}
+
+impl Proxies {
+    pub(super) fn route(&self, server: &Uri) -> Route {
+        if server.host().is_none_or(is_loopback) {
+            return Route::Direct;
+        }
+        let matcher = match self {
+            Self::Direct => return Route::Direct,
+            Self::System => Matcher::from_system(),
+            Self::Fixed { http, https, bypass } => {
+                Matcher::builder().http(http.as_str()).https(https.as_str()).no(bypass.as_str()).build()
+            }
+        };
+        let Some(proxy) = matcher.intercept(server) else { return Route::Direct };
+        match (proxy.uri().scheme_str(), server.scheme_str()) {
+            (Some("http" | "https"), Some("https")) => Route::Tunnel(proxy),
+            (Some("http" | "https"), _) => Route::Forward(proxy),
+            (Some("socks5" | "socks5h"), _) => Route::Socks(proxy),
+            _ => Route::Unusable(proxy),
+        }
+    }
+}
+
+impl Route {
+    pub(super) fn proxy(&self) -> Option<&Intercept> {
+        match self {
+            Self::Direct => None,
+            Self::Forward(proxy) | Self::Tunnel(proxy) | Self::Socks(proxy) | Self::Unusable(proxy) => Some(proxy),
+        }
+    }
+}
+
+/// Says how, and leaves out the proxy's credentials.
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.proxy() {
+            None => f.write_str("direct"),
+            Some(proxy) => write!(f, "through {}", proxy.uri()),
+        }
+    }
+}
+
+/// Whether a host, as it stands in a URL, is this machine.
+fn is_loopback(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match bare.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback(),
+        Ok(IpAddr::V6(ip)) => ip.to_canonical().is_loopback(),
+        Err(_) => {
+            let name = bare.strip_suffix('.').unwrap_or(bare).to_ascii_lowercase();
+            name == "localhost" || name.ends_with(".localhost")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(http: &str, bypass: &str, server: &'static str) -> Route {
+        let proxies = Proxies::Fixed { http: http.into(), https: http.into(), bypass: bypass.into() };
+        proxies.route(&Uri::from_static(server))
+    }
+
+    #[test]
+    fn this_machine_is_never_proxied() {
+        for server in [
+            "http://localhost/",
+            "http://LOCALHOST.:80/",
+            "https://api.localhost/",
+            "http://127.0.0.1:8080/",
+            "http://127.9.9.9/",
+            "http://[::1]:3000/",
+            "http://[::ffff:127.0.0.1]/",
+        ] {
+            assert!(matches!(route("http://proxy.test:3128", "", server), Route::Direct), "{server}");
+        }
+        assert!(matches!(route("http://proxy.test:3128", "", "http://localhost.test/"), Route::Forward(_)));
+    }
+
+    #[test]
+    fn the_scheme_decides_how() {
+        let proxy = "http://proxy.test:3128";
+        assert!(matches!(route(proxy, "", "http://server.test/"), Route::Forward(_)));
+        assert!(matches!(route(proxy, "", "https://server.test/"), Route::Tunnel(_)));
+        assert!(matches!(route("socks5://proxy.test", "", "http://server.test/"), Route::Socks(_)));
+        assert!(matches!(route("socks4://proxy.test", "", "http://server.test/"), Route::Unusable(_)));
+        assert!(matches!(route("", "", "http://server.test/"), Route::Direct));
+    }
+
+    #[test]
+    fn bypassed_hosts_are_reached_straight() {
+        let proxy = "http://proxy.test:3128";
+        assert!(matches!(route(proxy, "server.test", "https://api.server.test/"), Route::Direct));
+        assert!(matches!(route(proxy, "10.0.0.0/8", "http://10.1.2.3/"), Route::Direct));
+        assert!(matches!(route(proxy, "*", "http://other.test/"), Route::Direct));
+        assert!(matches!(route(proxy, "server.test", "http://notserver.test/"), Route::Forward(_)));
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let route = route("http://user:hunter2@proxy.test:3128", "", "https://server.test/");
+        let shown = format!("{route:?}");
+        assert!(!shown.contains("hunter2") && shown.contains("proxy.test"), "{shown}");
+    }
+}

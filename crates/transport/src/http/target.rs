@@ -1,0 +1,102 @@
+//! Owns the question which URLs belong to the server that was configured, and how each is written into a
+//! request.
+
+use bowline_proto::fault::{Cause, Fault};
+use http::{HeaderValue, Uri};
+use url::Url;
+
+/// One URL of the server, in every form a request needs it.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) url: Url,
+    /// `/path?query`, for HTTP/1.1 straight to the server.
+    pub(super) path: Uri,
+    /// The whole URL, for HTTP/2 and for a proxy that forwards.
+    pub(super) absolute: Uri,
+    /// The `Host` header.
+    pub(super) host: HeaderValue,
+}
+
+impl Target {
+    pub(super) fn new(mut url: Url) -> Result<Self, Fault> {
+        url.set_fragment(None);
+        let unusable = || Fault::before_sending(Cause::Closed).note("the URL cannot be used for HTTP requests");
+        if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
+            return Err(unusable());
+        }
+        let absolute: Uri = url.as_str().parse().map_err(|_| unusable())?;
+        let path = absolute.path_and_query().cloned().map(Uri::from).ok_or_else(unusable)?;
+        let authority = absolute.authority().ok_or_else(unusable)?;
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| unusable())?;
+        Ok(Self { url, path, absolute, host })
+    }
+
+    /// What `reference` names, seen from here; refused if that is another origin.
+    pub(super) fn resolve(&self, reference: &str) -> Result<Self, Fault> {
+        let elsewhere = |location: String| Fault::before_sending(Cause::Redirect { location });
+        let mut url = self.url.join(reference).map_err(|_| {
+            elsewhere(reference.chars().take(LONGEST_LOCATION).collect()).note("the location is not a URL")
+        })?;
+        if url.origin() != self.url.origin() {
+            return Err(elsewhere(shown(&url)).note("it is another origin"));
+        }
+        // Same origin, but a request must not carry credentials that the server chose.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        Self::new(url)
+    }
+
+    pub(super) fn https(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+}
+
+/// A location as it may be shown: without the query, which may hold a token.
+pub(super) fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.as_str().chars().take(LONGEST_LOCATION).collect()
+}
+
+const LONGEST_LOCATION: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str) -> Target {
+        Target::new(url.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn has_every_form() {
+        let target = target("http://Server.test:8080/mcp?a=b#c");
+        assert_eq!(target.path, "/mcp?a=b");
+        assert_eq!(target.absolute, "http://server.test:8080/mcp?a=b");
+        assert_eq!(target.host, "server.test:8080");
+        assert_eq!(self::target("https://server.test:443").host, "server.test");
+    }
+
+    #[test]
+    fn stays_on_its_origin() {
+        let target = target("https://server.test/mcp/");
+        assert_eq!(target.resolve("other").unwrap().path, "/mcp/other");
+        assert_eq!(target.resolve("/root?x=1").unwrap().path, "/root?x=1");
+        assert_eq!(target.resolve("https://server.test:443/abs").unwrap().path, "/abs");
+        for other in ["http://server.test/mcp", "https://server.test:8443/", "//evil.test/?t=secret", "https://["] {
+            let fault = target.resolve(other).unwrap_err();
+            let Cause::Redirect { location } = fault.cause else { panic!("{other}") };
+            assert!(!location.contains("secret"), "{location}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_http() {
+        for url in ["ftp://server.test/", "http://user:pass@server.test/"] {
+            assert!(Target::new(url.parse().unwrap()).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Owns trust: which certificates are believed, and which one we show.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use bowline_config::Tls;
+use bowline_proto::fault::{Cause, Fault};
+use rustls::ClientConfig;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_platform_verifier::Verifier;
+use tokio::sync::OnceCell;
+
+/// The TLS settings of one server, read from disk when first needed.
+#[derive(Debug)]
+pub(super) struct Trust {
+    tls: Tls,
+    config: OnceCell<Arc<ClientConfig>>,
+}
+
+impl Trust {
+    pub(super) fn new(tls: Tls) -> Self {
+        Self { tls, config: OnceCell::new() }
+    }
+
+    /// For the server itself.
+    pub(super) async fn config(&self) -> Result<Arc<ClientConfig>, Fault> {
+        let config = self.config.get_or_try_init(|| async {
+            let tls = self.tls.clone();
+            // The system's store is read from many files.
+            let built = tokio::task::spawn_blocking(move || build(&tls));
+            built.await.map_err(|_| Fault::before_sending(Cause::Closed))?
+        });
+        config.await.cloned()
+    }
+
+    /// For a proxy before it, which speaks HTTP/1.1.
+    pub(super) async fn proxy_config(&self) -> Result<Arc<ClientConfig>, Fault> {
+        let mut config = ClientConfig::clone(&*self.config().await?);
+        config.alpn_protocols = Vec::new();
+        Ok(Arc::new(config))
+    }
+}
+
+fn build(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
+    // The system's trust is the same for all servers, takes a while to read, and may be read again only by
+    // a new process. Sharing it also shares resumed TLS sessions.
+    static SYSTEM: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if *tls != Tls::default() {
+        return configure(tls);
+    }
+    if let Some(config) = SYSTEM.get() {
+        return Ok(Arc::clone(config));
+    }
+    let config = configure(tls)?;
+    Ok(Arc::clone(SYSTEM.get_or_init(|| config)))
+}
+
+fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
+    let failed = |error: rustls::Error| Fault::before_sending(Cause::Tls).note(error.to_string());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let extra = tls.ca_file.as_deref().map(certificates).transpose()?.unwrap_or_default();
+    let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider)).map_err(failed)?;
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(failed)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match (&tls.client_cert, &tls.client_key) {
+        (Some(cert), Some(key)) => builder.with_client_auth_cert(certificates(cert)?, private_key(key)?).map_err(failed)?,
+        (None, None) => builder.with_no_client_auth(),
+        _ => {
+            return Err(
+                Fault::before_sending(Cause::Tls).note("a client certificate and its key must be given together")
+            );
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
+    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|error| unreadable(path, &error.to_string()))?;
+    if certificates.is_empty() { Err(unreadable(path, "no certificate in it")) } else { Ok(certificates) }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unreadable(path, &error.to_string()))
+}
+
+fn unreadable(path: &Path, why: &str) -> Fault {
+    Fault::before_sending(Cause::Tls).note(format!("{}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_which_file_is_bad() {
+        let folder = tempfile::tempdir().unwrap();
+        let (absent, empty) = (folder.path().join("absent.pem"), folder.path().join("empty.pem"));
+        std::fs::write(&empty, "no certificate here").unwrap();
+        for path in [absent, empty] {
+            let tls = Tls { ca_file: Some(path.clone()), ..Tls::default() };
+            let fault = build(&tls).unwrap_err();
+            assert_eq!(fault.cause, Cause::Tls);
+            let note = fault.evidence.note.unwrap();
+            assert!(note.contains(path.to_str().unwrap()), "{note}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How lines come in: few large reads straight into the decoder's buffer.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::{fmt, io, mem};
+
+use bowline_proto::fault::{Cause, Exit, Fault};
+use bowline_proto::frame::lines::{Line, Lines};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::{Inbound, Received};
+
+/// The receiving half of a pipe.
+pub struct PipeReader {
+    state: State,
+    limit: usize,
+}
+
+enum State {
+    Open {
+        io: Box<dyn AsyncRead + Send + Unpin>,
+        lines: Lines,
+        /// How much room the next read gets.
+        room: usize,
+    },
+    Ended(Fault),
+}
+
+/// The room of a read while messages are small, so that a small message does not keep much more than
+/// itself in memory.
+const ROOM: usize = 16 * 1024;
+/// The room once a read was filled: a large message is on its way, and each read is a system call.
+const LARGE_ROOM: usize = 256 * 1024;
+
+// === impl PipeReader ===
+
+impl PipeReader {
+    pub(super) fn new(io: impl AsyncRead + Send + Unpin + 'static, limit: usize) -> Self {
+        let state = State::Open { io: Box::new(io), lines: Lines::with_limit(limit), room: ROOM };
+        Self { state, limit }
+    }
+
+    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Fault>> {
+        loop {
+            let (io, lines, room) = match &mut self.state {
+                State::Open { io, lines, room } => (io, lines, room),
+                State::Ended(fault) => return Poll::Ready(Err(fault.clone())),
+            };
+            if let Some(line) = lines.next() {
+                return Poll::Ready(Ok(received(line, self.limit)));
+            }
+            let fault = match ready!(poll_fill(io.as_mut(), lines, room, cx)) {
+                Ok(0) => Fault::new(Cause::Exited(Exit::Eof)),
+                Ok(_) => continue,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => Fault::new(Cause::Cut).note(error.to_string()),
+            };
+            // A last line without its newline is still a line.
+            let last = mem::take(lines).finish();
+            self.state = State::Ended(fault);
+            if let Some(line) = last {
+                return Poll::Ready(Ok(received(line, self.limit)));
+            }
+        }
+    }
+}
+
+impl Inbound for PipeReader {
+    async fn recv(&mut self) -> Result<Received, Fault> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+}
+
+impl fmt::Debug for PipeReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Open { .. } => "open",
+            State::Ended(_) => "ended",
+        };
+        f.debug_struct("PipeReader").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+fn poll_fill(
+    io: &mut (dyn AsyncRead + Send + Unpin),
+    lines: &mut Lines,
+    room: &mut usize,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let buffer = lines.buffer_mut();
+    if buffer.capacity() - buffer.len() < *room / 4 {
+        buffer.reserve(*room);
+    }
+    let spare = buffer.capacity() - buffer.len();
+    // A read has no state of its own, so a new future for every poll is the same read.
+    let read: Pin<&mut _> = pin!(AsyncReadExt::read_buf(io, buffer));
+    let taken = ready!(read.poll(cx))?;
+    *room = if taken == spare { LARGE_ROOM } else { ROOM };
+    Poll::Ready(Ok(taken))
+}
+
+fn received(line: Line, limit: usize) -> Received {
+    match line {
+        Line::Message(bytes) => Received::Message(bytes),
+        Line::Noise(bytes) => Received::Noise(bytes),
+        Line::TooLong { head, .. } => Received::TooLarge { head, limit },
+    }
+}

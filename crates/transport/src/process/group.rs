@@ -1,0 +1,151 @@
+//! Everything a server starts dies with it: a process group on Unix, a job object on Windows.
+//!
+//! A group is known by its leader's process id, which the system does not give away while the leader is
+//! not reaped or any member lives. So signals are sent only while one of the two is certain, or was a
+//! moment ago.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use bowline_proto::fault::Exit;
+#[cfg(unix)]
+use nix::{
+    errno::Errno,
+    sys::signal::{Signal, killpg},
+    sys::wait::{WaitPidFlag, WaitStatus, waitpid},
+    unistd::Pid,
+};
+use process_wrap::tokio::{ChildWrapper, CommandWrap};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+
+/// A child and all it starts. Dropped, it kills them and reaps the child.
+pub(super) struct Group {
+    child: Box<dyn ChildWrapper>,
+    pid: u32,
+    /// Whether the child ended and was reaped.
+    reaped: bool,
+}
+
+/// How long a drop waits for a killed child, so that it leaves no zombie.
+const REAP: Duration = Duration::from_millis(100);
+
+impl Group {
+    /// Starts a program as the leader of a group of its own.
+    pub(super) fn spawn(command: Command) -> io::Result<Self> {
+        let mut command = CommandWrap::from(command);
+        #[cfg(unix)]
+        command.wrap(process_wrap::tokio::ProcessGroup::leader());
+        #[cfg(windows)]
+        command.wrap(process_wrap::tokio::KillOnDrop).wrap(process_wrap::tokio::JobObject);
+        Self::start(command)
+    }
+
+    /// Starts a program as the leader of a session of its own: it has no terminal to read or to change.
+    #[cfg(unix)]
+    pub(super) fn spawn_session(command: Command) -> io::Result<Self> {
+        let mut command = CommandWrap::from(command);
+        command.wrap(process_wrap::tokio::ProcessSession);
+        Self::start(command)
+    }
+
+    fn start(mut command: CommandWrap) -> io::Result<Self> {
+        let child = command.spawn()?;
+        let pid = child.id().ok_or_else(|| io::Error::other("the process has no id"))?;
+        Ok(Self { child, pid, reaped: false })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(super) fn stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin().take()
+    }
+
+    pub(super) fn stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout().take()
+    }
+
+    pub(super) fn stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr().take()
+    }
+
+    /// Waits for the child alone and reaps it. Dropping the future loses nothing.
+    pub(super) async fn exit(&mut self) -> Exit {
+        // Not the wrapper's wait: where orphans become our children (as process 1 of a container), that
+        // would wait for the whole group.
+        let status = self.child.inner_mut().wait().await;
+        self.reaped = true;
+        let Ok(status) = status else { return Exit::Eof };
+        #[cfg(unix)]
+        if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+            return Exit::Signal(signal);
+        }
+        status.code().map_or(Exit::Eof, Exit::Code)
+    }
+
+    /// Asks all members to end. Windows has no such request.
+    pub(super) fn terminate(&self) {
+        #[cfg(unix)]
+        let _ = killpg(pgid(self.pid), Signal::SIGTERM);
+    }
+
+    /// Ends all members.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.start_kill();
+    }
+
+    /// Whether there are members left. A job object is not asked: killing it is always right.
+    pub(super) fn has_members(&self) -> bool {
+        #[cfg(unix)]
+        {
+            if self.reaped {
+                reap_orphans(pgid(self.pid));
+            }
+            killpg(pgid(self.pid), None) != Err(Errno::ESRCH)
+        }
+        #[cfg(windows)]
+        true
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.has_members() {
+            self.kill();
+        }
+        let step = Duration::from_millis(1);
+        let mut waited = Duration::ZERO;
+        while !self.reaped && waited < REAP {
+            match self.child.inner_mut().try_wait() {
+                Ok(None) => thread::sleep(step),
+                Ok(Some(_)) | Err(_) => self.reaped = true,
+            }
+            waited += step;
+        }
+    }
+}
+
+/// Kills a group of which only the leader's id is at hand.
+#[cfg(unix)]
+pub(super) fn kill(pid: u32) {
+    let _ = killpg(pgid(pid), Signal::SIGKILL);
+}
+
+/// As process 1 of a container, or as a subreaper, the orphans of a group are ours to reap.
+#[cfg(unix)]
+fn reap_orphans(group: Pid) {
+    let members = Pid::from_raw(-group.as_raw());
+    while matches!(
+        waitpid(members, Some(WaitPidFlag::WNOHANG)),
+        Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..))
+    ) {}
+}
+
+#[cfg(unix)]
+fn pgid(pid: u32) -> Pid {
+    // Process ids fit: the system counts them in the same type. Zero or less would mean other groups.
+    let raw = i32::try_from(pid).ok().filter(|raw| *raw > 1).expect("a process id");
+    Pid::from_raw(raw)
+}

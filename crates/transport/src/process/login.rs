@@ -1,0 +1,128 @@
+//! The PATH of the user's login shell.
+//!
+//! A host that was started from a desktop has the system's PATH, not the one its user set up in the
+//! shell's files, so `npx` or `uvx` are not found although they work in every terminal. The shell is
+//! asked once per process, and only when something is missing.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use memchr::memmem;
+use nix::unistd::{User, getuid};
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::group::Group;
+
+/// The login shell's PATH, if it could be had.
+pub(super) async fn path() -> Option<&'static OsStr> {
+    static PATH: OnceCell<Option<OsString>> = OnceCell::const_new();
+    PATH.get_or_init(|| async { ask(&shell()?, LIMIT).await }).await.as_deref()
+}
+
+/// How long the shell may take. Its files can hold anything.
+const LIMIT: Duration = Duration::from_secs(3);
+/// How much the shell's files may print before the answer.
+const NOISE: usize = 256 * 1024;
+/// Stands around the answer, since a shell's files print banners too.
+const MARK: &str = "__BOWLINE_PATH__";
+
+fn shell() -> Option<PathBuf> {
+    let named = std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).map(PathBuf::from);
+    named.or_else(|| User::from_uid(getuid()).ok().flatten().map(|user| user.shell))
+}
+
+/// Many people extend PATH in a file that only interactive shells read, so that is tried first.
+async fn ask(shell: &std::path::Path, limit: Duration) -> Option<OsString> {
+    let deadline = Instant::now() + limit;
+    for flags in [&["-i", "-l"][..], &["-l"]] {
+        // An interactive shell may hang where a plain one does not: it gets two thirds of the time.
+        let until = if flags.len() > 1 { deadline - limit / 3 } else { deadline };
+        if let Ok(Some(path)) = timeout_at(until, run(shell, flags)).await {
+            return Some(path);
+        }
+    }
+    tracing::warn!(shell = %shell.display(), "the login shell did not tell its PATH");
+    None
+}
+
+async fn run(shell: &std::path::Path, flags: &[&str]) -> Option<OsString> {
+    let mut command = Command::new(shell);
+    command.args(flags).arg("-c").arg(format!("printf '{MARK}%s{MARK}' \"$PATH\""));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // In a session of its own it cannot take the terminal from us. Whatever happens, it does not outlive
+    // this function.
+    let mut group = Group::spawn_session(command).ok()?;
+    let mut stdout = group.stdout()?.take(NOISE as u64);
+    let mut output = Vec::new();
+    loop {
+        let read = stdout.read_buf(&mut output).await;
+        if let Some(path) = between_marks(&output) {
+            let path = OsString::from_vec(path.to_vec());
+            // It is about to exit by itself.
+            let _ = timeout(Duration::from_millis(100), group.exit()).await;
+            return (!path.is_empty()).then_some(path);
+        }
+        if !matches!(read, Ok(1..)) {
+            return None;
+        }
+    }
+}
+
+fn between_marks(output: &[u8]) -> Option<&[u8]> {
+    let start = memmem::find(output, MARK.as_bytes())? + MARK.len();
+    let length = memmem::find(&output[start..], MARK.as_bytes())?;
+    Some(&output[start..start + length])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A shell of our own making. It gets the flags and `-c SCRIPT`.
+    fn fake_shell(folder: &tempfile::TempDir, script: &str) -> PathBuf {
+        let shell = folder.path().join("shell");
+        fs::write(&shell, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&shell, fs::Permissions::from_mode(0o755)).unwrap();
+        shell
+    }
+
+    async fn ask_fake(script: &str, limit: Duration) -> Option<OsString> {
+        let folder = tempfile::tempdir().unwrap();
+        ask(&fake_shell(&folder, script), limit).await
+    }
+
+    const SECONDS: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn the_real_sh_answers() {
+        assert!(ask("/bin/sh".as_ref(), SECONDS).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn banners_and_daemons_do_not_matter() {
+        let script = "echo welcome; sleep 1000 & PATH=/opt/x:/bin; while [ $1 != -c ]; do shift; done; eval \"$2\"; echo bye";
+        assert_eq!(ask_fake(script, SECONDS).await.unwrap(), "/opt/x:/bin");
+    }
+
+    #[tokio::test]
+    async fn a_shell_that_fails_when_interactive_is_asked_again() {
+        let script = "[ $1 = -i ] && exit 1; shift; PATH=/plain; eval \"$2\"";
+        assert_eq!(ask_fake(script, SECONDS).await.unwrap(), "/plain");
+    }
+
+    #[tokio::test]
+    async fn a_shell_that_hangs_or_floods_is_given_up() {
+        assert_eq!(ask_fake("exec sleep 1000", Duration::from_millis(150)).await, None);
+        assert_eq!(ask_fake("exec yes", SECONDS).await, None);
+        assert_eq!(ask("/nonexistent/shell".as_ref(), SECONDS).await, None);
+    }
+}

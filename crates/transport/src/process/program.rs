@@ -1,0 +1,122 @@
+//! Which program a command means, and which PATH it was found on.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bowline_proto::fault::{Cause, Fault, Spawn};
+use which::which_in;
+
+/// A program that can be started.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// The file.
+    pub(super) file: PathBuf,
+    /// The PATH it was found on, for the child to find its own programs on.
+    pub(super) path: Option<OsString>,
+}
+
+impl Program {
+    /// Finds `command` on `path`, and failing that on the login shell's PATH. A command with a folder in
+    /// it is taken relative to `cwd`, not searched for.
+    pub(super) async fn find(command: &str, mut path: Option<OsString>, cwd: &Path) -> Result<Self, Fault> {
+        let mut found = which_in(command, path.as_ref(), cwd).ok();
+        if (found.is_none() || is_bare(path.as_deref()))
+            && let Some(login) = login_path().await
+        {
+            path = join(path, login);
+            // What was found on the first PATH would be found on the joined one as well.
+            found = found.or_else(|| which_in(command, path.as_ref(), cwd).ok());
+        }
+        match found {
+            Some(file) => Ok(Self { file, path }),
+            None => Err(missing(command, path.as_deref(), cwd)),
+        }
+    }
+
+    /// What the system's refusal to start it means.
+    pub(super) fn refused(&self, error: &io::Error) -> Fault {
+        let file = self.file.display();
+        match error.kind() {
+            // The file is there: it was found.
+            io::ErrorKind::NotFound => spawn(Spawn::Other)
+                .note(format!("{file} is there, but not the interpreter named in its first line")),
+            io::ErrorKind::PermissionDenied => spawn(Spawn::Denied).note(format!("{file}: {error}")),
+            _ => spawn(Spawn::Other).note(format!("{file}: {error}")),
+        }
+    }
+}
+
+/// A fault of starting a program.
+pub(super) fn spawn(reason: Spawn) -> Fault {
+    Fault::before_sending(Cause::Spawn(reason))
+}
+
+/// Whether this is what a desktop starts programs with: it may lack what a script found on it needs.
+fn is_bare(path: Option<&OsStr>) -> bool {
+    const SYSTEM: [&str; 4] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin"];
+    let Some(path) = path else { return true };
+    cfg!(unix) && env::split_paths(path).all(|folder| SYSTEM.iter().any(|system| folder == Path::new(system)))
+}
+
+/// The folders of both, in order, each once.
+fn join(path: Option<OsString>, login: &OsStr) -> Option<OsString> {
+    let mut folders: Vec<PathBuf> = path.iter().flat_map(env::split_paths).collect();
+    for folder in env::split_paths(login) {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    // Folders that came out of a PATH go into one.
+    env::join_paths(folders).ok().or(path)
+}
+
+fn missing(command: &str, path: Option<&OsStr>, cwd: &Path) -> Fault {
+    let folders: Vec<PathBuf> = if Path::new(command).components().count() > 1 {
+        vec![cwd.to_owned()]
+    } else {
+        path.iter().flat_map(env::split_paths).collect()
+    };
+    if let Some(file) = folders.iter().map(|folder| folder.join(command)).find(|file| file.exists()) {
+        let note = format!("{} is not an executable file", file.display());
+        return spawn(Spawn::Denied).note(note);
+    }
+    spawn(Spawn::NotFound).note(match path {
+        _ if Path::new(command).is_absolute() => format!("{command} does not exist"),
+        _ if Path::new(command).components().count() > 1 => {
+            format!("{command} does not exist in {}", cwd.display())
+        }
+        Some(path) => format!("{command} is in no folder of the PATH {}", path.display()),
+        None => format!("{command} cannot be searched for: there is no PATH"),
+    })
+}
+
+#[cfg(unix)]
+async fn login_path() -> Option<&'static OsStr> {
+    super::login::path().await
+}
+
+#[cfg(not(unix))]
+async fn login_path() -> Option<&'static OsStr> {
+    None
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_desktop_gives_is_bare() {
+        assert!(is_bare(None));
+        assert!(is_bare(Some("/usr/bin:/bin:/usr/sbin:/sbin".as_ref())));
+        assert!(!is_bare(Some("/opt/homebrew/bin:/usr/bin".as_ref())));
+    }
+
+    #[test]
+    fn paths_are_joined_in_order() {
+        let joined = join(Some("/a:/b".into()), "/b:/c:/a".as_ref());
+        assert_eq!(joined.unwrap(), "/a:/b:/c");
+        assert_eq!(join(None, "/c".as_ref()).unwrap(), "/c");
+    }
+}

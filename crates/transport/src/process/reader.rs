@@ -1,0 +1,115 @@
+//! How a process's output ends: with the reason, and always.
+//!
+//! Stdout can end before the process does, and the process before its stdout does: something it started
+//! may hold the pipe open for ever. Whichever comes first, the other is waited for a moment only.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bowline_proto::fault::{Cause, Exit, Fault};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::stderr::Tail;
+use super::supervise::Life;
+use crate::pipe::{Inbound, PipeReader, Received};
+
+/// What a server process says.
+pub struct ProcessReader {
+    pipe: PipeReader,
+    /// Kept from poll to poll, which makes it cheap to poll. Not polled again once it is ready.
+    exit: Pin<Box<dyn Future<Output = Exit> + Send>>,
+    tail: Arc<Mutex<Tail>>,
+    stage: Stage,
+}
+
+enum Stage {
+    Open,
+    /// Stdout ended like this; how the process ended is waited for until then.
+    Silent(Fault, Pin<Box<Sleep>>),
+    /// The process ended; what it left in the pipe is read until nothing comes, or too much.
+    Left(Exit, Pin<Box<Sleep>>, Instant),
+    Ended(Fault),
+}
+
+/// How long a process may take to exit after it closed its stdout, before its end counts as unknown.
+const SILENT: Duration = Duration::from_millis(500);
+/// How long nothing may come from an ended process. What it wrote is in the pipe already; this is the
+/// time the system takes to tell.
+const QUIET: Duration = Duration::from_millis(100);
+/// When to stop listening to an ended process's pipe in any case, if something it started floods it.
+const LEFT: Duration = Duration::from_secs(2);
+
+impl ProcessReader {
+    pub(super) fn new(pipe: PipeReader, mut life: watch::Receiver<Life>, tail: Arc<Mutex<Tail>>) -> Self {
+        let exit = async move {
+            // Without a supervisor the process was killed with the runtime.
+            let life = life.wait_for(|life| life.exit().is_some()).await.map(|life| *life);
+            life.ok().and_then(Life::exit).unwrap_or(Exit::Eof)
+        };
+        Self { pipe, exit: Box::pin(exit), tail, stage: Stage::Open }
+    }
+
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Fault>> {
+        loop {
+            let fault = match &mut self.stage {
+                Stage::Open => match self.pipe.poll_recv(cx) {
+                    Poll::Ready(Err(fault)) => {
+                        self.stage = Stage::Silent(fault, Box::pin(sleep(SILENT)));
+                        continue;
+                    }
+                    Poll::Ready(received) => return Poll::Ready(received),
+                    Poll::Pending => match self.exit.as_mut().poll(cx) {
+                        Poll::Ready(exit) => {
+                            let until = Instant::now() + LEFT;
+                            self.stage = Stage::Left(exit, Box::pin(sleep(QUIET)), until);
+                            continue;
+                        }
+                        Poll::Pending => return Poll::Pending,
+                    },
+                },
+                Stage::Silent(fault, wait) => match self.exit.as_mut().poll(cx) {
+                    Poll::Ready(Exit::Eof) => fault.clone(),
+                    Poll::Ready(exit) => exited(exit),
+                    Poll::Pending => match wait.as_mut().poll(cx) {
+                        Poll::Ready(()) => fault.clone(),
+                        Poll::Pending => return Poll::Pending,
+                    },
+                },
+                Stage::Left(exit, quiet, until) => match self.pipe.poll_recv(cx) {
+                    Poll::Ready(Ok(received)) if Instant::now() < *until => {
+                        return Poll::Ready(Ok(received));
+                    }
+                    Poll::Ready(_) => exited(*exit),
+                    Poll::Pending => match quiet.as_mut().poll(cx) {
+                        Poll::Ready(()) => exited(*exit),
+                        Poll::Pending => return Poll::Pending,
+                    },
+                },
+                Stage::Ended(fault) => return Poll::Ready(Err(fault.clone())),
+            };
+            let stderr = self.tail.lock().unwrap_or_else(PoisonError::into_inner).lines();
+            self.stage = Stage::Ended(fault.stderr(stderr));
+        }
+    }
+}
+
+fn exited(exit: Exit) -> Fault {
+    Fault::new(Cause::Exited(exit))
+}
+
+impl Inbound for ProcessReader {
+    async fn recv(&mut self) -> Result<Received, Fault> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+}
+
+impl fmt::Debug for ProcessReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessReader").field("pipe", &self.pipe).finish_non_exhaustive()
+    }
+}

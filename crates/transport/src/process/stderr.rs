@@ -1,0 +1,110 @@
+//! What is kept of a server's stderr: its last lines, never more.
+//!
+//! Stderr is no evidence of failure (ST-03). It is read for as long as the process lives, so that the
+//! server cannot block on it, told to the log, and shown when something failed.
+
+use std::collections::VecDeque;
+
+use memchr::memchr;
+
+/// How many lines are kept.
+const LINES: usize = 64;
+/// How much of a line is kept.
+const LINE: usize = 1024;
+
+/// The last lines of stderr.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    lines: VecDeque<String>,
+    /// The line under way, up to [`LINE`] bytes of it.
+    open: Vec<u8>,
+    /// Whether the line under way is longer than what is kept of it.
+    cut: bool,
+}
+
+impl Tail {
+    /// Takes what was read; `log` gets every line that is complete with it.
+    pub(super) fn push(&mut self, mut chunk: &[u8], mut log: impl FnMut(&str)) {
+        while let Some(end) = memchr(b'\n', chunk) {
+            self.extend(&chunk[..end]);
+            chunk = &chunk[end + 1..];
+            self.end_line(&mut log);
+        }
+        self.extend(chunk);
+    }
+
+    /// Nothing more will come: the line under way is complete as it is.
+    pub(super) fn finish(&mut self, mut log: impl FnMut(&str)) {
+        self.end_line(&mut log);
+    }
+
+    /// The last lines, the oldest first.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let open = self.open_line();
+        let oldest = (self.lines.len() + usize::from(open.is_some())).saturating_sub(LINES);
+        self.lines.iter().skip(oldest).cloned().chain(open).collect()
+    }
+
+    fn extend(&mut self, part: &[u8]) {
+        let room = LINE - self.open.len();
+        self.open.extend_from_slice(&part[..part.len().min(room)]);
+        self.cut |= part.len() > room;
+    }
+
+    fn end_line(&mut self, log: &mut impl FnMut(&str)) {
+        if let Some(line) = self.open_line() {
+            log(&line);
+            if self.lines.len() == LINES {
+                self.lines.pop_front();
+            }
+            self.lines.push_back(line);
+        }
+        self.open.clear();
+        self.cut = false;
+    }
+
+    fn open_line(&self) -> Option<String> {
+        let mut line = String::from_utf8_lossy(self.open.trim_ascii_end()).into_owned();
+        if self.cut {
+            line.push('…');
+        }
+        (!line.is_empty()).then_some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_split_gives_the_same_lines() {
+        let text = b"one\r\n\ntwo\nthree";
+        for at in 0..text.len() {
+            let (mut tail, mut logged) = (Tail::default(), vec![]);
+            tail.push(&text[..at], |line| logged.push(line.to_owned()));
+            tail.push(&text[at..], |line| logged.push(line.to_owned()));
+            assert_eq!(logged, ["one", "two"]);
+            assert_eq!(tail.lines(), ["one", "two", "three"]);
+            tail.finish(|line| logged.push(line.to_owned()));
+            assert_eq!(logged, ["one", "two", "three"]);
+            assert_eq!(tail.lines(), ["one", "two", "three"]);
+        }
+    }
+
+    /// ST-03
+    #[test]
+    fn st_03_a_flood_does_not_grow() {
+        let mut tail = Tail::default();
+        for n in 0..1000 {
+            tail.push(format!("{n}\n").as_bytes(), |_| ());
+        }
+        tail.push(&vec![b'x'; 1 << 20], |_| ());
+        let lines = tail.lines();
+        assert_eq!(lines.len(), LINES);
+        assert_eq!(lines[0], "937");
+        assert_eq!(lines[LINES - 1], format!("{}…", "x".repeat(LINE)));
+        assert!(tail.open.capacity() <= 2 * LINE);
+        tail.finish(|_| ());
+        assert_eq!(tail.lines().len(), LINES);
+    }
+}

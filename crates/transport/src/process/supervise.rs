@@ -1,0 +1,184 @@
+//! The one task of a process: it drains stderr, ends the process when told to, and says how it ended.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_proto::fault::Exit;
+use bytes::BytesMut;
+use tokio::io::AsyncReadExt;
+use tokio::process::ChildStderr;
+use tokio::select;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::Grace;
+use super::group::Group;
+use super::stderr::Tail;
+
+/// How far a process has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    Running,
+    /// The child has ended. What it started may live on.
+    Exited(Exit),
+    /// Nothing of it is left.
+    Gone(Exit),
+}
+
+impl Life {
+    /// How the child ended, if it has.
+    pub(super) fn exit(self) -> Option<Exit> {
+        match self {
+            Self::Running => None,
+            Self::Exited(exit) | Self::Gone(exit) => Some(exit),
+        }
+    }
+}
+
+pub(super) struct Supervisor {
+    pub(super) group: Group,
+    pub(super) stderr: Stderr,
+    pub(super) grace: Grace,
+    /// Told when the process is to end. Its stdin is closed by then.
+    pub(super) stop: Arc<Notify>,
+    pub(super) life: watch::Sender<Life>,
+}
+
+/// How far ending the process has come: what is waited for, and until when.
+#[derive(Clone, Copy)]
+enum Stage {
+    Serving,
+    AfterEof(Instant),
+    AfterTerm(Instant),
+    AfterKill(Instant),
+}
+
+/// How long a killed process may take to be gone before we no longer wait: it can hang in the kernel.
+const KILLED: Duration = Duration::from_secs(2);
+/// How long an ended child's stderr may be held open by others before what was read has to do.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+/// How often a group is asked whether it still has members. The system does not tell by itself.
+const ASK: Duration = Duration::from_millis(10);
+
+impl Supervisor {
+    /// Dropped early (the runtime is shut down), it kills the group.
+    pub(super) async fn run(mut self) {
+        let (exit, stage) = self.until_exit().await;
+        let last_words = Instant::now() + LAST_WORDS;
+        while self.stderr.is_open() && timeout_at(last_words, self.stderr.fill()).await.is_ok() {}
+        self.life.send_replace(Life::Exited(exit));
+        self.clear_group(stage).await;
+        self.life.send_replace(Life::Gone(exit));
+    }
+
+    async fn until_exit(&mut self) -> (Exit, Stage) {
+        let mut stage = Stage::Serving;
+        loop {
+            select! {
+                biased;
+                exit = self.group.exit() => return (exit, stage),
+                () = self.stop.notified(), if stage.deadline().is_none() => {
+                    stage = Stage::AfterEof(Instant::now() + self.grace.eof);
+                    continue;
+                }
+                () = until(stage.deadline()) => {}
+                () = self.stderr.fill(), if self.stderr.is_open() => continue,
+            }
+            stage = match stage {
+                Stage::Serving | Stage::AfterEof(_) => {
+                    self.group.terminate();
+                    Stage::AfterTerm(Instant::now() + self.grace.term)
+                }
+                Stage::AfterTerm(_) => {
+                    self.group.kill();
+                    Stage::AfterKill(Instant::now() + KILLED)
+                }
+                Stage::AfterKill(_) => return (Exit::Eof, stage),
+            };
+        }
+    }
+
+    /// The child has ended; what it started goes the same way.
+    async fn clear_group(&mut self, stage: Stage) {
+        if !self.group.has_members() {
+            return;
+        }
+        let deadline = match stage {
+            Stage::AfterTerm(deadline) => deadline,
+            Stage::AfterKill(_) => Instant::now(),
+            Stage::Serving | Stage::AfterEof(_) => {
+                self.group.terminate();
+                Instant::now() + self.grace.term
+            }
+        };
+        if !self.is_cleared_by(deadline).await {
+            self.group.kill();
+            self.is_cleared_by(Instant::now() + LAST_WORDS).await;
+        }
+    }
+
+    async fn is_cleared_by(&self, deadline: Instant) -> bool {
+        while self.group.has_members() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            sleep(ASK).await;
+        }
+        true
+    }
+}
+
+impl Stage {
+    fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Serving => None,
+            Self::AfterEof(deadline) | Self::AfterTerm(deadline) | Self::AfterKill(deadline) => {
+                Some(deadline)
+            }
+        }
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The reading end of stderr, and what is kept of it.
+pub(super) struct Stderr {
+    io: Option<ChildStderr>,
+    buffer: BytesMut,
+    tail: Arc<Mutex<Tail>>,
+    server: String,
+}
+
+/// How much of stderr is read at once.
+const READ: usize = 16 * 1024;
+
+impl Stderr {
+    pub(super) fn new(io: Option<ChildStderr>, tail: Arc<Mutex<Tail>>, server: &str) -> Self {
+        Self { io, buffer: BytesMut::new(), tail, server: server.to_owned() }
+    }
+
+    fn is_open(&self) -> bool {
+        self.io.is_some()
+    }
+
+    /// Reads once. Dropping the future loses nothing.
+    async fn fill(&mut self) {
+        let Some(io) = &mut self.io else { return };
+        self.buffer.clear();
+        self.buffer.reserve(READ);
+        let read = io.read_buf(&mut self.buffer).await;
+        let log = |line: &str| tracing::debug!(target: "bowline::stderr", server = self.server, "{line}");
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(read, Ok(1..)) {
+            tail.push(&self.buffer, log);
+        } else {
+            tail.finish(log);
+            self.io = None;
+        }
+    }
+}

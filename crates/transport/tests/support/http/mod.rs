@@ -1,0 +1,220 @@
+//! HTTP servers on loopback for the tests: a real one, and one that writes what it is told.
+
+// Each test binary uses its own part of this.
+#![allow(dead_code)]
+
+pub mod proxy;
+pub mod raw;
+pub mod tls;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bowline_config::{Http, Secret, Tls};
+use bowline_transport::http::{Answer, Body, HttpLink, Limits, Proxies};
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, Uri, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as HyperBody, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+/// A server that runs until it is dropped.
+pub struct Server {
+    pub address: SocketAddr,
+    pub connections: Arc<AtomicUsize>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    task: AbortHandle,
+}
+
+/// A request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub method: Method,
+    pub uri: Uri,
+    pub version: Version,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+pub type Reply = Response<Pieces>;
+
+/// A body of known length, or one that is sent piece by piece.
+pub enum Pieces {
+    Whole(Full<Bytes>),
+    Stream(mpsc::Receiver<Bytes>),
+}
+
+impl Server {
+    pub async fn start<F, R>(handler: F) -> Self
+    where
+        F: Fn(Seen) -> R + Send + Sync + 'static,
+        R: Future<Output = Reply> + Send + 'static,
+    {
+        Self::start_with(None, handler).await
+    }
+
+    pub async fn start_with<F, R>(tls: Option<TlsAcceptor>, handler: F) -> Self
+    where
+        F: Fn(Seen) -> R + Send + Sync + 'static,
+        R: Future<Output = Reply> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let counter = Arc::clone(&connections);
+        let (handler, log) = (Arc::new(handler), Arc::clone(&seen));
+        let task = tokio::spawn(async move {
+            // Ends with this task, and ends its own with it.
+            let mut tasks = JoinSet::new();
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                counter.fetch_add(1, Ordering::SeqCst);
+                let (handler, log, tls) = (Arc::clone(&handler), Arc::clone(&log), tls.clone());
+                tasks.spawn(async move { connection(socket, tls, handler, log).await });
+            }
+        });
+        Self { address, connections, seen, task: task.abort_handle() }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    pub fn link(&self) -> HttpLink {
+        link(&self.url())
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn connection<F, R>(socket: TcpStream, tls: Option<TlsAcceptor>, handler: Arc<F>, log: Arc<Mutex<Vec<Seen>>>)
+where
+    F: Fn(Seen) -> R + Send + Sync + 'static,
+    R: Future<Output = Reply> + Send + 'static,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (handler, log) = (Arc::clone(&handler), Arc::clone(&log));
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await?.to_bytes();
+            let http::request::Parts { method, uri, version, headers, .. } = head;
+            let seen = Seen { method, uri, version, headers, body };
+            log.lock().unwrap().push(seen.clone());
+            Ok::<_, hyper::Error>(handler(seen).await)
+        }
+    });
+    // A client that leaves early is part of many tests.
+    let server = auto::Builder::new(TokioExecutor::new());
+    match tls {
+        None => drop(server.serve_connection(TokioIo::new(socket), service).await),
+        Some(tls) => {
+            if let Ok(socket) = tls.accept(socket).await {
+                drop(server.serve_connection(TokioIo::new(socket), service).await);
+            }
+        }
+    }
+}
+
+impl HyperBody for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(cx),
+            Self::Stream(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece)))),
+        }
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Stream(_) => hyper::body::SizeHint::default(),
+        }
+    }
+}
+
+/// An answer with a body of known length.
+pub fn reply(status: u16, media: &str, body: impl Into<Bytes>) -> Reply {
+    let builder = Response::builder().status(status);
+    let builder = if media.is_empty() { builder } else { builder.header("content-type", media) };
+    builder.body(Pieces::Whole(Full::new(body.into()))).unwrap()
+}
+
+pub fn json(body: impl Into<Bytes>) -> Reply {
+    reply(200, "application/json", body)
+}
+
+/// An answer whose body is sent by the test.
+pub fn stream(status: u16, media: &str) -> (mpsc::Sender<Bytes>, Reply) {
+    let (sender, pieces) = mpsc::channel(1);
+    let reply = Response::builder().status(status).header("content-type", media);
+    (sender, reply.body(Pieces::Stream(pieces)).unwrap())
+}
+
+/// The same with one header more.
+pub fn with(mut reply: Reply, name: &'static str, value: &str) -> Reply {
+    reply.headers_mut().append(name, value.parse().unwrap());
+    reply
+}
+
+pub fn config(url: &str) -> Http {
+    Http { url: url.parse().unwrap(), headers: Vec::new(), tls: Tls::default() }
+}
+
+pub fn config_with(url: &str, headers: &[(&str, &str)]) -> Http {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::from(*value))).collect();
+    Http { headers, ..config(url) }
+}
+
+/// A link that asks nobody for proxies.
+pub fn link(url: &str) -> HttpLink {
+    link_to(&config(url))
+}
+
+pub fn link_to(config: &Http) -> HttpLink {
+    HttpLink::with_proxies(config, Limits::default(), &Proxies::Direct).unwrap()
+}
+
+/// Posts something.
+pub async fn post(link: &HttpLink) -> Result<Answer, bowline_proto::fault::Fault> {
+    link.post(Bytes::from_static(b"{}"), &HeaderMap::new()).await
+}
+
+#[track_caller]
+pub fn body_json(answer: Answer) -> Bytes {
+    match answer.body {
+        Body::Json(body) => body,
+        other => panic!("not JSON: {other:?}"),
+    }
+}
+
+#[track_caller]
+pub fn body_events(answer: Answer) -> bowline_transport::http::Events {
+    match answer.body {
+        Body::Events(events) => events,
+        other => panic!("not an event stream: {other:?}"),
+    }
+}

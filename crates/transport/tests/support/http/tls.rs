@@ -1,0 +1,79 @@
+//! A certificate authority of the tests' own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bowline_config::Tls;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tempfile::TempDir;
+use tokio_rustls::TlsAcceptor;
+
+/// An authority, and what it has signed, as files.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: TempDir,
+}
+
+/// Whether the server wants to see a client certificate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Clients {
+    Any,
+    Certified,
+}
+
+impl Authority {
+    pub fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let authority = Self { issuer, folder: TempDir::new().unwrap() };
+        authority.write("ca.pem", &authority.issuer.pem());
+        authority
+    }
+
+    /// A server for `server.test` and 127.0.0.1 that offers these protocols.
+    pub fn server(&self, protocols: &[&[u8]], clients: Clients) -> TlsAcceptor {
+        let names = ["server.test".to_owned(), "127.0.0.1".to_owned()];
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+        let builder = builder.unwrap();
+        let builder = match clients {
+            Clients::Any => builder.with_no_client_auth(),
+            Clients::Certified => {
+                let mut roots = RootCertStore::empty();
+                roots.add(self.issuer.der().clone()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let mut config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        TlsAcceptor::from(Arc::new(config))
+    }
+
+    /// Settings that trust this authority.
+    pub fn trust(&self) -> Tls {
+        Tls { ca_file: Some(self.folder.path().join("ca.pem")), ..Tls::default() }
+    }
+
+    /// The same with a client certificate.
+    pub fn client(&self) -> Tls {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(["client".to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
+        let cert = self.write("client.pem", &certificate.pem());
+        let key = self.write("client.key", &key.serialize_pem());
+        Tls { client_cert: Some(cert), client_key: Some(key), ..self.trust() }
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}

@@ -1,0 +1,30 @@
+//! `cargo xtask bench`: installs the peers and hands over to the benchmark crate.
+
+use anyhow::Result;
+
+use crate::{
+    shell,
+    tools::{BenchPeers, NodePeers},
+    tree::Workspace,
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Passed to the benchmark as they are; `--help` after `--` shows its own.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let node = NodePeers::ensure(workspace)?;
+    let peers = BenchPeers::ensure(workspace)?;
+    let mut cargo = shell::cargo();
+    cargo
+        .args(["run", "--profile", "bench-fast", "--package", "bowline-bench", "--"])
+        .args(&args.args)
+        .env("BOWLINE_NODE", &node.node)
+        .env("BOWLINE_BENCH_NODE_MODULES", &peers.node_modules)
+        .env("BOWLINE_BENCH_PYTHON", &peers.python)
+        .current_dir(workspace.root());
+    shell::run(&mut cargo)
+}

@@ -1,0 +1,115 @@
+//! `proto` and `config` decide, and never act: no sockets, files, clocks, threads or environment.
+//!
+//! Two looks: at what they depend on, and at what their own source names. Tests are exempt, because a test
+//! may well read a file or use a runtime. The length rule rides along, being the other rule about source.
+
+use anyhow::{Result, bail};
+
+use super::{length, paths::named_paths};
+use crate::{
+    shell,
+    source::{SourceFile, line_of},
+    tree::Workspace,
+};
+
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let mut problems = Vec::new();
+    for (package, source) in PURE {
+        problems.extend(impure_dependencies(workspace, package)?);
+        let files = SourceFile::load(workspace, source)?;
+        if files.is_empty() {
+            bail!("{source} holds no source: the purity check would check nothing");
+        }
+        for file in &files {
+            let path = workspace.show(&file.path);
+            let found = impure_names(&file.code);
+            problems.extend(found.iter().map(|(line, why)| format!("{path}:{line}: {why}")));
+        }
+        eprintln!("{package}: {} files looked at", files.len());
+    }
+    problems.extend(length::too_long(workspace)?);
+    if !problems.is_empty() {
+        bail!("{}", problems.join("\n"));
+    }
+    Ok(())
+}
+
+fn impure_dependencies(workspace: &Workspace, package: &str) -> Result<Vec<String>> {
+    let mut command = shell::cargo();
+    // On every platform: a runtime that only Windows pulls in is a runtime all the same.
+    command
+        .args(["tree", "--package", package, "--edges", "normal", "--target", "all"])
+        .args(["--prefix", "none", "--format", "{p}"])
+        .current_dir(workspace.root());
+    let tree = shell::read(&mut command)?;
+    let names = tree.lines().filter_map(|line| line.split_whitespace().next());
+    let mut found: Vec<&str> = names.filter(|name| RUNTIMES.contains(name)).collect();
+    found.sort_unstable();
+    found.dedup();
+    Ok(found.iter().map(|name| format!("{package} depends on {name}, which does I/O")).collect())
+}
+
+/// Lines of `code` that name something impure, with what and why.
+fn impure_names(code: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for path in named_paths(code) {
+        let rule = RULES
+            .iter()
+            .find(|rule| path.segments.windows(rule.names.len()).any(|window| window == rule.names));
+        if let Some(rule) = rule {
+            let named = path.segments.join("::");
+            found.push((line_of(code, path.at), format!("`{named}`: {}", rule.instead)));
+        }
+    }
+    found
+}
+
+/// A path, or a part of one, that pure code does not name.
+struct Rule {
+    names: &'static [&'static str],
+    instead: &'static str,
+}
+
+const PURE: &[(&str, &str)] =
+    &[("bowline-proto", "crates/proto/src"), ("bowline-config", "crates/config/src")];
+
+const RUNTIMES: &[&str] = &["async-std", "hyper", "hyper-util", "mio", "reqwest", "smol", "socket2", "tokio"];
+
+const RULES: &[Rule] = &[
+    Rule { names: &["std", "net"], instead: "bytes come in as arguments" },
+    Rule { names: &["std", "fs"], instead: "text comes in as arguments" },
+    Rule { names: &["std", "env"], instead: "read the environment through the caller's trait" },
+    Rule { names: &["std", "process"], instead: "ask the driver to act" },
+    Rule { names: &["std", "thread"], instead: "the core has no tasks" },
+    Rule { names: &["std", "os"], instead: "platform calls belong to the drivers" },
+    Rule { names: &["Instant", "now"], instead: "`now` is an argument" },
+    Rule { names: &["SystemTime"], instead: "`now` is an argument" },
+    Rule { names: &["tokio"], instead: "the core knows no runtime" },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::blank_literals;
+
+    fn lines(code: &str) -> Vec<usize> {
+        impure_names(&blank_literals(code)).iter().map(|(line, _)| *line).collect()
+    }
+
+    #[test]
+    fn sockets_clocks_and_runtimes_are_found() {
+        assert_eq!(lines("use std::{\n    fmt,\n    fs::File,\n};"), [3]);
+        assert_eq!(lines("let t = Instant::now();"), [1]);
+        assert_eq!(lines("fn f(at: std::time::SystemTime) {}"), [1]);
+        assert_eq!(lines("a();\ntokio::spawn(x);"), [2]);
+        assert_eq!(lines("let v = std::env::var(\"X\");"), [1]);
+    }
+
+    #[test]
+    fn what_only_looks_alike_is_left_alone() {
+        assert!(lines("use std::time::{Duration, Instant};").is_empty());
+        assert!(lines("// Instant::now() is for drivers\nlet s = \"std::net\";").is_empty());
+        assert!(lines("let v = env!(\"CARGO_PKG_VERSION\"); self.process(net);").is_empty());
+        assert!(lines("crate::net::x(); config::env::y();").is_empty());
+    }
+}

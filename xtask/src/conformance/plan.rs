@@ -1,0 +1,138 @@
+//! Which scenarios run, against which version of the suite, at which revision.
+//!
+//! The suite itself says what it holds, so a new version of it cannot hide a scenario from us.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    glob, shell,
+    tools::{CONFORMANCE_SUITES, NodePeers},
+};
+
+/// One scenario at one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) suite: &'static str,
+    /// A revision; or [`DEFAULT`] or [`EXTENSION`], where the suite chooses the wire.
+    pub(super) spec: String,
+    pub(super) scenario: String,
+}
+
+impl Run {
+    /// Whether other work on the machine could turn its verdict.
+    pub(super) fn measures_time(&self) -> bool {
+        self.scenario == "sse-retry"
+    }
+
+    /// The value for `--spec-version`, where there is a choice.
+    pub(super) fn revision(&self) -> Option<&str> {
+        (self.spec != DEFAULT && self.spec != EXTENSION).then_some(&self.spec)
+    }
+}
+
+/// What was asked for on the command line; nothing means everything.
+pub(super) struct Filter<'a> {
+    pub(super) suite: Option<&'a str>,
+    pub(super) spec: Option<&'a str>,
+    pub(super) scenario: Option<&'a str>,
+}
+
+impl Filter<'_> {
+    pub(super) fn admits(&self, run: &Run) -> bool {
+        self.suite.is_none_or(|suite| suite == run.suite)
+            && self.spec.is_none_or(|spec| spec == run.spec)
+            && self.scenario.is_none_or(|pattern| glob::matches(pattern, &run.scenario))
+    }
+}
+
+/// Every client scenario of every suite, at every revision it applies to.
+pub(super) fn all_runs(node: &NodePeers) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for suite in CONFORMANCE_SUITES {
+        let mut list = Command::new(&node.node);
+        list.arg(node.conformance(suite)).args(["list", "--client"]);
+        let found = parse_list(suite, &shell::read(&mut list)?)
+            .with_context(|| format!("the list of suite {suite}"))?;
+        runs.extend(found);
+    }
+    Ok(runs)
+}
+
+/// Reads lines like `  - tools_call [2025-06-18,2025-11-25]`.
+fn parse_list(suite: &'static str, list: &str) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for line in list.lines() {
+        let Some(entry) = line.trim().strip_prefix("- ") else {
+            continue;
+        };
+        let (scenario, rest) = entry.split_once(" [").with_context(|| format!("no revisions in `{line}`"))?;
+        let specs = rest.split(']').next().unwrap_or_default();
+        let run = |spec: &str| Run { suite, spec: spec.to_owned(), scenario: scenario.to_owned() };
+        if suite == ONE_WIRE {
+            runs.push(run(DEFAULT));
+        } else {
+            runs.extend(specs.split(',').map(run));
+        }
+    }
+    if runs.is_empty() {
+        bail!("it names no scenario");
+    }
+    Ok(runs)
+}
+
+/// The suite whose mock servers speak one revision, whatever is asked for.
+const ONE_WIRE: &str = "0.1.16";
+
+const DEFAULT: &str = "default";
+
+/// How the suite marks scenarios that belong to no revision.
+const EXTENSION: &str = "extension";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "Client scenarios (test against a client):\n  \
+        - tools_call [2025-06-18,2026-07-28]\n  - auth/dpop [extension]\n";
+
+    fn run(suite: &'static str, spec: &str, scenario: &str) -> Run {
+        Run { suite, spec: spec.to_owned(), scenario: scenario.to_owned() }
+    }
+
+    #[test]
+    fn each_revision_of_a_scenario_is_a_run() {
+        let suite = "0.2.0-alpha.12";
+        let runs = parse_list(suite, LIST).unwrap();
+        let want = [
+            run(suite, "2025-06-18", "tools_call"),
+            run(suite, "2026-07-28", "tools_call"),
+            run(suite, "extension", "auth/dpop"),
+        ];
+        assert_eq!(runs, want);
+        assert_eq!(runs[0].revision(), Some("2025-06-18"));
+        assert_eq!(runs[2].revision(), None);
+    }
+
+    #[test]
+    fn the_suite_with_one_wire_runs_each_scenario_once() {
+        let runs = parse_list(ONE_WIRE, LIST).unwrap();
+        assert_eq!(runs, [run(ONE_WIRE, "default", "tools_call"), run(ONE_WIRE, "default", "auth/dpop")]);
+        assert_eq!(runs[0].revision(), None);
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_is_an_error() {
+        parse_list(ONE_WIRE, "Client scenarios:\n").unwrap_err();
+        parse_list(ONE_WIRE, "  - tools_call\n").unwrap_err();
+    }
+
+    #[test]
+    fn a_filter_admits_what_matches_all_its_parts() {
+        let filter = Filter { suite: None, spec: Some("2026-07-28"), scenario: Some("http-*") };
+        assert!(filter.admits(&run("x", "2026-07-28", "http-custom-headers")));
+        assert!(!filter.admits(&run("x", "2025-11-25", "http-custom-headers")));
+        assert!(!filter.admits(&run("x", "2026-07-28", "initialize")));
+    }
+}

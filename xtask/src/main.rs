@@ -1,0 +1,61 @@
+//! Project tasks, run as `cargo xtask <task>`: what a contributor and CI do to the tree, in one place.
+
+mod bench;
+mod checks;
+mod conformance;
+mod coverage;
+mod glob;
+mod shell;
+mod source;
+mod steps;
+mod tools;
+mod tree;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::tree::Workspace;
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = "Project tasks", version)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run every check: the whole test command, from a fresh checkout.
+    Test(steps::TestArgs),
+    /// Install the pinned Node and Python packages that tests speak to.
+    Tools,
+    /// Run the official conformance suite against our client, one scenario at a time.
+    Conformance(conformance::Args),
+    /// Compare our client with its peers; further arguments go to the benchmark.
+    Bench(bench::Args),
+    /// Show which requirements of the protocol checklist the tests name.
+    Coverage(coverage::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli.task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
+    let workspace = Workspace::find()?;
+    match task {
+        Task::Test(args) => steps::run(&workspace, &args),
+        Task::Tools => tools::install_test_peers(&workspace),
+        Task::Conformance(args) => conformance::run(&workspace, &args),
+        Task::Bench(args) => bench::run(&workspace, &args),
+        Task::Coverage(args) => coverage::run(&workspace, &args),
+    }
+}

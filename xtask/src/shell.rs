@@ -1,0 +1,180 @@
+//! Running other programs: what is shown, what is inherited, and how long they may take.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fmt::Write as _,
+    process::{Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+/// A `cargo` of the toolchain that runs us.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // `cargo run` describes xtask in the environment. Build scripts that watch these names
+    // would rebuild whenever one goes from a plain `cargo build` to `cargo xtask` and back.
+    for (name, _) in env::vars_os() {
+        let shown = name.to_string_lossy();
+        if FROM_CARGO_RUN.iter().any(|prefix| shown.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// Whether `program --version` can be run.
+pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Prints the command, runs it with our streams, and makes a failure an error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = describe(command);
+    eprintln!("$ {shown}");
+    let status = command.status().with_context(|| format!("could not start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// Runs quietly and gives what was written to stdout. A failure carries stderr.
+pub(crate) fn read(command: &mut Command) -> Result<String> {
+    let shown = describe(command);
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("could not start `{shown}`"))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("`{shown}` failed ({}): {}", output.status, stderr.trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` did not print UTF-8"))
+}
+
+/// How a command that may hang came to its end.
+pub(crate) enum Ended {
+    Exited(ExitStatus),
+    /// Out of time; it was killed with every process of its group.
+    Killed,
+}
+
+/// Runs a command in its own process group for at most `limit`.
+///
+/// An interrupt from the terminal does not reach that group, so the command should have
+/// a time limit of its own below `limit`.
+pub(crate) fn run_for(command: &mut Command, limit: Duration) -> Result<Ended> {
+    let shown = describe(command);
+    own_group(command);
+    let mut child =
+        command.stdin(Stdio::null()).spawn().with_context(|| format!("could not start `{shown}`"))?;
+    let group = child.id();
+    let (done, wait) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| done.send(child.wait()));
+        let ended = wait.recv_timeout(limit);
+        // Also after a normal end: nothing the command started may outlive it.
+        kill_group(group);
+        match ended {
+            Ok(status) => Ok(Ended::Exited(status?)),
+            Err(_) => Ok(Ended::Killed),
+        }
+    })
+}
+
+/// The command line as one would type it, with the variables set for it.
+pub(crate) fn describe(command: &Command) -> String {
+    let mut line = String::new();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            let _ = write!(line, "{}={} ", name.to_string_lossy(), quoted(value));
+        }
+    }
+    line += &quoted(command.get_program());
+    for arg in command.get_args() {
+        line.push(' ');
+        line += &quoted(arg);
+    }
+    line
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(unix)]
+fn own_group(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    command.process_group(0);
+}
+
+#[cfg(unix)]
+fn kill_group(group: u32) {
+    use nix::{sys::signal, unistd::Pid};
+    if let Ok(group) = i32::try_from(group) {
+        // An error means that the group is already gone.
+        let _ = signal::killpg(Pid::from_raw(group), signal::Signal::SIGKILL);
+    }
+}
+
+#[cfg(not(unix))]
+fn own_group(_command: &mut Command) {}
+
+#[cfg(not(unix))]
+fn kill_group(pid: u32) {
+    let mut command = Command::new("taskkill");
+    command.args(["/T", "/F", "/PID", &pid.to_string()]);
+    let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+}
+
+const FROM_CARGO_RUN: &[&str] =
+    &["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_described_command_can_be_pasted() {
+        let mut command = Command::new("cargo");
+        command.args(["nextest", "-E", "binary(/^interop_/)"]).env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(describe(&command), "RUSTDOCFLAGS='-D warnings' cargo nextest -E 'binary(/^interop_/)'");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_grandchild_that_holds_on_is_killed_at_the_limit() {
+        use std::io::Read as _;
+        let (mut output, input) = std::io::pipe().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 60 & sleep 60"]).stdout(input);
+        let started = std::time::Instant::now();
+        let ended = run_for(&mut command, Duration::from_millis(200)).unwrap();
+        assert!(matches!(ended, Ended::Killed));
+        // The pipe ends when the last process that holds it is gone.
+        drop(command);
+        output.read_to_end(&mut Vec::new()).unwrap();
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_exit_within_the_limit_keeps_its_status() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exit 3"]);
+        let Ended::Exited(status) = run_for(&mut command, Duration::from_secs(30)).unwrap() else {
+            panic!("it exits at once");
+        };
+        assert_eq!(status.code(), Some(3));
+    }
+}

@@ -1,0 +1,211 @@
+//! `cargo xtask test`: which steps there are, in which order, and how their story is told.
+//!
+//! Cheap steps that fail often come early; the first failure ends the run.
+
+use std::{fmt, time::Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
+
+use crate::{checks, conformance, shell, tools, tree::Workspace};
+
+#[derive(clap::Args)]
+pub(crate) struct TestArgs {
+    /// Run these steps alone.
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    only: Vec<Step>,
+    /// Leave these steps out.
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    skip: Vec<Step>,
+}
+
+/// In the order they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// Install pinned Node and Python packages.
+    Tools,
+    /// Formatting.
+    Fmt,
+    /// `proto` and `config` do no I/O; no file is too long.
+    Purity,
+    /// Every path that the guides name exists.
+    Paths,
+    /// Licences, banned crates and sources of dependencies.
+    Deny,
+    /// Lints.
+    Clippy,
+    /// Unit, integration and documentation tests.
+    Tests,
+    /// Documentation builds without warnings.
+    Docs,
+    /// The official suite against our client.
+    Conformance,
+    /// Servers that others wrote.
+    Interop,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &TestArgs) -> Result<()> {
+    let steps = args.select();
+    let mut done = Vec::new();
+    let started = Instant::now();
+    let mut failure = None;
+    for &step in &steps {
+        eprintln!("\n━━ {step} ━━");
+        let begun = Instant::now();
+        let result = step.run(workspace);
+        let seconds = begun.elapsed().as_secs_f32();
+        eprintln!("━━ {step}: {} in {seconds:.1} s ━━", if result.is_ok() { "ok" } else { "FAILED" });
+        done.push((step, seconds, result.is_ok()));
+        if let Err(error) = result {
+            failure = Some(anyhow!(
+                "{error:#}\n\nstep `{step}` failed; run it alone with `cargo xtask test --only {step}`"
+            ));
+            break;
+        }
+    }
+
+    eprintln!();
+    for &step in &steps {
+        match done.iter().find(|(name, ..)| *name == step) {
+            Some((_, seconds, true)) => eprintln!("{step:<12} ok       {seconds:>7.1} s"),
+            Some((_, seconds, false)) => eprintln!("{step:<12} FAILED   {seconds:>7.1} s"),
+            None => eprintln!("{step:<12} not run"),
+        }
+    }
+    eprintln!("{:<12}          {:>7.1} s", "total", started.elapsed().as_secs_f32());
+    failure.map_or(Ok(()), Err)
+}
+
+impl TestArgs {
+    fn select(&self) -> Vec<Step> {
+        let wanted =
+            |step: &Step| (self.only.is_empty() || self.only.contains(step)) && !self.skip.contains(step);
+        Step::value_variants().iter().copied().filter(wanted).collect()
+    }
+}
+
+impl Step {
+    fn run(self, workspace: &Workspace) -> Result<()> {
+        match self {
+            Self::Tools => tools::install_test_peers(workspace),
+            Self::Fmt => cargo(workspace, &["fmt", "--all", "--check"]),
+            Self::Purity => checks::purity::run(workspace),
+            Self::Paths => checks::doc_paths::run(workspace),
+            Self::Deny => checks::deny::run(workspace),
+            Self::Clippy => {
+                cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+            }
+            Self::Tests => tests(workspace),
+            Self::Docs => docs(workspace),
+            Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
+            Self::Interop => interop(workspace),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value().map(|value| value.get_name().to_owned());
+        f.pad(&value.unwrap_or_default())
+    }
+}
+
+fn cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
+    shell::run(shell::cargo().args(args).current_dir(workspace.root()))
+}
+
+fn tests(workspace: &Workspace) -> Result<()> {
+    let targets = integration_tests(workspace)?;
+    let (interop, plain): (Vec<_>, Vec<_>) =
+        targets.iter().partition(|name| name.starts_with(INTEROP_PREFIX));
+    let mut command = shell::cargo();
+    command.current_dir(workspace.root());
+    if shell::is_installed("cargo-nextest") {
+        command.args(["nextest", "run", "--workspace"]);
+        // nextest refuses a filter that matches no binary.
+        if !interop.is_empty() {
+            command.args(["-E", &format!("not binary(/^{INTEROP_PREFIX}/)")]);
+        }
+    } else {
+        eprintln!("cargo-nextest is not installed: using cargo test, without a time limit per test");
+        command.args(["test", "--workspace", "--lib", "--bins"]);
+        for name in plain {
+            command.args(["--test", name]);
+        }
+    }
+    shell::run(&mut command)?;
+    cargo(workspace, &["test", "--workspace", "--doc"])
+}
+
+fn docs(workspace: &Workspace) -> Result<()> {
+    let mut command = shell::cargo();
+    command
+        .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .current_dir(workspace.root());
+    shell::run(&mut command)
+}
+
+/// The interop tests find their peers through these variables, and fail without them.
+fn interop(workspace: &Workspace) -> Result<()> {
+    let node = tools::NodePeers::ensure(workspace)?;
+    let python = tools::fastmcp_python(workspace)?;
+    let mut targets = integration_tests(workspace)?;
+    targets.retain(|name| name.starts_with(INTEROP_PREFIX));
+    if targets.is_empty() {
+        bail!("there is no test target named {INTEROP_PREFIX}*: this step would test nothing");
+    }
+    let mut command = shell::cargo();
+    if shell::is_installed("cargo-nextest") {
+        command.args(["nextest", "run", "--workspace"]);
+    } else {
+        command.args(["test", "--workspace"]);
+    }
+    for name in &targets {
+        command.args(["--test", name]);
+    }
+    command
+        .env("BOWLINE_NODE", &node.node)
+        .env("BOWLINE_EVERYTHING", node.everything())
+        .env("BOWLINE_FASTMCP_PYTHON", &python)
+        .current_dir(workspace.root());
+    shell::run(&mut command)
+}
+
+/// Names of the test targets of the workspace.
+fn integration_tests(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut command = shell::cargo();
+    command.args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(workspace.root());
+    let metadata: serde_json::Value = serde_json::from_str(&shell::read(&mut command)?)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
+    let targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
+    let is_test = |target: &&serde_json::Value| {
+        target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "test"))
+    };
+    let name = |target: &serde_json::Value| target["name"].as_str().map(str::to_owned);
+    Ok(targets.filter(is_test).filter_map(name).collect())
+}
+
+const INTEROP_PREFIX: &str = "interop_";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_and_skip_narrow_the_run_and_keep_its_order() {
+        let args = TestArgs { only: vec![Step::Clippy, Step::Fmt], skip: vec![] };
+        assert_eq!(args.select(), [Step::Fmt, Step::Clippy]);
+        let args = TestArgs { only: vec![], skip: vec![Step::Interop, Step::Conformance] };
+        let steps = args.select();
+        assert_eq!(steps.first(), Some(&Step::Tools));
+        assert_eq!(steps.last(), Some(&Step::Docs));
+    }
+
+    #[test]
+    fn a_step_is_shown_as_it_is_typed() {
+        for step in Step::value_variants() {
+            assert_eq!(Step::from_str(&step.to_string(), false).unwrap(), *step);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What tests and benchmarks need that cargo does not install: pinned packages, in ignored folders.
+//!
+//! Each set of packages is a folder under `interop/` with a manifest and every version locked.
+//! An install is done once per content of that folder; its stamp says for which.
+
+mod node;
+mod python;
+mod stamp;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::tree::Workspace;
+
+/// A suite that `conformance` can run: its version, and the npm alias it is installed under.
+pub(crate) const CONFORMANCE_SUITES: &[&str] = &["0.1.16", "0.2.0-alpha.12"];
+
+/// Node 22 and what runs on it.
+pub(crate) struct NodePeers {
+    pub(crate) node: PathBuf,
+    modules: PathBuf,
+}
+
+impl NodePeers {
+    pub(crate) fn ensure(workspace: &Workspace) -> Result<Self> {
+        let modules = node::ensure(workspace, "node")?;
+        Ok(Self { node: node::runtime(&modules)?, modules })
+    }
+
+    /// The script of one version of the conformance suite.
+    pub(crate) fn conformance(&self, version: &str) -> PathBuf {
+        self.modules.join(format!("conformance-{version}/dist/index.js"))
+    }
+
+    /// The script of the reference server.
+    pub(crate) fn everything(&self) -> PathBuf {
+        self.modules.join("@modelcontextprotocol/server-everything/dist/index.js")
+    }
+}
+
+/// A Python that can import FastMCP.
+pub(crate) fn fastmcp_python(workspace: &Workspace) -> Result<PathBuf> {
+    python::ensure(workspace, "python", "fastmcp")
+}
+
+/// The clients that benchmarks compare ours with.
+pub(crate) struct BenchPeers {
+    pub(crate) node_modules: PathBuf,
+    pub(crate) python: PathBuf,
+}
+
+impl BenchPeers {
+    pub(crate) fn ensure(workspace: &Workspace) -> Result<Self> {
+        Ok(Self {
+            node_modules: node::ensure(workspace, "bench-node")?,
+            python: python::ensure(workspace, "bench-python", "mcp")?,
+        })
+    }
+}
+
+/// Everything that `cargo xtask test` speaks to.
+pub(crate) fn install_test_peers(workspace: &Workspace) -> Result<()> {
+    let node = NodePeers::ensure(workspace)?;
+    let python = fastmcp_python(workspace)?;
+    println!("node        {}", workspace.show(&node.node));
+    for version in CONFORMANCE_SUITES {
+        println!("conformance {}", workspace.show(&node.conformance(version)));
+    }
+    println!("everything  {}", workspace.show(&node.everything()));
+    println!("fastmcp     {}", workspace.show(&python));
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Python packages in an environment of their own.
+//!
+//! A virtual environment where the system can make one. Debian ships Python without `ensurepip`; there pip installs
+//! into a plain folder and a small script stands in for the environment's interpreter.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use super::stamp::{Stamp, recreate};
+use crate::{shell, tree::Workspace};
+
+/// Installs `interop/<set>` into `.tools/<set>` if it is not there yet; gives a Python that can import `module`.
+pub(super) fn ensure(workspace: &Workspace, set: &str, module: &str) -> Result<PathBuf> {
+    let requirements = workspace.root().join("interop").join(set).join("requirements.txt");
+    let target = workspace.tools().join(set);
+    let version = shell::read(Command::new(SYSTEM_PYTHON).arg("--version"))
+        .context("Python 3 is needed to install the Python packages of interop/")?;
+    let stamp = Stamp::new(&target, std::slice::from_ref(&requirements), version.trim())?;
+    let python = interpreter(&target);
+    if stamp.is_current() && python.is_file() {
+        return Ok(python);
+    }
+
+    recreate(&target)?;
+    if has_ensurepip() {
+        let mut venv = Command::new(SYSTEM_PYTHON);
+        shell::run(venv.args(["-m", "venv"]).arg(&target))?;
+        shell::run(pip(&python).arg("--requirement").arg(&requirements))?;
+    } else {
+        install_into_folder(&target, &python, &requirements)?;
+    }
+    let mut import = Command::new(&python);
+    shell::read(import.args(["-c", &format!("import {module}")]))
+        .with_context(|| format!("{module} was installed but cannot be imported"))?;
+    stamp.write()?;
+    Ok(python)
+}
+
+fn has_ensurepip() -> bool {
+    shell::read(Command::new(SYSTEM_PYTHON).args(["-c", "import ensurepip, venv"])).is_ok()
+}
+
+fn install_into_folder(target: &Path, python: &Path, requirements: &Path) -> Result<()> {
+    let packages = target.join("packages");
+    let mut install = pip(Path::new(SYSTEM_PYTHON));
+    install.arg("--target").arg(&packages).arg("--requirement").arg(requirements);
+    shell::run(&mut install).context("neither `python3 -m venv` nor `python3 -m pip` works here")?;
+    write_stand_in(python, &packages)
+}
+
+/// A script at `python` that runs the system's Python with `packages` to import from.
+fn write_stand_in(python: &Path, packages: &Path) -> Result<()> {
+    let folder = python.parent().context("the interpreter lies in a folder")?;
+    fs::create_dir_all(folder)?;
+    let packages = packages.to_string_lossy().replace('\'', r"'\''");
+    fs::write(python, format!("#!/bin/sh\nPYTHONPATH='{packages}' exec {SYSTEM_PYTHON} \"$@\"\n"))?;
+    make_executable(python)
+}
+
+fn pip(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    command
+}
+
+fn interpreter(target: &Path) -> PathBuf {
+    target.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
+}
+
+#[cfg(unix)]
+fn make_executable(file: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(fs::set_permissions(file, fs::Permissions::from_mode(0o755))?)
+}
+
+#[cfg(not(unix))]
+fn make_executable(_file: &Path) -> Result<()> {
+    // Every Python for Windows brings ensurepip, so the stand-in is never used there.
+    Ok(())
+}
+
+const SYSTEM_PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stand_in_interpreter_finds_its_packages() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("it's here");
+        let packages = target.join("packages");
+        fs::create_dir_all(&packages).unwrap();
+        fs::write(packages.join("knot.py"), "name = 'bowline'").unwrap();
+        let python = interpreter(&target);
+        write_stand_in(&python, &packages).unwrap();
+
+        let printed = shell::read(Command::new(&python).args(["-c", "import knot; print(knot.name)"]));
+        assert_eq!(printed.unwrap(), "bowline\n");
+    }
+}

@@ -1,0 +1,65 @@
+//! Where things are in the checkout, and which files belong to it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+/// The root of the checkout, absolute.
+pub(crate) struct Workspace {
+    root: PathBuf,
+}
+
+impl Workspace {
+    /// The workspace this binary was built from.
+    pub(crate) fn find() -> Result<Self> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest.parent().context("xtask lies inside the workspace")?;
+        Ok(Self { root: root.to_path_buf() })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Everything installed for tests and benchmarks; ignored by git, safe to delete.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.root.join(".tools")
+    }
+
+    /// `path` as a reader of the checkout would write it: relative, with `/`.
+    pub(crate) fn show(&self, path: &Path) -> String {
+        let short = path.strip_prefix(&self.root).unwrap_or(path);
+        short.to_string_lossy().replace('\\', "/")
+    }
+
+    /// All files of the checkout below `dir`, sorted, without what was built or installed.
+    pub(crate) fn files(&self, dir: &str) -> Result<Vec<PathBuf>> {
+        let start = self.root.join(dir);
+        let mut found = Vec::new();
+        if start.is_dir() {
+            collect(&start, &mut found)?;
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+fn collect(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if entry.file_type()?.is_dir() {
+            if !GENERATED.iter().any(|generated| name == *generated) {
+                collect(&entry.path(), found)?;
+            }
+        } else {
+            found.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+const GENERATED: &[&str] = &[".git", ".tools", "node_modules", "target"];
