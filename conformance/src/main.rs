@@ -1,2 +1,53 @@
-//! (to be written)
-fn main() {}
+//! The client under test for the official conformance suite.
+//!
+//! The suite appends the server's URL as the last argument and names the scenario in
+//! `MCP_CONFORMANCE_SCENARIO`. A scenario only decides which calls are made; everything else is the
+//! library's doing.
+
+mod calls;
+mod handler;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::{Client, Server};
+
+/// The suite's own time limit leaves children behind; ours does not.
+const LIMIT: Duration = Duration::from_secs(40);
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .init();
+    let Some(url) = std::env::args().next_back().filter(|url| url.starts_with("http")) else {
+        eprintln!("usage: conformance-client URL");
+        return ExitCode::from(2);
+    };
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    match tokio::time::timeout(LIMIT, run(&url, &scenario)).await {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            eprintln!("{scenario}: {error}");
+            ExitCode::FAILURE
+        }
+        Err(_) => {
+            eprintln!("{scenario}: not done after {LIMIT:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(url: &str, scenario: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::http("conformance", url)?.with_protocol(Protocol::Auto);
+    let client = Client::builder(server)
+        .client_info("bowline-conformance", env!("CARGO_PKG_VERSION"))
+        .handler(handler::AcceptDefaults)
+        .connect()
+        .await?;
+    let outcome = calls::make(&client, scenario).await;
+    client.close().await;
+    outcome
+}

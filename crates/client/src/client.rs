@@ -168,9 +168,8 @@ impl Builder {
 
     /// Connects.
     pub async fn connect(self) -> Result<Client> {
-        let target = Target::of(&self.server).map_err(|fault| {
-            Error::new(ErrorKind::Fault(fault), &Arc::from(&*self.server.name), CONNECT)
-        })?;
+        let target = Target::of(&self.server)
+            .map_err(|fault| Error::new(ErrorKind::Fault(fault), &Arc::from(&*self.server.name), CONNECT))?;
         self.start(target).await
     }
 
@@ -182,7 +181,8 @@ impl Builder {
     async fn start(self, target: Target) -> Result<Client> {
         let (shared, driver) = Driver::new(self.server, target, self.client_info, self.handler);
         let driver = tokio::spawn(driver.run());
-        let client = Client { inner: Arc::new(Inner { shared, driver: std::sync::Mutex::new(Some(driver)) }) };
+        let client =
+            Client { inner: Arc::new(Inner { shared, driver: std::sync::Mutex::new(Some(driver)) }) };
         client.shared().command(Command::Connect);
         let mut status = client.status();
         loop {

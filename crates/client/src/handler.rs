@@ -21,7 +21,7 @@ pub struct ServerRequest {
 }
 
 /// The answer to a [`ServerRequest`].
-pub type Answer = std::result::Result<Json, RpcError>;
+pub type Answer = Result<Json, RpcError>;
 
 /// Answers requests of servers.
 pub trait Handler: Send + Sync + 'static {

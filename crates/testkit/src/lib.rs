@@ -25,8 +25,10 @@ mod host;
 mod http;
 mod ledger;
 mod port;
+mod proxy;
 pub mod rpc;
 mod script;
+mod stdio;
 mod sync;
 mod tool;
 
@@ -36,7 +38,11 @@ pub use engine::{Session, Via};
 pub use fault::Fault;
 pub use http::HttpServer;
 pub use ledger::Received;
+pub use proxy::{Ending, FaultProxy, Flow, LinkInfo, Rules};
 pub use script::{Cursors, LEGACY_VERSIONS, MODERN_VERSION, Script};
+#[doc(hidden)]
+pub use stdio::stdio_main;
+pub use stdio::{ProcessEvent, ProcessInfo, StdioCommand, StdioServer, stdio_command};
 pub use tool::Tool;
 
 /// A server with nothing in it yet, speaking both eras.

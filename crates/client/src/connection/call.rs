@@ -60,7 +60,10 @@ impl CallOptions {
 
 impl std::fmt::Debug for CallOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallOptions").field("idle", &self.idle).field("total", &self.total).finish_non_exhaustive()
+        f.debug_struct("CallOptions")
+            .field("idle", &self.idle)
+            .field("total", &self.total)
+            .finish_non_exhaustive()
     }
 }
 
@@ -90,13 +93,19 @@ impl Shared {
         let fail = |failure| self.error(method, failure);
         let result = match self.once(live, method, params, options).await {
             // HM-10: the schema we hold is out of date. Get the newest, then once more.
-            Err(Failure::Server(error)) if error.code == code::HEADER_MISMATCH && method == method::TOOLS_CALL => {
+            Err(Failure::Server(error))
+                if error.code == code::HEADER_MISMATCH && method == method::TOOLS_CALL =>
+            {
                 self.refresh_annotations(live).await;
                 self.once(live, method, params, options).await.map_err(fail)?
             }
             outcome => outcome.map_err(fail)?,
         };
-        if live.peer.era() == Era::Modern { self.rounds(live, method, params, options, result).await } else { Ok(result) }
+        if live.peer.era() == Era::Modern {
+            self.rounds(live, method, params, options, result).await
+        } else {
+            Ok(result)
+        }
     }
 
     /// Modern results say what they are (BM-05). Input that is asked for is given, a bounded number of
@@ -121,7 +130,10 @@ impl Shared {
             }
             let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehaviour::BadResult))?;
             let retry = self.answer_inputs(method, params, &wanted).await?;
-            result = self.once(live, method, Some(&retry), options).await.map_err(|failure| self.error(method, failure))?;
+            result = self
+                .once(live, method, Some(&retry), options)
+                .await
+                .map_err(|failure| self.error(method, failure))?;
         }
         Err(broken(Misbehaviour::Rounds))
     }
@@ -173,7 +185,12 @@ impl Shared {
         let id = self.core().calls.begin(now, limits, waiter);
         let guard = Guard { shared: self, live, id };
         let frame = outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted).map_err(
-            |NotAnObject| Failure::Fault(Fault::before_sending(Cause::Protocol(Misbehaviour::BadResult)).note("params must be an object")),
+            |NotAnObject| {
+                Failure::Fault(
+                    Fault::before_sending(Cause::Protocol(Misbehaviour::BadResult))
+                        .note("params must be an object"),
+                )
+            },
         )?;
         let until = now + limits.idle.min(limits.total).min(FAR);
         let exchange = async {
@@ -236,7 +253,7 @@ impl Shared {
     }
 
     /// The live link; waits for it while the connection is being made.
-    async fn ready(&self, method: &str, patience: Duration) -> Result<Arc<Live>> {
+    pub(crate) async fn ready(&self, method: &str, patience: Duration) -> Result<Arc<Live>> {
         if let Some(live) = self.live() {
             return Ok(live);
         }

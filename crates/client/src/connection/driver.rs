@@ -62,7 +62,12 @@ pub(super) struct OpenLink {
 
 impl Driver {
     /// A connection that does nothing before it is told to connect.
-    pub(crate) fn new(server: Server, target: Target, client_info: Json, handler: Arc<dyn Handler>) -> (Arc<Shared>, Self) {
+    pub(crate) fn new(
+        server: Server,
+        target: Target,
+        client_info: Json,
+        handler: Arc<dyn Handler>,
+    ) -> (Arc<Shared>, Self) {
         let (news_in, news) = mpsc::unbounded_channel();
         let session = Session::new(settings(&server, &target));
         let shared = Arc::new(Shared {
@@ -79,7 +84,13 @@ impl Driver {
             annotations: Mutex::default(),
             errands: TaskTracker::new(),
         });
-        let driver = Self { shared: Arc::clone(&shared), target, news, links: HashMap::new(), closing: TaskTracker::new() };
+        let driver = Self {
+            shared: Arc::clone(&shared),
+            target,
+            news,
+            links: HashMap::new(),
+            closing: TaskTracker::new(),
+        };
         (shared, driver)
     }
 
@@ -167,7 +178,10 @@ impl Driver {
                     self.shared.report(attempt, Event::Lost(fault));
                 }
             },
-            Target::Stdio(stdio) => self.spawn(attempt, stdio.clone()),
+            Target::Stdio(stdio) => {
+                let stdio = stdio.clone();
+                self.spawn(attempt, stdio);
+            }
         }
     }
 
@@ -175,7 +189,12 @@ impl Driver {
     fn spawn(&self, attempt: Attempt, stdio: Stdio) {
         let shared = Arc::clone(&self.shared);
         self.closing.spawn(async move {
-            let launch = process::Launch { stdio: &stdio, name: &shared.name, limit: MESSAGE_LIMIT, grace: process::Grace::default() };
+            let launch = process::Launch {
+                stdio: &stdio,
+                name: &shared.name,
+                limit: MESSAGE_LIMIT,
+                grace: process::Grace::default(),
+            };
             let news = match process::spawn(launch).await {
                 Ok(process) => {
                     let mut link = OpenLink::piped(&shared, attempt, process.writer, process.reader);
@@ -204,7 +223,8 @@ impl Driver {
             }
         };
         let frame = self.shared.hello(id, hello);
-        let (shared, wire, session) = (Arc::clone(&self.shared), link.wire.clone(), Arc::clone(&link.session));
+        let (shared, wire, session) =
+            (Arc::clone(&self.shared), link.wire.clone(), Arc::clone(&link.session));
         let task = tokio::spawn(async move {
             let reply = match &wire {
                 Wire::Pipe(writer) => match (writer.send(&frame).await, hello) {
@@ -275,7 +295,12 @@ impl OpenLink {
         }
     }
 
-    fn piped(shared: &Arc<Shared>, attempt: Attempt, writer: PipeWriter, reader: impl Inbound + 'static) -> Self {
+    fn piped(
+        shared: &Arc<Shared>,
+        attempt: Attempt,
+        writer: PipeWriter,
+        reader: impl Inbound + 'static,
+    ) -> Self {
         let wire = Wire::Pipe(writer);
         let task = tokio::spawn(read(Arc::clone(shared), attempt, wire.clone(), reader));
         let mut link = Self::new(wire);
@@ -349,7 +374,9 @@ impl Shared {
 async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl Inbound) {
     let fault = loop {
         match reader.recv().await {
-            Ok(Received::Message(frame)) => wire::parse(&frame, |parsed| shared.handle_message(&wire, parsed)),
+            Ok(Received::Message(frame)) => {
+                wire::parse(&frame, |parsed| shared.handle_message(&wire, parsed))
+            }
             // ST-02: logged and skipped.
             Ok(Received::Noise(line)) => {
                 tracing::warn!(server = %shared.name, line = %String::from_utf8_lossy(&line[..line.len().min(200)]), "the server wrote to stdout what is no message");
@@ -399,7 +426,8 @@ impl Target {
         match &server.transport {
             Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
             Transport::Http(http) => {
-                let limits = Limits { connect: server.timeouts.connect, body: MESSAGE_LIMIT, ..Limits::default() };
+                let limits =
+                    Limits { connect: server.timeouts.connect, body: MESSAGE_LIMIT, ..Limits::default() };
                 HttpLink::new(http, limits).map(Self::Http)
             }
         }

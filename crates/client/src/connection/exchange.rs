@@ -116,7 +116,9 @@ impl Exchange<'_> {
     /// came back for, and so can a message too broken to have one.
     fn mine(&self, parsed: &Parsed) -> bool {
         match parsed {
-            Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) => id.as_ours() == Some(self.id),
+            Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) => {
+                id.as_ours() == Some(self.id)
+            }
             Ok(Message::Error { id: None, .. }) => true,
             Ok(Message::Notification { .. } | Message::Request { .. }) => false,
             Err(malformed) => malformed.id.as_ref().is_none_or(|id| id.as_ours() == Some(self.id)),
@@ -207,8 +209,12 @@ fn refusal(answer: &Answer) -> Reply {
     if let Some(error) = rpc_error(&body) {
         return Reply::Error { status: Some(status), error };
     }
-    let retry_after = answer.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let cause = Cause::Status { code: status, retry_after: retry_after.map(Duration::from_secs).map(|wait| wait.min(RETRY_AFTER_CAP)) };
+    let retry_after =
+        answer.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let cause = Cause::Status {
+        code: status,
+        retry_after: retry_after.map(Duration::from_secs).map(|wait| wait.min(RETRY_AFTER_CAP)),
+    };
     let fault = Fault::new(cause).body(&body);
     // A 4xx says that the request was not taken.
     Reply::Fault(if (400..500).contains(&status) { fault.not_executed() } else { fault })
@@ -223,7 +229,7 @@ fn rpc_error(body: &Bytes) -> Option<RpcError> {
         _ => None,
     };
     as_error(body).or_else(|| {
-        let mut decoder = sse::Decoder::new(body.len() + 1);
+        let mut decoder = sse::Decoder::new();
         decoder.push(body.clone());
         // A body may lack the blank line that ends an event.
         decoder.push(Bytes::from_static(b"\n\n"));

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use bowline_config::Timeouts;
 use bowline_proto::calls::Calls;
-use bowline_proto::era::Peer;
+use bowline_proto::era::{Peer, Reply};
 use bowline_proto::fault::{Fault, Misbehaviour};
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Attempt, Command, Event as SessionEvent, Session, Status};
@@ -31,7 +31,8 @@ use http::HeaderMap;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-pub(crate) use call::{CallOptions, ProgressFn};
+pub use call::CallOptions;
+pub(crate) use call::ProgressFn;
 pub(crate) use driver::{Driver, Target};
 
 use crate::events::Event;
@@ -142,7 +143,9 @@ impl Shared {
     fn handle_message(self: &Arc<Self>, wire: &Wire, parsed: Parsed) {
         match parsed {
             Ok(Message::Result { id, result }) => self.finish(id.as_ours(), Ok(result)),
-            Ok(Message::Error { id: Some(id), error }) => self.finish(id.as_ours(), Err(Failure::Server(error))),
+            Ok(Message::Error { id: Some(id), error }) => {
+                self.finish(id.as_ours(), Err(Failure::Server(error)))
+            }
             // BM-03: nobody can be told, but it must not pass unseen.
             Ok(Message::Error { id: None, error }) => {
                 tracing::warn!(server = %self.name, %error, "the server reported an error about no request in particular");
@@ -165,7 +168,7 @@ impl Shared {
                 // The caller may have left in this very moment.
                 let _ = answer.send(outcome);
             }
-            Some(Waiter::Hello(attempt)) => self.report(attempt, SessionEvent::Reply(outcome.into())),
+            Some(Waiter::Hello(attempt)) => self.report(attempt, SessionEvent::Reply(into_reply(outcome))),
             None => tracing::debug!(server = %self.name, "an answer to no open request was dropped"),
         }
     }
@@ -218,12 +221,10 @@ impl Wire {
     }
 }
 
-impl From<Outcome> for bowline_proto::era::Reply {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Ok(result) => Self::Result(result),
-            Err(Failure::Server(error)) => Self::Error { status: None, error },
-            Err(Failure::Fault(fault)) => Self::Fault(fault),
-        }
+fn into_reply(outcome: Outcome) -> Reply {
+    match outcome {
+        Ok(result) => Reply::Result(result),
+        Err(Failure::Server(error)) => Reply::Error { status: None, error },
+        Err(Failure::Fault(fault)) => Reply::Fault(fault),
     }
 }

@@ -11,7 +11,13 @@ use crate::handler::{Answer, ServerRequest, capability_of, refusal};
 const MAX_SERVING: usize = 64;
 
 impl Shared {
-    pub(super) fn handle_request(self: &Arc<Self>, wire: &Wire, id: Id, method: Box<str>, params: Option<Json>) {
+    pub(super) fn handle_request(
+        self: &Arc<Self>,
+        wire: &Wire,
+        id: Id,
+        method: Box<str>,
+        params: Option<Json>,
+    ) {
         // BM-06: on a modern connection the server has no business asking, and gets no answer.
         if self.is_modern() {
             tracing::warn!(server = %self.name, %method, "a modern server sent a request; ignored");
@@ -29,7 +35,11 @@ impl Shared {
         // Held until the entry is in, so that a quick handler cannot take it out before.
         let mut serving = self.serving();
         if serving.len() >= MAX_SERVING {
-            let busy = RpcError { code: code::INTERNAL_ERROR, message: "too many requests at once".into(), data: None };
+            let busy = RpcError {
+                code: code::INTERNAL_ERROR,
+                message: "too many requests at once".into(),
+                data: None,
+            };
             self.answer(wire.clone(), id, Err(busy));
             return;
         }
@@ -52,7 +62,8 @@ impl Shared {
 
     /// Whether the host said that it serves this (LC-05, MR-07).
     pub(super) fn declared(&self, method: &str) -> bool {
-        capability_of(method).is_some_and(|capability| self.identity.capabilities.member(capability).is_some())
+        capability_of(method)
+            .is_some_and(|capability| self.identity.capabilities.member(capability).is_some())
     }
 
     /// CN-04: the server no longer wants an answer; stop working on it and send none.
@@ -75,7 +86,9 @@ impl Shared {
         }
     }
 
-    fn serving(&self) -> std::sync::MutexGuard<'_, std::collections::HashMap<String, tokio::task::AbortHandle>> {
+    fn serving(
+        &self,
+    ) -> std::sync::MutexGuard<'_, std::collections::HashMap<String, tokio::task::AbortHandle>> {
         self.serving.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -39,7 +39,9 @@ pub(super) async fn all<T: Item>(
 ) -> Result<List<T>> {
     match pages(shared, live, method, options).await {
         // PA-03: the server no longer knows a cursor it gave; once more from the start.
-        Err((error, true)) if error.server_error().is_some_and(|error| error.code == code::INVALID_PARAMS) => {
+        Err((error, true))
+            if error.server_error().is_some_and(|error| error.code == code::INVALID_PARAMS) =>
+        {
             pages(shared, live, method, options).await.map_err(|(error, _)| error)
         }
         other => other.map_err(|(error, _)| error),
@@ -58,9 +60,12 @@ async fn pages<T: Item>(
     let mut seen = HashSet::new();
     for _ in 0..MAX_PAGES {
         let later = params.is_some();
-        let result =
-            shared.request_on(live, method, params.as_ref(), options).await.map_err(|error| (error, later))?;
-        let page = decoded(shared, method, &result, Page::<T>::decode(&result)).map_err(|error| (error, later))?;
+        let result = shared
+            .request_on(live, method, params.as_ref(), options)
+            .await
+            .map_err(|error| (error, later))?;
+        let page =
+            decoded(shared, method, &result, Page::<T>::decode(&result)).map_err(|error| (error, later))?;
         list.items.extend(page.items);
         list.dropped.extend(page.dropped);
         // PA-02: only an absent cursor ends the list; an empty one is a cursor like any other.
@@ -70,6 +75,7 @@ async fn pages<T: Item>(
             break;
         }
     }
-    let fault = Fault::protocol(Misbehaviour::Pages).note("a cursor came twice, or there were too many pages");
+    let fault =
+        Fault::protocol(Misbehaviour::Pages).note("a cursor came twice, or there were too many pages");
     Err((shared.fault(method, fault), true))
 }

@@ -26,7 +26,11 @@ impl Client {
     }
 
     /// Expands a prompt. Arguments are strings (PM-01). Dropping the future cancels it on the server.
-    pub async fn get_prompt(&self, name: &str, arguments: &BTreeMap<String, String>) -> Result<GetPromptResult> {
+    pub async fn get_prompt(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, String>,
+    ) -> Result<GetPromptResult> {
         let method = method::PROMPTS_GET;
         let live = self.live(method).await?;
         Feature::Prompts.require(self.shared(), &live.peer, method)?;

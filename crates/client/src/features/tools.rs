@@ -32,7 +32,11 @@ impl Client {
     ///
     /// A tool that fails says so in the result (`is_error`), which is for the model to see; an `Err` means
     /// that the call itself failed. Dropping the future cancels the call on the server.
-    pub async fn call_tool<A: Serialize + ?Sized>(&self, name: &str, arguments: &A) -> Result<CallToolResult> {
+    pub async fn call_tool<A: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        arguments: &A,
+    ) -> Result<CallToolResult> {
         self.call_tool_with(name, arguments, &CallOptions::new()).await
     }
 
@@ -55,7 +59,11 @@ impl Client {
 }
 
 /// All tools over `live`. Their header annotations are kept for the calls to come.
-pub(crate) async fn list(shared: &Arc<Shared>, live: &Arc<Live>, options: &CallOptions) -> Result<List<Tool>> {
+pub(crate) async fn list(
+    shared: &Arc<Shared>,
+    live: &Arc<Live>,
+    options: &CallOptions,
+) -> Result<List<Tool>> {
     if !Feature::Tools.is_offered(&live.peer) {
         return Ok(List::default());
     }

@@ -78,6 +78,9 @@ pub enum Reason {
     /// Too deep to follow.
     #[error("the schema is too deep")]
     TooDeep,
+    /// More than anyone has use for.
+    #[error("more than {MOST} arguments to mirror")]
+    TooMany,
 }
 
 /// The member of a schema that asks for a header.
@@ -85,6 +88,9 @@ const KEYWORD: &str = "x-mcp-header";
 
 /// Schemas are followed this deep. It bounds the stack, and the work, since each level reads its text again.
 const DEEPEST: usize = 64;
+
+/// Each costs a reading of the arguments.
+const MOST: usize = 256;
 
 impl Annotations {
     /// Finds the annotations of an input schema.
@@ -247,6 +253,9 @@ impl<'a> Walk<'a> {
         let header = format!("Mcp-Param-{name}");
         if self.found.0.iter().any(|other| other.header.eq_ignore_ascii_case(&header)) {
             return Err(self.invalid(Reason::Duplicate));
+        }
+        if self.found.0.len() == MOST {
+            return Err(self.invalid(Reason::TooMany));
         }
         // Every second step is `properties`.
         let path = self.path.iter().skip(1).step_by(2).map(|name| Box::from(&**name)).collect();

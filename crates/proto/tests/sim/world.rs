@@ -120,6 +120,8 @@ impl World {
             }
         }
         self.session.handle_timeout(self.now);
+        self.act();
+        self.check();
         while let Some(entry) = self.future.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let happening = entry.remove();
             self.happen(happening);

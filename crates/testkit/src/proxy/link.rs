@@ -189,37 +189,73 @@ impl Link {
         flow: fn(&Rules) -> Flow,
         count: &AtomicU64,
     ) -> Result<(), Ending> {
-        let mut rules = self.rules.subscribe();
-        let mut under_rule: u64 = 0;
+        let mut meter = Meter { rules: self.rules.subscribe(), flow, passed: 0 };
         let mut buffer = vec![0; 16 * 1024];
         loop {
-            if rules.has_changed().unwrap_or(false) {
-                under_rule = 0;
-            }
-            let now = flow(&rules.borrow_and_update());
-            // A cut after nothing needs no byte to come.
-            if now.cut_after.is_some_and(|limit| under_rule >= limit) {
-                return Err(rules.borrow().ending);
-            }
-            if now.stall {
-                let _ = rules.changed().await;
-                under_rule = 0;
-                rules.mark_changed();
-                continue;
-            }
+            // Nothing is read while stalled, so that the sender feels it. And a cut after no bytes
+            // strikes an idle connection.
+            meter.allow(0).await?;
             let read = tokio::select! {
                 read = from.read(&mut buffer) => read.map_err(|_| Ending::Reset)?,
-                _ = rules.changed() => {
-                    rules.mark_changed();
-                    continue;
-                }
+                () = meter.changed() => continue,
             };
             if read == 0 {
                 // Half-closed: the other direction may still have something to say.
                 let _ = to.shutdown().await;
                 return Ok(());
             }
-            self.pass(&buffer[..read], &mut to, flow, &mut rules, &mut under_rule, count).await?;
+            tokio::time::sleep(meter.look().0.delay).await;
+            let mut piece = &buffer[..read];
+            while !piece.is_empty() {
+                let (now, later) = piece.split_at(meter.allow(piece.len()).await?);
+                to.write_all(now).await.map_err(|_| Ending::Reset)?;
+                meter.passed += now.len() as u64;
+                count.fetch_add(now.len() as u64, Ordering::Relaxed);
+                self.touch();
+                piece = later;
+            }
+        }
+    }
+
+    fn touch(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+}
+
+/// How much may pass in one direction.
+struct Meter {
+    rules: watch::Receiver<Rules>,
+    flow: fn(&Rules) -> Flow,
+    /// Bytes since the rules were last set.
+    passed: u64,
+}
+
+impl Meter {
+    fn look(&mut self) -> (Flow, Ending) {
+        if self.rules.has_changed().unwrap_or(false) {
+            self.passed = 0;
+        }
+        let rules = *self.rules.borrow_and_update();
+        ((self.flow)(&rules), rules.ending)
+    }
+
+    async fn changed(&mut self) {
+        let _ = self.rules.changed().await;
+        self.passed = 0;
+    }
+
+    /// Waits out a stall, then says how many of so many bytes may pass.
+    async fn allow(&mut self, wanted: usize) -> Result<usize, Ending> {
+        loop {
+            let (flow, ending) = self.look();
+            let left = flow.cut_after.map_or(u64::MAX, |limit| limit.saturating_sub(self.passed));
+            if left == 0 {
+                return Err(ending);
+            }
+            if !flow.stall {
+                return Ok(wanted.min(usize::try_from(left).unwrap_or(usize::MAX)));
+            }
+            self.changed().await;
         }
     }
 }

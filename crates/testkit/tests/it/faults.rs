@@ -1,9 +1,9 @@
 //! Each armed fault over HTTP, as a client sees it.
 
+use crate::support::{Client, Reply, SOON, request, soon};
 use bowline_testkit::{self as testkit, Answer, Fault, Tool};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use crate::support::{Client, Reply, SOON, request, soon};
 
 async fn armed(fault: Fault) -> (testkit::HttpServer, Client) {
     let server = testkit::server().tool("echo").tool("counter").tool(Tool::like("big", "big")).run().await;

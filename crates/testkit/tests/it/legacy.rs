@@ -1,9 +1,9 @@
 //! The handshake era over Streamable HTTP, healthy.
 
+use crate::support::{Client, SOON, chunk, initialize, messages, request, soon};
 use bowline_testkit::{self as testkit, Answer, Cursors, Tool, Via, rpc};
 use serde_json::{Value, json};
 use std::time::Duration;
-use crate::support::{Client, SOON, chunk, initialize, messages, request, soon};
 
 #[tokio::test]
 async fn echoes_a_known_version_and_counters_an_unknown_one() {

@@ -1,11 +1,11 @@
 //! Stopping, starting, recording, dropping.
 
+use crate::support::{Client, SOON, initialize, request, soon};
 use bowline_testkit as testkit;
 use http_body_util::BodyExt;
 use serde_json::json;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use crate::support::{Client, SOON, initialize, request, soon};
 use tokio::net::TcpStream;
 
 #[tokio::test]

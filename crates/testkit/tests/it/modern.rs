@@ -1,8 +1,8 @@
 //! 2026-07-28 over HTTP, and the choice between the eras.
 
+use crate::support::{Client, SOON, chunk, initialize, messages, modern, modern_client, request, soon};
 use bowline_testkit as testkit;
 use serde_json::{Value, json};
-use crate::support::{Client, SOON, chunk, initialize, messages, modern, modern_client, request, soon};
 
 async fn call(
     server: &testkit::HttpServer,

@@ -50,7 +50,8 @@ pub(super) async fn exchange(
                     line.drive(cx);
                     response.as_mut().poll(cx)
                 });
-                (line.reused, sent.await, Some(line))
+                let sent = sent.await;
+                (line.reused, sent, Some(line))
             }
             Lease::Shared { mut sender, reused } => {
                 (reused, sender.try_send_request(request(Form::Http2)).await, None)

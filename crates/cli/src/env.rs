@@ -1,0 +1,142 @@
+//! Owns the environment: read once at the start, and handed on as a value.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use bowline::config::Environment;
+
+/// The configuration file to use instead of the user's and the project's.
+pub(crate) const CONFIG: &str = "BOWLINE_CONFIG";
+/// `1`: servers of a project's `bowline.toml` may be connected to, as with `--trust-project`.
+pub(crate) const TRUST_PROJECT: &str = "BOWLINE_TRUST_PROJECT";
+/// What to log, in the syntax of `tracing`: `debug`, or `bowline=trace,info`. Stronger than `-v`.
+pub(crate) const LOG: &str = "BOWLINE_LOG";
+/// Anything: no colour.
+pub(crate) const NO_COLOR: &str = "NO_COLOR";
+/// `dumb`: no colour, no progress bar.
+pub(crate) const TERM: &str = "TERM";
+/// Where configuration files lie, instead of `~/.config`.
+pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+/// The user's folder.
+pub(crate) const HOME: &str = "HOME";
+
+/// What `--help` says about them.
+pub(crate) const HELP: &str = "\
+Environment:
+  BOWLINE_CONFIG         configuration file, as --config
+  BOWLINE_TRUST_PROJECT  1: as --trust-project
+  BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
+  NO_COLOR               no colour";
+
+/// The variables of the process, and its file system.
+pub(crate) struct System {
+    vars: BTreeMap<String, String>,
+}
+
+/// The largest file that `{file:path}` may name. A secret is short; a device has no end.
+const LARGEST_FILE: u64 = 1024 * 1024;
+
+impl System {
+    /// Takes the process's variables. One that is not UTF-8 counts as not set.
+    pub(crate) fn read() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self { vars: std::env::vars_os().filter_map(text).collect() }
+    }
+}
+
+impl Environment for System {
+    fn var(&self, name: &str) -> Option<String> {
+        self.vars.get(name).cloned()
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, String> {
+        read_small(path)
+    }
+}
+
+/// Reads a file that must be regular, short and text. The error does not quote it.
+pub(crate) fn read_small(path: &Path) -> Result<String, String> {
+    // Looked at before it is opened: opening a pipe would wait for its writer.
+    let regular = std::fs::metadata(path).map_err(|error| reason(&error))?.is_file();
+    if !regular {
+        return Err("not a regular file".to_owned());
+    }
+    let file = File::open(path).map_err(|error| reason(&error))?;
+    let mut text = String::new();
+    file.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(|error| reason(&error))?;
+    if text.len() as u64 > LARGEST_FILE {
+        return Err(format!("larger than {LARGEST_FILE} bytes"));
+    }
+    Ok(text)
+}
+
+/// The system's words without its numbers.
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::InvalidData => "not UTF-8 text".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// A variable that is set to something.
+pub(crate) fn given(env: &dyn Environment, name: &str) -> Option<String> {
+    env.var(name).filter(|value| !value.is_empty())
+}
+
+/// The user's own configuration file. It need not exist.
+pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
+    let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    let folder = given(env, XDG_CONFIG_HOME).and_then(absolute).or_else(|| {
+        // macOS has a place of its own, but tools of the command line are looked for in ~/.config.
+        if cfg!(windows) {
+            dirs::config_dir()
+        } else {
+            let home = given(env, HOME).and_then(absolute).or_else(dirs::home_dir);
+            home.map(|home| home.join(".config"))
+        }
+    })?;
+    Some(folder.join("bowline").join("config.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline::config::Fixed;
+
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn the_users_file() {
+        let of = |env: Fixed| user_config(&env).unwrap();
+        let home = Fixed::default().with_var(HOME, "/home/me");
+        assert_eq!(of(home.clone()), Path::new("/home/me/.config/bowline/config.toml"));
+        let xdg = home.clone().with_var(XDG_CONFIG_HOME, "/etc/me");
+        assert_eq!(of(xdg), Path::new("/etc/me/bowline/config.toml"));
+        for ignored in ["", "relative"] {
+            let env = home.clone().with_var(XDG_CONFIG_HOME, ignored);
+            assert_eq!(of(env), Path::new("/home/me/.config/bowline/config.toml"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_short_text_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        assert_eq!(read_small(&file("good", b"text")), Ok("text".to_owned()));
+        assert_eq!(read_small(&file("binary", b"\xff")), Err("not UTF-8 text".to_owned()));
+        assert_eq!(read_small(&folder.path().join("none")), Err("no such file".to_owned()));
+        assert_eq!(read_small(folder.path()), Err("not a regular file".to_owned()));
+        let large = vec![b'x'; usize::try_from(LARGEST_FILE).unwrap() + 1];
+        assert_eq!(read_small(&file("large", &large)), Err("larger than 1048576 bytes".to_owned()));
+    }
+}

@@ -1,0 +1,97 @@
+//! Owns the exit codes: scripts rely on them, so a number never changes its meaning.
+
+use std::process::ExitCode;
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All went well.
+    Ok,
+    /// The tool ran and reported an error.
+    Tool,
+    /// What was typed or configured cannot be used; nothing was sent.
+    Usage,
+    /// The server could not be reached or started, or the connection broke.
+    Connection,
+    /// A time limit ran out.
+    Timeout,
+    /// The server wants credentials.
+    Login,
+    /// The server answered with an error, or does not offer what was asked for.
+    Server,
+    /// Ctrl-C.
+    Interrupted,
+    /// Ended from outside (SIGTERM).
+    Terminated,
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Tool => 1,
+            Self::Usage => 2,
+            Self::Connection => 3,
+            Self::Timeout => 4,
+            Self::Login => 5,
+            Self::Server => 6,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// The name in machine output.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Tool => "tool",
+            Self::Usage => "usage",
+            Self::Connection => "connection",
+            Self::Timeout => "timeout",
+            Self::Login => "login",
+            Self::Server => "server",
+            Self::Interrupted => "interrupted",
+            Self::Terminated => "terminated",
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// What `--help` says about them.
+pub(crate) const HELP: &str = "\
+Exit codes:
+    0  ok
+    1  the tool ran and reported an error
+    2  wrong usage or configuration; nothing was sent
+    3  the server could not be reached, started or understood
+    4  a time limit ran out
+    5  the server wants a login
+    6  the server answered with an error, or does not offer this
+  130  interrupted; the call was cancelled on the server";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_tells_the_codes_there_are() {
+        let told: Vec<u8> = HELP.lines().skip(1).map(|line| line[..5].trim().parse().unwrap()).collect();
+        let all = [
+            Exit::Ok,
+            Exit::Tool,
+            Exit::Usage,
+            Exit::Connection,
+            Exit::Timeout,
+            Exit::Login,
+            Exit::Server,
+            Exit::Interrupted,
+        ];
+        assert_eq!(told, all.map(Exit::code));
+    }
+}

@@ -1,0 +1,19 @@
+//! One file per area; `hostile` holds what no server should send.
+
+mod asks;
+mod hostile;
+mod lifecycle;
+mod lists;
+mod results;
+
+use super::*;
+use crate::wire::Json;
+
+fn json(text: impl AsRef<str>) -> Json {
+    Json::parse(text.as_ref().to_owned()).unwrap()
+}
+
+/// What was dropped, as text.
+fn reasons(dropped: &[Dropped]) -> Vec<String> {
+    dropped.iter().map(|dropped| dropped.reason.to_string()).collect()
+}

@@ -1,0 +1,51 @@
+//! Where the program `testkit-stdio` is.
+//!
+//! Cargo tells a test the path of a binary only if both are in the same package. For the others:
+//! a test runs as `target/<profile>/deps/<test>-<hash>`, and binaries lie one folder up. If the
+//! program is not there yet (`cargo test -p other` builds libraries only), it is built, once per
+//! test process; Cargo's own lock keeps parallel ones apart.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+pub(super) fn program() -> PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(find_or_build).clone()
+}
+
+fn find_or_build() -> PathBuf {
+    if let Some(path) = std::env::var_os("TESTKIT_STDIO") {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("the running test has a path");
+    let mut folder = test.parent().expect("a file is in a folder");
+    if folder.ends_with("deps") || folder.ends_with("examples") {
+        folder = folder.parent().expect("the profile's folder");
+    }
+    let program = folder.join(format!("testkit-stdio{}", std::env::consts::EXE_SUFFIX));
+    build(folder);
+    assert!(program.exists(), "{} is missing; set TESTKIT_STDIO to its path", program.display());
+    program
+}
+
+/// Always asked for, because an old program may be lying about; Cargo does nothing if it is fresh.
+fn build(folder: &Path) {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let profile = match folder.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(profile) => profile,
+    };
+    let target = folder.parent().expect("the target folder");
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--manifest-path", manifest, "--bin", "testkit-stdio"])
+        .args(["--profile", profile])
+        .arg("--target-dir")
+        .arg(target)
+        .status();
+    // Without cargo a program that is there already still serves; the caller checks.
+    if let Ok(status) = built {
+        assert!(status.success(), "testkit-stdio could not be built");
+    }
+}

@@ -1,0 +1,117 @@
+//! The control channel between the stdio process and whoever directs it.
+//!
+//! The process only carries bytes: what it reads goes up, what comes down it writes or does. So
+//! the script runs in the test, faults are armed without a race, and tool closures work.
+//!
+//! A frame is a tag, a length (big-endian `u32`) and that many bytes.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// From the process.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Up {
+    /// The process is there.
+    Hello { pid: u32 },
+    /// A line of stdin, without its end.
+    Line(Vec<u8>),
+    /// Stdin ended.
+    Eof,
+    /// SIGTERM came.
+    Term,
+    /// A child of its own is there.
+    Grandchild { pid: u32 },
+}
+
+/// To the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Down {
+    /// Write this on stdout.
+    Stdout(Vec<u8>),
+    /// Write this many bytes on stderr.
+    Stderr(u64),
+    /// Exit, after all that was asked for before.
+    Exit(i32),
+    /// Survive SIGTERM from now on, or no longer.
+    IgnoreTerm(bool),
+    /// Start a child.
+    Spawn,
+}
+
+/// No message of a test is larger.
+const LIMIT: u32 = 512 << 20;
+
+impl Up {
+    pub(super) async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        match self {
+            Self::Hello { pid } => frame(to, b'h', &pid.to_be_bytes()).await,
+            Self::Line(line) => frame(to, b'l', line).await,
+            Self::Eof => frame(to, b'e', &[]).await,
+            Self::Term => frame(to, b't', &[]).await,
+            Self::Grandchild { pid } => frame(to, b'g', &pid.to_be_bytes()).await,
+        }
+    }
+
+    /// Not cancel-safe: a frame half read is lost.
+    pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+        let (tag, body) = unframe(from).await?;
+        Ok(match tag {
+            b'h' => Self::Hello { pid: u32::from_be_bytes(number(&body)?) },
+            b'l' => Self::Line(body),
+            b'e' => Self::Eof,
+            b't' => Self::Term,
+            b'g' => Self::Grandchild { pid: u32::from_be_bytes(number(&body)?) },
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        })
+    }
+}
+
+impl Down {
+    pub(super) async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        match self {
+            Self::Stdout(bytes) => frame(to, b'o', bytes).await,
+            Self::Stderr(count) => frame(to, b'e', &count.to_be_bytes()).await,
+            Self::Exit(code) => frame(to, b'x', &code.to_be_bytes()).await,
+            Self::IgnoreTerm(ignore) => frame(to, b't', &[u8::from(*ignore)]).await,
+            Self::Spawn => frame(to, b's', &[]).await,
+        }
+    }
+
+    /// Not cancel-safe: a frame half read is lost.
+    pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+        let (tag, body) = unframe(from).await?;
+        Ok(match tag {
+            b'o' => Self::Stdout(body),
+            b'e' => Self::Stderr(u64::from_be_bytes(number(&body)?)),
+            b'x' => Self::Exit(i32::from_be_bytes(number(&body)?)),
+            b't' => Self::IgnoreTerm(body == [1]),
+            b's' => Self::Spawn,
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        })
+    }
+}
+
+async fn frame(to: &mut (impl AsyncWrite + Unpin), tag: u8, body: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(body.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut head = [tag, 0, 0, 0, 0];
+    head[1..].copy_from_slice(&length.to_be_bytes());
+    to.write_all(&head).await?;
+    to.write_all(body).await?;
+    to.flush().await
+}
+
+async fn unframe(from: &mut (impl AsyncRead + Unpin)) -> io::Result<(u8, Vec<u8>)> {
+    let tag = from.read_u8().await?;
+    let length = from.read_u32().await?;
+    if length > LIMIT {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut body = vec![0; length as usize];
+    from.read_exact(&mut body).await?;
+    Ok((tag, body))
+}
+
+fn number<const N: usize>(body: &[u8]) -> io::Result<[u8; N]> {
+    body.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
+}
