@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-pub async fn make(client: &Client, scenario: &str) -> Result {
+pub(crate) async fn make(client: &Client, scenario: &str) -> Result {
     match scenario {
         "tools_call" => call(client, "add_numbers", json!({ "a": 5, "b": 3 })).await,
         "elicitation-sep1034-client-defaults" => {
@@ -91,7 +91,8 @@ async fn call_all(client: &Client) -> Result {
 /// Sends a schema back as the library saw it.
 async fn echo_schema(client: &Client) -> Result {
     let tools = client.list_tools().await?;
-    let tool = tools.iter().find(|tool| &*tool.name == "json_schema_2020_12_tool").ok_or("the tool is missing")?;
+    let tool =
+        tools.iter().find(|tool| &*tool.name == "json_schema_2020_12_tool").ok_or("the tool is missing")?;
     let schema: &Json = &tool.input_schema;
     client.call_tool("json_schema_echo", &json!({ "schema": schema })).await?;
     Ok(())

@@ -7,7 +7,7 @@ use bowline::view::{Answer as Reply, Elicitation};
 use bowline::wire::{Json, RpcError, code, method};
 use bowline::{Answer, Handler, ServerRequest};
 
-pub struct AcceptDefaults;
+pub(crate) struct AcceptDefaults;
 
 impl Handler for AcceptDefaults {
     fn capabilities(&self) -> Json {

@@ -23,9 +23,8 @@ pub(crate) fn serve() -> anyhow::Result<()> {
             output.write_all(&head)?;
             output.write_all(&tail)?;
             output.write_all(b"\n")?;
-        }
-        // Answer everything that has arrived before paying for a write.
-        if memchr::memchr(b'\n', input.buffer()).is_none() {
+            // One message, one write, as servers do. Gathering answers would flatter the clients that
+            // read in bulk, the floor above all.
             output.flush()?;
         }
     }

@@ -127,9 +127,8 @@ impl Control {
 
     /// Waits until the condition holds, looking again after every event. Panics with the record.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
-        if self.engine.ledger.until(|| holds(self).then_some(()), timeout).await.is_none() {
-            panic!("it did not come true within {timeout:?}; {}", self.engine.ledger.summary());
-        }
+        let came_true = self.engine.ledger.until(|| holds(self).then_some(()), timeout).await.is_some();
+        assert!(came_true, "it did not come true within {timeout:?}; {}", self.engine.ledger.summary());
     }
 
     /// Sends a message of the server's own, as soon as a channel is open: GET stream first, else
@@ -141,9 +140,8 @@ impl Control {
     /// Like [`send`](Self::send), on this kind of channel.
     pub async fn send_via(&self, via: Via, message: Value) {
         let sent = self.engine.ledger.until(|| self.engine.send(via, &message).then_some(()), PATIENCE);
-        if sent.await.is_none() {
-            panic!("no channel for {via:?} opened; {}", self.engine.ledger.summary());
-        }
+        let sent = sent.await.is_some();
+        assert!(sent, "no channel for {via:?} opened; {}", self.engine.ledger.summary());
     }
 
     /// Sends the client a request and gives its whole answer, `result` or `error`.

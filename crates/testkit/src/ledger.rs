@@ -152,9 +152,14 @@ impl Ledger {
         self.changed.send_modify(|version| *version += 1);
     }
 
+    /// Tells of every change.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
     /// Waits until `look` finds something, looking again after every change.
     pub(crate) async fn until<T>(&self, mut look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
-        let mut changes = self.changed.subscribe();
+        let mut changes = self.changes();
         let wait = async {
             loop {
                 changes.borrow_and_update();

@@ -3,6 +3,7 @@
 #[path = "support/http/mod.rs"]
 mod support;
 
+use async_compression::Level;
 use async_compression::tokio::write::{BrotliEncoder, GzipEncoder, ZstdEncoder};
 use bowline_proto::fault::{Cause, Misbehaviour};
 use bowline_transport::http::{HttpLink, Limits, Proxies};
@@ -17,7 +18,7 @@ const CODINGS: [&str; 3] = ["gzip", "br", "zstd"];
 fn encoder(coding: &str) -> Box<dyn Encode> {
     match coding {
         "gzip" => Box::new(GzipEncoder::new(Vec::new())),
-        "br" => Box::new(BrotliEncoder::new(Vec::new())),
+        "br" => Box::new(BrotliEncoder::with_quality(Vec::new(), Level::Fastest)),
         "zstd" => Box::new(ZstdEncoder::new(Vec::new())),
         other => panic!("{other}"),
     }
@@ -49,7 +50,10 @@ async fn encode(coding: &str, data: &[u8]) -> Bytes {
 
 /// A server that answers each request with the body of that request, which it says is compressed so.
 async fn echo() -> Server {
-    Server::start(async |seen| with(json(seen.body), "content-encoding", seen.headers["x-coding"].to_str().unwrap())).await
+    Server::start(async |seen| {
+        with(json(seen.body), "content-encoding", seen.headers["x-coding"].to_str().unwrap())
+    })
+    .await
 }
 
 fn asking(coding: &str) -> HeaderMap {
@@ -60,7 +64,7 @@ fn asking(coding: &str) -> HeaderMap {
 async fn json_is_decompressed() {
     let server = echo().await;
     let link = server.link();
-    let large: Vec<u8> = (0..300_000_u32).map(|n| (n * n % 251) as u8).collect();
+    let large: Vec<u8> = (0..300_000_u32).map(|n| (n.wrapping_mul(n) % 251) as u8).collect();
     for coding in CODINGS {
         for data in [&b"{\"id\":1}"[..], &large] {
             let answer = link.post(encode(coding, data).await, &asking(coding)).await.unwrap();
@@ -88,7 +92,7 @@ async fn a_bomb_is_stopped_at_the_limit() {
     let limits = Limits { body: 100_000, ..Limits::default() };
     let link = HttpLink::with_proxies(&config(&server.url()), limits, &Proxies::Direct).unwrap();
     for coding in CODINGS {
-        let bomb = encode(coding, &vec![b'0'; 10_000_000]).await;
+        let bomb = encode(coding, &vec![b'0'; 3_000_000]).await;
         assert!(bomb.len() < 50_000, "{coding}: the bomb itself is small");
         let fault = link.post(bomb, &asking(coding)).await.unwrap_err();
         assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { limit: 100_000 }), "{coding}");

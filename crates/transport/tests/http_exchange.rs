@@ -7,7 +7,9 @@ use bowline_proto::fault::{Cause, Execution, Misbehaviour};
 use bowline_transport::http::{Body, HttpLink, Limits, Proxies};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
-use support::{Server, body_events, body_json, config, config_with, json, link_to, post, reply, stream, with};
+use support::{
+    Server, body_events, body_json, config, config_with, json, link_to, post, reply, stream, with,
+};
 
 // HT-01, HL-02
 #[tokio::test]
@@ -26,7 +28,10 @@ async fn ht_01_every_request_has_its_headers() {
     assert_eq!(posted.body, "{\"a\":1}");
     assert_eq!(posted.headers["content-type"], "application/json");
     assert_eq!(posted.headers["accept"], "application/json, text/event-stream");
-    assert_eq!((&got.method, &got.headers["accept"]), (&Method::GET, &HeaderValue::from_static("text/event-stream")));
+    assert_eq!(
+        (&got.method, &got.headers["accept"]),
+        (&Method::GET, &HeaderValue::from_static("text/event-stream"))
+    );
     assert_eq!(deleted.method, Method::DELETE);
     for seen in [posted, got, deleted] {
         let value = |name| seen.headers[name].to_str().unwrap();
@@ -45,7 +50,9 @@ async fn ht_01_every_request_has_its_headers() {
 async fn ht_02_the_server_chooses_json_or_events() {
     let server = Server::start(async |seen| match &*seen.body {
         b"json" => reply(200, "application/json; charset=utf-8", "{\"id\":1}"),
-        b"events" => reply(200, "Text/Event-Stream; charset=utf-8", ": hello\n\nid: 7\ndata: {\"id\":\ndata: 1}\n\n"),
+        b"events" => {
+            reply(200, "Text/Event-Stream; charset=utf-8", ": hello\n\nid: 7\ndata: {\"id\":\ndata: 1}\n\n")
+        }
         _ => reply(200, "", "{\"id\":1}"),
     })
     .await;
@@ -73,7 +80,9 @@ async fn ht_03_an_accepted_notification_has_no_body() {
         b"empty" => reply(200, "application/json", ""),
         _ => {
             let (pieces, reply) = stream(202, "text/plain");
-            tokio::spawn(async move { pieces.send("never ends".into()).await.map(|()| pieces.closed()).unwrap().await });
+            tokio::spawn(async move {
+                pieces.send("never ends".into()).await.map(|()| pieces.closed()).unwrap().await
+            });
             reply
         }
     })
@@ -285,7 +294,9 @@ async fn redirects_stay_within_the_origin() {
 async fn hs_02_another_endpoint_must_be_of_the_same_origin() {
     let server = Server::start(async |seen| json(seen.uri.to_string())).await;
     let link = server.link();
-    for endpoint in ["/messages?sessionId=1".to_owned(), format!("http://{}/messages?sessionId=1", server.address)] {
+    for endpoint in
+        ["/messages?sessionId=1".to_owned(), format!("http://{}/messages?sessionId=1", server.address)]
+    {
         let answer = post(&link.at(&endpoint).unwrap()).await.unwrap();
         assert_eq!(body_json(answer), "/messages?sessionId=1");
     }
@@ -297,7 +308,11 @@ async fn hs_02_another_endpoint_must_be_of_the_same_origin() {
 async fn cookies_are_kept_until_the_session_ends() {
     let server = Server::start(async |seen| {
         let cookie = seen.headers.get("cookie").map_or("none", |value| value.to_str().unwrap()).to_owned();
-        with(with(json(cookie), "set-cookie", "lb=a1; Path=/; HttpOnly"), "set-cookie", "other=2; Domain=elsewhere.test")
+        with(
+            with(json(cookie), "set-cookie", "lb=a1; Path=/; HttpOnly"),
+            "set-cookie",
+            "other=2; Domain=elsewhere.test",
+        )
     })
     .await;
     let link = server.link();

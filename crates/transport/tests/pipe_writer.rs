@@ -49,26 +49,36 @@ struct Slow(Arc<Mutex<Taken>>);
 #[derive(Default)]
 struct Taken {
     bytes: Vec<u8>,
-    /// How much one write takes; nothing at all while zero.
+    /// How much one write takes.
     at_once: usize,
+    /// How much it takes in all before it is full.
+    room: usize,
     writes: usize,
     waker: Option<Waker>,
     dropped: bool,
 }
 
 impl Slow {
-    fn new(at_once: usize) -> Self {
-        let slow = Self::default();
-        slow.0.lock().unwrap().at_once = at_once;
-        slow
+    fn new(at_once: usize, room: usize) -> Self {
+        Self(Arc::new(Mutex::new(Taken { at_once, room, ..Taken::default() })))
     }
 
-    fn allow(&self, at_once: usize) {
+    fn make_room(&self, room: usize) {
         let mut taken = self.0.lock().unwrap();
-        taken.at_once = at_once;
+        taken.room = room;
         if let Some(waker) = taken.waker.take() {
             waker.wake();
         }
+    }
+
+    async fn dropped(&self) {
+        let is_dropped = || self.0.lock().unwrap().dropped;
+        within(async {
+            while !is_dropped() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -82,11 +92,12 @@ struct SlowEnd(Slow);
 impl AsyncWrite for SlowEnd {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut taken = self.0.0.lock().unwrap();
-        if taken.at_once == 0 {
+        if taken.room == 0 {
             taken.waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        let part = bytes.len().min(taken.at_once);
+        let part = bytes.len().min(taken.at_once).min(taken.room);
+        taken.room -= part;
         taken.bytes.extend_from_slice(&bytes[..part]);
         taken.writes += 1;
         Poll::Ready(Ok(part))
@@ -114,7 +125,7 @@ fn slow_pipe(slow: &Slow) -> PipeWriter {
 /// The hot path: no task is needed, since none runs between the two lines.
 #[tokio::test]
 async fn a_ready_stream_is_written_by_the_caller_in_one_write() {
-    let slow = Slow::new(usize::MAX);
+    let slow = Slow::new(usize::MAX, usize::MAX);
     let writer = slow_pipe(&slow);
     let frame = frame(1, 100);
     assert_eq!(poll_once(pin!(writer.send(&frame))), Poll::Ready(Ok(())));
@@ -124,7 +135,7 @@ async fn a_ready_stream_is_written_by_the_caller_in_one_write() {
 
 #[tokio::test]
 async fn a_stream_that_takes_little_gets_whole_frames() {
-    let slow = Slow::new(7);
+    let slow = Slow::new(7, usize::MAX);
     let writer = slow_pipe(&slow);
     let mut expected = vec![];
     for number in 0..50 {
@@ -133,12 +144,7 @@ async fn a_stream_that_takes_little_gets_whole_frames() {
         expected.extend(frame.line());
     }
     writer.close();
-    within(async {
-        while !slow.0.lock().unwrap().dropped {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    slow.dropped().await;
     assert_eq!(String::from_utf8(slow.bytes()), String::from_utf8(expected));
 }
 
@@ -187,7 +193,7 @@ async fn frames_of_one_caller_stay_in_order() {
 
 #[tokio::test]
 async fn a_dropped_send_leaves_the_whole_frame_or_nothing() {
-    let slow = Slow::new(0);
+    let slow = Slow::new(usize::MAX, 0);
     let writer = slow_pipe(&slow);
     let size = QUEUE as usize / 4;
     let (mut handed_over, mut given_up) = (vec![], 0);
@@ -197,20 +203,14 @@ async fn a_dropped_send_leaves_the_whole_frame_or_nothing() {
             Poll::Ready(sent) => handed_over.push((number, sent.unwrap())),
             Poll::Pending => given_up += 1,
         }
-        // Odd amounts at odd times, so that frames are cut anywhere.
-        slow.allow(number * 1001 + 1);
+        // Odd amounts, so that frames are cut anywhere.
+        slow.make_room(number * 1001 + 1);
         tokio::task::yield_now().await;
-        slow.allow(0);
     }
     assert!(given_up > 0, "the queue was never full");
-    slow.allow(usize::MAX);
+    slow.make_room(usize::MAX);
     writer.close();
-    within(async {
-        while !slow.0.lock().unwrap().dropped {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    slow.dropped().await;
     let expected: Vec<u8> = handed_over.iter().flat_map(|(number, ())| frame(*number, size).line()).collect();
     assert!(slow.bytes() == expected);
 }
@@ -285,7 +285,7 @@ async fn the_last_clone_closes() {
 
 #[test]
 fn a_runtime_that_ends_while_frames_wait_ends_the_link() {
-    let slow = Slow::new(0);
+    let slow = Slow::new(usize::MAX, 0);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let writer = runtime.block_on(async {
         let writer = slow_pipe(&slow);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
@@ -22,7 +23,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::exchange::Exchange;
+use super::exchange::{self, Exchange};
 use super::{Core, Identity, Live, News, Shared, Waiter, Wire, headers, listen};
 use crate::handler::Handler;
 
@@ -233,6 +234,14 @@ impl Driver {
                     // The reader finds the answer.
                     (Ok(()), _) => return,
                 },
+                // What a server writes under a notification is nobody's business.
+                Wire::Http { link, .. } if matches!(hello, Hello::Initialized(_)) => {
+                    match link.post(frame.body(), &hello_headers(hello, &session)).await {
+                        Ok(answer) if !(200..300).contains(&answer.status) => exchange::refusal(&answer),
+                        Ok(_) => Reply::Accepted,
+                        Err(fault) => Reply::Fault(fault),
+                    }
+                }
                 Wire::Http { link, .. } => {
                     let headers = hello_headers(hello, &session);
                     let era = if matches!(hello, Hello::Discover(_)) { Era::Modern } else { Era::Legacy };
@@ -265,8 +274,11 @@ impl Driver {
         }
         let live = Arc::new(Live { attempt, peer, meta, wire: link.wire.clone() });
         if matches!(live.wire, Wire::Http { .. }) && live.peer.era() == Era::Legacy {
-            let task = tokio::spawn(listen::listen(Arc::clone(&self.shared), Arc::clone(&live)));
-            link.tasks.push(task.abort_handle());
+            let mut listening = Box::pin(listen::listen(Arc::clone(&self.shared), Arc::clone(&live)));
+            // The stream is asked for before the first call can be: a server that has both at once may
+            // choose either for what it says. The task polls again at once, so no wake-up is lost.
+            let _ = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            link.tasks.push(tokio::spawn(listening).abort_handle());
         }
         self.shared.set_live(Some(live));
     }

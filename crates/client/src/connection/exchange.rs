@@ -191,7 +191,7 @@ fn no_answer(body: &[u8]) -> Reply {
 
 /// A status that is no success: a JSON-RPC error if there is one in the body, in whatever framing (HT-03);
 /// else what the status says.
-fn refusal(answer: &Answer) -> Reply {
+pub(super) fn refusal(answer: &Answer) -> Reply {
     let status = answer.status;
     let body = match &answer.body {
         Body::Json(body) | Body::Other(body) => body.clone(),

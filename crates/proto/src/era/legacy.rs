@@ -36,7 +36,9 @@ impl Handshake {
             // The notification has no answer. A server that refuses it will show with the first request
             // whether it meant it, so only the loss of the link counts.
             Self::ExpectAccepted(peer) => Verdict::Stay(match reply {
-                Reply::Fault(fault) if !matches!(fault.cause, Cause::Status { .. }) => Step::Failed(fault),
+                Reply::Fault(fault) if !matches!(fault.cause, Cause::Status { .. } | Cause::Protocol(_)) => {
+                    Step::Failed(fault)
+                }
                 _ => Step::Agreed(peer),
             }),
             Self::Over => Verdict::Stay(Step::Failed(Fault::new(Cause::Closed))),

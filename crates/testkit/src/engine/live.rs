@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use super::modern::SUBSCRIPTION_KEY;
 use super::{Engine, Step, Work};
 use crate::rpc;
-use crate::sync::lock;
+use crate::sync::{lock, pause};
 
 /// A channel on which messages reach the client.
 pub(crate) trait Outlet: Send + Sync {
@@ -144,7 +144,7 @@ impl Engine {
         let mut answers = Vec::new();
         for step in work.steps {
             match step {
-                Step::Pause(time) => tokio::time::sleep(time).await,
+                Step::Pause(time) => pause(time).await,
                 Step::Say(message) => {
                     outlet.say(message);
                 }
@@ -209,6 +209,17 @@ impl Engine {
             call.abort();
         }
         self.ledger.cancelled(id.clone());
+    }
+
+    /// Ends the calls of one session.
+    pub(crate) fn abandon_calls(&self, session: &str) {
+        lock(&self.live.calls).retain(|(owner, _), call| {
+            let theirs = owner.as_deref() == Some(session);
+            if theirs {
+                call.abort();
+            }
+            !theirs
+        });
     }
 
     /// Forgets all of it, as a process that ends does.

@@ -134,11 +134,11 @@ impl Engine {
         }
     }
 
-    /// Takes in one message. `session` is the one it was sent in, if any.
+    /// Takes in one message. `session` is the one it was sent in, if any; on stdio, the process.
     pub(crate) fn handle(&self, era: Era, session: Option<&str>, message: &Value) -> Plan {
         match era {
             Era::Legacy => legacy::handle(self, session, message),
-            Era::Modern => modern::handle(self, message),
+            Era::Modern => modern::handle(self, session, message),
         }
     }
 }

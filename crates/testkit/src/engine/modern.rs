@@ -12,7 +12,7 @@ const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 pub(super) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
-pub(super) fn handle(engine: &Engine, message: &Value) -> Plan {
+pub(super) fn handle(engine: &Engine, channel: Option<&str>, message: &Value) -> Plan {
     let id = message.get("id").unwrap_or(&Value::Null);
     let params = message.get("params").unwrap_or(&Value::Null);
     let Some(method) = message["method"].as_str() else {
@@ -22,7 +22,7 @@ pub(super) fn handle(engine: &Engine, message: &Value) -> Plan {
     };
     if id.is_null() {
         if method == "notifications/cancelled" {
-            engine.cancel(None, &params["requestId"]);
+            engine.cancel(channel, &params["requestId"]);
         }
         return Plan::Accepted;
     }

@@ -28,6 +28,7 @@ use crate::fault::{Kind, Struck};
 use crate::ledger::{Received, tool_of};
 use crate::rpc::{self, INVALID_REQUEST, PARSE_ERROR};
 use crate::script::Eras;
+use crate::sync::pause;
 
 pub(super) type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 pub(super) type HttpResponse = Response<ResponseBody>;
@@ -80,7 +81,7 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
     if exchange.struck.drops_sessions() {
         exchange.site.engine.drop_sessions();
     }
-    tokio::time::sleep(exchange.struck.delay(false)).await;
+    pause(exchange.struck.delay(false)).await;
     if let Some(fault) = exchange.struck.before() {
         if let Kind::Error(error) = fault {
             let response = serde_json::json!({"jsonrpc": "2.0", "id": exchange.id, "error": error});
@@ -207,7 +208,7 @@ impl Exchange {
     where
         B: http_body::Body<Data = Bytes, Error = Infallible> + Unpin + Send + 'static,
     {
-        tokio::time::sleep(self.struck.delay(true)).await;
+        pause(self.struck.delay(true)).await;
         match self.struck.after() {
             Some(Kind::CutAfter(bytes)) => {
                 let body = Cut { body, left: *bytes, conn: self.conn.clone() };

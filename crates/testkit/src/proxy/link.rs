@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
 
+use crate::sync::pause;
+
 /// What happens to the bytes of a connection. See [`FaultProxy`](crate::FaultProxy).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
@@ -204,7 +206,7 @@ impl Link {
                 let _ = to.shutdown().await;
                 return Ok(());
             }
-            tokio::time::sleep(meter.look().0.delay).await;
+            pause(meter.look().0.delay).await;
             let mut piece = &buffer[..read];
             while !piece.is_empty() {
                 let (now, later) = piece.split_at(meter.allow(piece.len()).await?);

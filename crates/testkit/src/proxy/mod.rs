@@ -111,12 +111,14 @@ impl FaultProxy {
 
     /// Resets (RST) every open connection.
     pub async fn reset_all(&self) {
-        self.end(lock(&self.inner.links).clone(), Ending::Reset).await;
+        let links = lock(&self.inner.links).clone();
+        self.end(links, Ending::Reset).await;
     }
 
     /// Closes (FIN) every open connection.
     pub async fn close_all(&self) {
-        self.end(lock(&self.inner.links).clone(), Ending::Close).await;
+        let links = lock(&self.inner.links).clone();
+        self.end(links, Ending::Close).await;
     }
 
     /// Resets (RST) the connection with this number, from 1.
@@ -158,9 +160,8 @@ impl FaultProxy {
                 changes.changed().await.expect("the proxy holds the sender");
             }
         };
-        if tokio::time::timeout(timeout, wait).await.is_err() {
-            panic!("it did not come true within {timeout:?}; {:#?}", self.links());
-        }
+        let came_true = tokio::time::timeout(timeout, wait).await.is_ok();
+        assert!(came_true, "it did not come true within {timeout:?}; {:#?}", self.links());
     }
 
     fn link(&self, number: usize) -> Arc<Link> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use tokio::sync::Mutex;
 
 use super::wire::{Down, Up};
 
@@ -14,23 +14,16 @@ use super::wire::{Down, Up};
 /// no test leaves a process behind.
 pub(super) async fn run(
     mut down: impl AsyncRead + Unpin,
-    mut up: impl AsyncWrite + Unpin + Send + 'static,
+    up: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<i32> {
     let ignore_term = Arc::new(AtomicBool::new(false));
-    let (send, mut outgoing) = mpsc::channel::<Up>(64);
-    tokio::spawn(async move {
-        while let Some(message) = outgoing.recv().await {
-            if message.write(&mut up).await.is_err() {
-                break;
-            }
-        }
-    });
-    let _ = send.send(Up::Hello { pid: std::process::id() }).await;
-    watch_term(send.clone(), ignore_term.clone());
+    let up: Uplink = Arc::new(Mutex::new(Box::new(up)));
+    report(&up, Up::Hello { pid: std::process::id() }).await;
+    watch_term(up.clone(), ignore_term.clone());
     // The first order says how SIGTERM is taken; only then is a line read, so that a test never
     // sees a process in between.
     let mut order = Down::read(&mut down).await?;
-    tokio::spawn(read_stdin(send.clone()));
+    tokio::spawn(read_stdin(up.clone()));
     loop {
         match order {
             Down::Stdout(bytes) => {
@@ -43,7 +36,7 @@ pub(super) async fn run(
             Down::IgnoreTerm(ignore) => ignore_term.store(ignore, Ordering::Relaxed),
             Down::Spawn => {
                 let pid = hold()?;
-                let _ = send.send(Up::Grandchild { pid }).await;
+                report(&up, Up::Grandchild { pid }).await;
             }
         }
         order = match Down::read(&mut down).await {
@@ -53,7 +46,14 @@ pub(super) async fn run(
     }
 }
 
-async fn read_stdin(up: mpsc::Sender<Up>) {
+type Uplink = Arc<Mutex<Box<dyn AsyncWrite + Unpin + Send>>>;
+
+/// Returns when the report is on its way. A director that is gone is noticed by the reader.
+async fn report(up: &Uplink, report: Up) {
+    let _ = report.write(&mut *up.lock().await).await;
+}
+
+async fn read_stdin(up: Uplink) {
     let mut stdin = BufReader::new(tokio::io::stdin());
     loop {
         let mut line = Vec::new();
@@ -63,13 +63,11 @@ async fn read_stdin(up: mpsc::Sender<Up>) {
                 while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
                     line.pop();
                 }
-                if up.send(Up::Line(line)).await.is_err() {
-                    return;
-                }
+                report(&up, Up::Line(line)).await;
             }
         }
     }
-    let _ = up.send(Up::Eof).await;
+    report(&up, Up::Eof).await;
 }
 
 async fn flood(count: u64) -> io::Result<()> {
@@ -96,15 +94,13 @@ fn hold() -> io::Result<u32> {
 }
 
 #[cfg(unix)]
-fn watch_term(up: mpsc::Sender<Up>, ignore: Arc<AtomicBool>) {
+fn watch_term(up: Uplink, ignore: Arc<AtomicBool>) {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut term) = signal(SignalKind::terminate()) else { return };
     tokio::spawn(async move {
         while term.recv().await.is_some() {
-            let _ = up.send(Up::Term).await;
+            report(&up, Up::Term).await;
             if !ignore.load(Ordering::Relaxed) {
-                // Room for the report to leave; the exit itself is what the sender waits for.
-                tokio::task::yield_now().await;
                 std::process::exit(143);
             }
         }
@@ -112,4 +108,4 @@ fn watch_term(up: mpsc::Sender<Up>, ignore: Arc<AtomicBool>) {
 }
 
 #[cfg(not(unix))]
-fn watch_term(_up: mpsc::Sender<Up>, _ignore: Arc<AtomicBool>) {}
+fn watch_term(_up: Uplink, _ignore: Arc<AtomicBool>) {}

@@ -9,11 +9,12 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::wire::{Down, Up};
 use super::{Process, ProcessEvent};
-use crate::engine::{Engine, Era, Outlet, Plan, Via, Work};
+use crate::engine::{Engine, Outlet, Plan, Via, Work};
 use crate::fault::{Kind, Struck};
 use crate::host::Tasks;
 use crate::ledger::{Received, tool_of};
 use crate::rpc::{self, PARSE_ERROR};
+use crate::sync::pause;
 
 /// Directs one process until its channel closes.
 pub(super) async fn direct(
@@ -32,9 +33,12 @@ pub(super) async fn direct(
         }
     });
     let director = Arc::new(Director { engine, tasks, process, orders });
+    let watching = director.tasks.spawn(director.clone().watch_term());
     let ended = director.listen(&mut up).await;
     writing.abort();
+    watching.abort();
     director.process.note(ProcessEvent::Ended);
+    director.engine.abandon_calls(&director.session());
     director.engine.close_session(&director.session());
     director.engine.ledger.touch();
     ended
@@ -53,7 +57,6 @@ impl Director {
             match Up::read(up).await? {
                 Up::Hello { pid } => {
                     self.process.started(pid, self.orders.clone());
-                    self.order(Down::IgnoreTerm(self.engine.armed.holds(&Kind::IgnoreTerm)));
                     let outlet = Arc::new(Stdout(self.orders.clone()));
                     self.engine.register(Via::Any, Some(&self.session()), outlet);
                 }
@@ -68,6 +71,21 @@ impl Director {
                 Up::Grandchild { pid } => self.process.grandchild(pid),
             }
             self.engine.ledger.touch();
+        }
+    }
+
+    /// Tells the process when `ignore_term` is armed or taken back.
+    async fn watch_term(self: Arc<Self>) {
+        let mut changes = self.engine.ledger.changes();
+        let mut told = None;
+        loop {
+            let ignore = self.engine.armed.holds(&Kind::IgnoreTerm);
+            if told.replace(ignore) != Some(ignore) {
+                self.order(Down::IgnoreTerm(ignore));
+            }
+            if changes.changed().await.is_err() {
+                return;
+            }
         }
     }
 
@@ -105,7 +123,7 @@ impl Director {
         } else {
             let director = self.clone();
             self.tasks.spawn(async move {
-                tokio::time::sleep(struck.delay(false)).await;
+                pause(struck.delay(false)).await;
                 director.take_in(struck, &message);
             });
         }
@@ -142,27 +160,24 @@ impl Director {
     }
 
     fn work(self: Arc<Self>, struck: Struck, work: Work) {
-        let engine = self.engine.clone();
-        let session = (work.era == Era::Legacy).then(|| self.session());
-        let id = work.id.clone();
-        let finishing = self.clone();
-        let task = {
-            let (session, id) = (session.clone(), id.clone());
-            async move {
-                let outlet = Stdout(finishing.orders.clone());
-                let response = finishing.engine.carry_out(work, &outlet).await;
-                tokio::time::sleep(struck.delay(true)).await;
-                finishing.answer(struck.after(), response);
-                finishing.engine.ended(session.as_deref(), &id);
-            }
-        };
-        // Registered before it can run: the task ends the registration.
+        let (engine, session, id) = (self.engine.clone(), self.session(), work.id.clone());
+        // What takes no time is answered before the next line is looked at.
+        let at_once = work.steps.is_empty() && struck.delay(true).is_zero();
+        if at_once {
+            return self.answer(struck.after(), (work.finish)(Vec::new()));
+        }
+        // Registered before it can run, because its end takes the registration back.
         let (go, wait) = tokio::sync::oneshot::channel::<()>();
-        let task = self.tasks.spawn(async move {
+        let (tasks, key, call) = (self.tasks.clone(), session.clone(), id.clone());
+        let task = tasks.spawn(async move {
             let _ = wait.await;
-            task.await;
+            let outlet = Stdout(self.orders.clone());
+            let response = self.engine.carry_out(work, &outlet).await;
+            pause(struck.delay(true)).await;
+            self.answer(struck.after(), response);
+            self.engine.ended(Some(&key), &call);
         });
-        engine.began(session.as_deref(), &id, task.abort_handle());
+        engine.began(Some(&session), &id, task.abort_handle());
         let _ = go.send(());
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Cargo tells a test the path of a binary only if both are in the same package. For the others:
 //! a test runs as `target/<profile>/deps/<test>-<hash>`, and binaries lie one folder up. If the
-//! program is not there yet (`cargo test -p other` builds libraries only), it is built, once per
-//! test process; Cargo's own lock keeps parallel ones apart.
+//! program is not there (`cargo test -p other` builds only the library of this package) or older
+//! than its sources, it is built, once per test process; Cargo's own lock keeps parallel ones apart.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,12 +24,31 @@ fn find_or_build() -> PathBuf {
         folder = folder.parent().expect("the profile's folder");
     }
     let program = folder.join(format!("testkit-stdio{}", std::env::consts::EXE_SUFFIX));
-    build(folder);
+    if !fresh(&program) {
+        build(folder);
+    }
     assert!(program.exists(), "{} is missing; set TESTKIT_STDIO to its path", program.display());
     program
 }
 
-/// Always asked for, because an old program may be lying about; Cargo does nothing if it is fresh.
+/// Whether the program is there and newer than every file of the package's sources.
+fn fresh(program: &Path) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
+    let Some(built) = changed(program) else { return false };
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = folder.read_dir() else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if changed(&path).is_some_and(|changed| changed > built) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
 fn build(folder: &Path) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

@@ -10,13 +10,14 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::fault::{Fault, Front, Kind};
+use crate::fault::Front;
 use crate::host::{Host, Tasks};
 use crate::script::Script;
 use crate::sync::lock;
@@ -110,16 +111,6 @@ impl StdioServer {
         }
     }
 
-    /// Arms a fault, like [`Control::arm`]; `ignore_term` reaches processes that run already.
-    pub fn arm(&self, fault: impl Into<Fault>) {
-        let fault = fault.into();
-        let traps = fault.kind == Kind::IgnoreTerm;
-        self.control.arm(fault);
-        if traps {
-            self.order(&Down::IgnoreTerm(true));
-        }
-    }
-
     /// Every process so far, in order.
     pub fn processes(&self) -> Vec<ProcessInfo> {
         lock(&self.processes).iter().map(|process| process.info()).collect()
@@ -130,7 +121,7 @@ impl StdioServer {
         self.processes().last().map(|process| process.pid)
     }
 
-    /// The pids of all children started by [`Fault::grandchild`] or
+    /// The pids of all children started by [`Fault::grandchild`](crate::Fault::grandchild) or
     /// [`spawn_grandchild`](Self::spawn_grandchild).
     pub fn grandchildren(&self) -> Vec<u32> {
         self.processes().iter().flat_map(|process| process.grandchildren.clone()).collect()
@@ -142,7 +133,7 @@ impl StdioServer {
         self.order(&Down::Spawn);
         let ledger = &self.control.engine.ledger;
         let look = || self.grandchildren().get(before).copied();
-        let born = ledger.until(look, std::time::Duration::from_secs(10)).await;
+        let born = ledger.until(look, Duration::from_secs(10)).await;
         born.expect("a process is running and starts its child")
     }
 
@@ -287,11 +278,11 @@ async fn accept(
 #[doc(hidden)]
 pub fn stdio_main() -> io::Result<i32> {
     let argument = std::env::args().nth(1);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if argument.as_deref() == Some(HOLD) {
-        std::thread::sleep(std::time::Duration::from_secs(HOLD_SECONDS));
+        runtime.block_on(tokio::time::sleep(Duration::from_secs(HOLD_SECONDS)));
         return Ok(0);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = if let Ok(addr) = std::env::var(CONTROL) {
         runtime.block_on(async {
             let stream = TcpStream::connect(addr).await?;

@@ -4,4 +4,6 @@ mod faults;
 mod legacy;
 mod lifecycle;
 mod modern;
+mod proxy;
+mod stdio;
 mod support;

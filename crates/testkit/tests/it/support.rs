@@ -153,13 +153,11 @@ pub(crate) async fn read(response: Response<Incoming>) -> Reply {
     let mut reply =
         Reply { status: head.status.as_u16(), headers: head.headers, body: Vec::new(), broken: false };
     while let Some(frame) = incoming.frame().await {
-        match frame {
-            Ok(frame) => reply.body.extend_from_slice(&frame.into_data().unwrap_or_default()),
-            Err(_) => {
-                reply.broken = true;
-                break;
-            }
-        }
+        let Ok(frame) = frame else {
+            reply.broken = true;
+            break;
+        };
+        reply.body.extend_from_slice(&frame.into_data().unwrap_or_default());
     }
     reply
 }

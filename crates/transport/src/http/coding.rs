@@ -62,7 +62,9 @@ impl Chunks {
                 Decoder::Zstd(decoder)
             }
             Coding::Unknown => {
-                return Err(Fault::protocol(Misbehaviour::Encoding).note("a content encoding nobody asked for"));
+                return Err(
+                    Fault::protocol(Misbehaviour::Encoding).note("a content encoding nobody asked for")
+                );
             }
         };
         Ok(Self::Coded(Box::new(Coded { decoder, buffer: BytesMut::new() })))
@@ -109,7 +111,8 @@ impl Coded {
             Ok(()) => Poll::Ready(Some(Ok(self.buffer.split_to(filled).freeze()))),
             Err(error) => {
                 let fault = self.decoder.inflow().fault.take();
-                let fault = fault.unwrap_or_else(|| Fault::protocol(Misbehaviour::Encoding).note(error.to_string()));
+                let fault =
+                    fault.unwrap_or_else(|| Fault::protocol(Misbehaviour::Encoding).note(error.to_string()));
                 Poll::Ready(Some(Err(fault)))
             }
         }
@@ -161,7 +164,11 @@ impl AsyncBufRead for Inflow {
 
 /// Only asked for by the bounds of `AsyncBufRead`.
 impl AsyncRead for Inflow {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let available = ready!(self.as_mut().poll_fill_buf(cx))?;
         let amount = available.len().min(out.remaining());
         out.put_slice(&available[..amount]);

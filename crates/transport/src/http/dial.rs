@@ -71,10 +71,6 @@ impl Dialer {
         Ok(Self { tcp, route, server, trust, https })
     }
 
-    pub(super) fn route(&self) -> &Route {
-        &self.route
-    }
-
     /// Whether it can turn out that one connection is enough for all requests.
     pub(super) fn may_share(&self) -> bool {
         self.https
@@ -93,7 +89,8 @@ impl Dialer {
         }
         let tls = TlsConnector::from(self.trust.config().await?);
         let name = server_name(&self.server)?;
-        let stream = tls.connect(name, TokioIo::new(stream)).await.map_err(|error| failure::dialling(&error))?;
+        let stream =
+            tls.connect(name, TokioIo::new(stream)).await.map_err(|error| failure::dialling(&error))?;
         let shared = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream: Stream = Box::new(TokioIo::new(stream));
         if shared { h2(stream).await } else { h1(stream).await }
@@ -144,7 +141,10 @@ impl Dialer {
 
 impl fmt::Debug for Dialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dialer").field("server", &self.server).field("route", &self.route).finish_non_exhaustive()
+        f.debug_struct("Dialer")
+            .field("server", &self.server)
+            .field("route", &self.route)
+            .finish_non_exhaustive()
     }
 }
 

@@ -44,7 +44,8 @@ impl Events {
             match self.decoder.next() {
                 Some(Ok(event)) => return Poll::Ready(Ok(Some(event))),
                 Some(Err(long)) => {
-                    let fault = Fault::protocol(Misbehaviour::TooLarge { limit: self.limit }).body(&long.head);
+                    let fault =
+                        Fault::protocol(Misbehaviour::TooLarge { limit: self.limit }).body(&long.head);
                     return Poll::Ready(Err(fault));
                 }
                 None if self.over => return Poll::Ready(Ok(None)),

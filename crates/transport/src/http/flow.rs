@@ -158,7 +158,9 @@ mod tests {
 
     #[test]
     fn stays_below_the_servers_limit() {
-        let kept = |value| keep(&HeaderMap::from_iter([("keep-alive".parse().unwrap(), HeaderValue::from_static(value))]));
+        let kept = |value| {
+            keep(&HeaderMap::from_iter([("keep-alive".parse().unwrap(), HeaderValue::from_static(value))]))
+        };
         assert_eq!(kept("timeout=5"), Duration::from_secs(4));
         assert_eq!(kept("max=100, Timeout=5"), Duration::from_secs(4));
         assert_eq!(kept("timeout=0"), Duration::ZERO);

@@ -23,7 +23,8 @@ impl Bases {
         base.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         base.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd"));
         for (name, value) in &config.headers {
-            let bad = || Fault::before_sending(Cause::Closed).note(format!("the header {name:?} cannot be sent"));
+            let bad =
+                || Fault::before_sending(Cause::Closed).note(format!("the header {name:?} cannot be sent"));
             let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
             let mut value = HeaderValue::from_bytes(value.expose().as_bytes()).map_err(|_| bad())?;
             value.set_sensitive(true);
@@ -95,7 +96,8 @@ mod tests {
     #[test]
     fn without_one_the_caller_authorizes() {
         let bases = bases(&[]);
-        let extra = HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static("Bearer theirs"))]);
+        let extra =
+            HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static("Bearer theirs"))]);
         assert_eq!(bases.with(&bases.get, &extra)["authorization"], "Bearer theirs");
     }
 

@@ -152,7 +152,10 @@ impl fmt::Debug for HttpLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The path and the query may hold a key.
         let origin = self.target.url.origin().ascii_serialization();
-        f.debug_struct("HttpLink").field("origin", &origin).field("pool", &self.shared.pool).finish_non_exhaustive()
+        f.debug_struct("HttpLink")
+            .field("origin", &origin)
+            .field("pool", &self.shared.pool)
+            .finish_non_exhaustive()
     }
 }
 
@@ -196,10 +199,9 @@ fn redirect(
         return Ok(None);
     }
     let Some(location) = headers.get(LOCATION) else { return Ok(None) };
-    let next = target.resolve(&String::from_utf8_lossy(location.as_bytes())).map_err(|fault| Fault {
-        execution: execution(status),
-        ..fault
-    })?;
+    let next = target
+        .resolve(&String::from_utf8_lossy(location.as_bytes()))
+        .map_err(|fault| Fault { execution: execution(status), ..fault })?;
     if *method != Method::GET && matches!(status.as_u16(), 301..=303) {
         let note = format!("status {status} would turn the {method} into a GET");
         return Err(refused(&next.url, status).note(note));

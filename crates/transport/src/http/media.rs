@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn ht_02_parameters_and_case_do_not_matter() {
-        let media = |value| Media::of(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))]));
+        let media =
+            |value| Media::of(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))]));
         for json in ["application/json", "Application/JSON ; charset=utf-8", "application/problem+json"] {
             assert_eq!(media(json), Media::Json, "{json}");
         }
@@ -92,7 +93,8 @@ mod tests {
 
     #[test]
     fn codings() {
-        let coding = |value| Coding::of(&HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(value))]));
+        let coding =
+            |value| Coding::of(&HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(value))]));
         assert_eq!(coding("GZIP"), Coding::Gzip);
         assert_eq!(coding("br"), Coding::Brotli);
         assert_eq!(coding("zstd"), Coding::Zstd);

@@ -60,10 +60,6 @@ impl Pool {
         Self { dialer, connect, state: Mutex::default(), first: tokio::sync::Mutex::default() }
     }
 
-    pub(super) fn dialer(&self) -> &Dialer {
-        &self.dialer
-    }
-
     /// A connection that is there, or else a new one.
     pub(super) async fn lease(&self) -> Result<Lease, Fault> {
         match self.idle() {

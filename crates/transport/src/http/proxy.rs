@@ -68,7 +68,9 @@ impl Route {
     pub(super) fn proxy(&self) -> Option<&Intercept> {
         match self {
             Self::Direct => None,
-            Self::Forward(proxy) | Self::Tunnel(proxy) | Self::Socks(proxy) | Self::Unusable(proxy) => Some(proxy),
+            Self::Forward(proxy) | Self::Tunnel(proxy) | Self::Socks(proxy) | Self::Unusable(proxy) => {
+                Some(proxy)
+            }
         }
     }
 }

@@ -20,8 +20,10 @@ pub(super) struct Target {
 impl Target {
     pub(super) fn new(mut url: Url) -> Result<Self, Fault> {
         url.set_fragment(None);
-        let unusable = || Fault::before_sending(Cause::Closed).note("the URL cannot be used for HTTP requests");
-        if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
+        let unusable =
+            || Fault::before_sending(Cause::Closed).note("the URL cannot be used for HTTP requests");
+        if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some()
+        {
             return Err(unusable());
         }
         let absolute: Uri = url.as_str().parse().map_err(|_| unusable())?;
@@ -86,7 +88,9 @@ mod tests {
         assert_eq!(target.resolve("other").unwrap().path, "/mcp/other");
         assert_eq!(target.resolve("/root?x=1").unwrap().path, "/root?x=1");
         assert_eq!(target.resolve("https://server.test:443/abs").unwrap().path, "/abs");
-        for other in ["http://server.test/mcp", "https://server.test:8443/", "//evil.test/?t=secret", "https://["] {
+        for other in
+            ["http://server.test/mcp", "https://server.test:8443/", "//evil.test/?t=secret", "https://["]
+        {
             let fault = target.resolve(other).unwrap_err();
             let Cause::Redirect { location } = fault.cause else { panic!("{other}") };
             assert!(!location.contains("secret"), "{location}");

@@ -67,12 +67,13 @@ fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = match (&tls.client_cert, &tls.client_key) {
-        (Some(cert), Some(key)) => builder.with_client_auth_cert(certificates(cert)?, private_key(key)?).map_err(failed)?,
+        (Some(cert), Some(key)) => {
+            builder.with_client_auth_cert(certificates(cert)?, private_key(key)?).map_err(failed)?
+        }
         (None, None) => builder.with_no_client_auth(),
         _ => {
-            return Err(
-                Fault::before_sending(Cause::Tls).note("a client certificate and its key must be given together")
-            );
+            return Err(Fault::before_sending(Cause::Tls)
+                .note("a client certificate and its key must be given together"));
         }
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

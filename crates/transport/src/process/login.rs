@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn shell() -> Option<PathBuf> {
 }
 
 /// Many people extend PATH in a file that only interactive shells read, so that is tried first.
-async fn ask(shell: &std::path::Path, limit: Duration) -> Option<OsString> {
+async fn ask(shell: &Path, limit: Duration) -> Option<OsString> {
     let deadline = Instant::now() + limit;
     for flags in [&["-i", "-l"][..], &["-l"]] {
         // An interactive shell may hang where a plain one does not: it gets two thirds of the time.
@@ -51,7 +51,7 @@ async fn ask(shell: &std::path::Path, limit: Duration) -> Option<OsString> {
     None
 }
 
-async fn run(shell: &std::path::Path, flags: &[&str]) -> Option<OsString> {
+async fn run(shell: &Path, flags: &[&str]) -> Option<OsString> {
     let mut command = Command::new(shell);
     command.args(flags).arg("-c").arg(format!("printf '{MARK}%s{MARK}' \"$PATH\""));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -82,16 +82,16 @@ fn between_marks(output: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     /// A shell of our own making. It gets the flags and `-c SCRIPT`.
     fn fake_shell(folder: &tempfile::TempDir, script: &str) -> PathBuf {
         let shell = folder.path().join("shell");
-        fs::write(&shell, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&shell, fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: a file we had open for writing ourselves may not be run while a
+        // child that another test is starting still holds it.
+        let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
+        let mut command = std::process::Command::new("sh");
+        assert!(command.args(["-c", write, "sh"]).arg(&shell).arg(script).status().unwrap().success());
         shell
     }
 

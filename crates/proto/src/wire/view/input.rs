@@ -1,11 +1,13 @@
 //! What a modern server wants to know before it goes on (group MR).
 
+use std::fmt;
+
 use super::ViewError;
 use super::read::Object;
 use crate::wire::Json;
 
 /// A result of type `input_required`. It lasts for one retry of one request (MR-05).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct InputRequired {
     /// What is asked. Every one must be answered, under its key (MR-02).
     pub requests: InputRequests,
@@ -35,6 +37,14 @@ impl InputRequired {
             return Err(object.misfit("inputRequests", "an object, or a `requestState`"));
         }
         Ok(Self { requests, state })
+    }
+}
+
+impl fmt::Debug for InputRequired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The state is the server's own and may hold anything.
+        let state = self.state.as_ref().map(|_| "…");
+        f.debug_struct("InputRequired").field("requests", &self.requests).field("state", &state).finish()
     }
 }
 

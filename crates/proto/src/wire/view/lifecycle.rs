@@ -1,6 +1,6 @@
 //! Who the server is and what it offers, as the first answer of either era says (group LC).
 
-use super::read::{Object, text};
+use super::read::{Object, elements, string_element, text};
 use super::{CacheHint, ViewError};
 use crate::wire::{Json, meta};
 
@@ -90,11 +90,12 @@ impl InitializeResult {
 impl DiscoverResult {
     /// Decodes the result. Its `supportedVersions` must be there: they are what tells a modern server.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+        let (object, versions) = elements(json, "supportedVersions", string_element)?;
+        if !versions.given {
+            return Err(object.misfit("supportedVersions", "an array"));
+        }
         Ok(Self {
-            supported_versions: object
-                .value("supportedVersions")
-                .ok_or_else(|| object.misfit("supportedVersions", "an array of strings"))?,
+            supported_versions: versions.items,
             capabilities: Capabilities::of(&object),
             server: server_info(json),
             cache: CacheHint::of(&object),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memchr::memchr;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Dropped, ViewError};
@@ -22,7 +22,13 @@ impl Quoted {
         let text = self.0.as_str();
         unquote(text).unwrap_or_else(|| {
             let mut deserializer = serde_json::Deserializer::from_str(text);
-            let bytes = deserializer.deserialize_byte_buf(Lenient).unwrap_or_default();
+            let mut bytes = deserializer.deserialize_byte_buf(Lenient).unwrap_or_default();
+            for at in 0..bytes.len().saturating_sub(2) {
+                // Nothing but half a pair is written so.
+                if bytes[at] == 0xed && bytes[at + 1] >= 0xa0 {
+                    bytes[at..at + 3].copy_from_slice("\u{fffd}".as_bytes());
+                }
+            }
             Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
         })
     }
@@ -174,6 +180,9 @@ pub(super) struct Elements<T> {
     pub(super) given: bool,
 }
 
+/// An object of more members is cut.
+const MOST_MEMBERS: usize = 10_000;
+
 /// A list of more elements is cut. A view takes more memory than `{}` does on the wire.
 const MOST_ELEMENTS: usize = 100_000;
 
@@ -215,6 +224,11 @@ pub(super) fn elements<'a, T>(
     }
 }
 
+/// Decodes an element that is a string.
+pub(super) fn string_element(json: &Json) -> Result<Box<str>, ViewError> {
+    json.decode().map_err(|_| ViewError::mismatch("a string", json))
+}
+
 /// Reads one string member.
 pub(super) fn text(json: &Json, name: &str) -> Option<String> {
     Object::of(json).ok()?.string(name).map(Cow::into_owned)
@@ -249,7 +263,10 @@ impl<'a> Visitor<'a> for Split<'_, 'a> {
         while let Some(Key(key)) = map.next_key()? {
             match &mut list {
                 Some((list, each)) if key == *list => given |= map.next_value_seed(Each(&mut **each))?,
-                _ => members.push((key, map.next_value()?)),
+                _ if members.len() < MOST_MEMBERS => members.push((key, map.next_value()?)),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
             }
         }
         Ok((members, given))

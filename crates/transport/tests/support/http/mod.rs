@@ -1,7 +1,7 @@
 //! HTTP servers on loopback for the tests: a real one, and one that writes what it is told.
 
-// Each test binary uses its own part of this.
-#![allow(dead_code)]
+// Each test binary includes this and uses its own part of it.
+#![allow(dead_code, unreachable_pub)]
 
 pub mod proxy;
 pub mod raw;
@@ -109,8 +109,12 @@ impl Drop for Server {
     }
 }
 
-async fn connection<F, R>(socket: TcpStream, tls: Option<TlsAcceptor>, handler: Arc<F>, log: Arc<Mutex<Vec<Seen>>>)
-where
+async fn connection<F, R>(
+    socket: TcpStream,
+    tls: Option<TlsAcceptor>,
+    handler: Arc<F>,
+    log: Arc<Mutex<Vec<Seen>>>,
+) where
     F: Fn(Seen) -> R + Send + Sync + 'static,
     R: Future<Output = Reply> + Send + 'static,
 {
@@ -141,10 +145,15 @@ impl HyperBody for Pieces {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Whole(body) => Pin::new(body).poll_frame(cx),
-            Self::Stream(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece)))),
+            Self::Stream(pieces) => {
+                pieces.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+            }
         }
     }
 

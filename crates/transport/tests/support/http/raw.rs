@@ -48,7 +48,8 @@ impl Peer {
                 let head = String::from_utf8(self.read[..end].to_vec()).unwrap();
                 let length = head.lines().find_map(|line| {
                     let (name, value) = line.split_once(':')?;
-                    name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().unwrap())
+                    name.eq_ignore_ascii_case("content-length")
+                        .then(|| value.trim().parse::<usize>().unwrap())
                 });
                 let whole = end + 4 + length.unwrap_or(0);
                 if self.read.len() >= whole {

@@ -41,7 +41,8 @@ impl Authority {
         let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+        let builder =
+            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
         let builder = builder.unwrap();
         let builder = match clients {
             Clients::Any => builder.with_no_client_auth(),
@@ -65,7 +66,8 @@ impl Authority {
     /// The same with a client certificate.
     pub fn client(&self) -> Tls {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(["client".to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
+        let certificate =
+            CertificateParams::new(["client".to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
         let cert = self.write("client.pem", &certificate.pem());
         let key = self.write("client.key", &key.serialize_pem());
         Tls { client_cert: Some(cert), client_key: Some(key), ..self.trust() }

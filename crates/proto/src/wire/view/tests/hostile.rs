@@ -5,18 +5,20 @@ use super::*;
 
 /// Every view of `json`, with every accessor. Only that it returns matters.
 fn look_at_everything(json: &Json) {
-    let described = |titles: [Option<String>; 2], icons: Vec<Icon>| {
+    let described = |titles: [Option<String>; 2], icons: &[Icon]| {
         drop(titles);
-        icons.iter().for_each(|icon| drop((icon.mime_type(), icon.sizes(), icon.theme())));
+        for icon in icons {
+            drop((icon.mime_type(), icon.sizes(), icon.theme()));
+        }
     };
     let content = |content: &Content| drop((content.annotations(), content.meta(), content.json().clone()));
     for tool in Page::<Tool>::decode(json).into_iter().flat_map(|page| page.items) {
-        described([tool.title(), tool.description()], tool.icons());
+        described([tool.title(), tool.description()], &tool.icons());
         drop((tool.display_name(), tool.meta(), tool.task_support()));
         let _ = crate::wire::mirror::Annotations::of_schema(&tool.input_schema);
     }
     for resource in Page::<Resource>::decode(json).into_iter().flat_map(|page| page.items) {
-        described([resource.title(), resource.description()], resource.icons());
+        described([resource.title(), resource.description()], &resource.icons());
         drop((resource.size(), resource.mime_type(), resource.annotations()));
     }
     for template in Page::<ResourceTemplate>::decode(json).into_iter().flat_map(|page| page.items) {
@@ -97,6 +99,8 @@ fn long_lists_of_nothing() {
     let result = CallToolResult::decode(&tiny).unwrap();
     assert_eq!((result.content.len(), result.dropped.len()), (100_000, read::MOST_DROPPED));
     assert_eq!(result.dropped[0].index, 100_000);
+    let wide = json(format!(r#"{{"tools":[],{}"nextCursor":"late"}}"#, r#""a":0,"#.repeat(1_000_000)));
+    assert_eq!(Page::<Tool>::decode(&wide).unwrap().next_cursor, None);
 }
 
 /// An error names the place and repeats no more than 80 bytes of what the server wrote.

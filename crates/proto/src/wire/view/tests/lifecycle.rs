@@ -42,7 +42,7 @@ fn a_sloppy_handshake() {
 /// LC-10, LC-11, LC-15: identity is in `_meta`; the old place is tolerated.
 #[test]
 fn lc_11_discovery() {
-    let text = r#"{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],
+    let text = r#"{"resultType":"complete","supportedVersions":["2026-07-28",7,"2025-11-25"],
         "capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":60000,"cacheScope":"public",
         "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m","version":"1"}},"serverInfo":{"name":"old"}}"#;
     let result = DiscoverResult::decode(&json(text)).unwrap();

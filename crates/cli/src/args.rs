@@ -1,0 +1,328 @@
+//! Owns what can be typed. What it means is decided in `settings`.
+
+mod duration;
+mod spelling;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+pub(crate) use spelling::spell_out;
+
+use crate::{env, exit};
+
+/// MCP connections that hold: connect to Model Context Protocol servers, look, and call.
+///
+/// SERVER is the name of a configured server, a URL, or is left out in favour of a command that
+/// starts one, given after `--`:
+///
+///   bowline tools files
+///   bowline tools https://mcp.example.com/mcp
+///   bowline tools -- npx -y @modelcontextprotocol/server-everything
+#[derive(Debug, Parser)]
+#[command(
+    name = "bowline",
+    bin_name = "bowline",
+    version,
+    verbatim_doc_comment,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = after_help(),
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What can be said with any verb.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArgs {
+    /// Read this configuration file instead of the user's and the project's
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) config: Option<PathBuf>,
+    /// Allow connecting to servers that the project's `bowline.toml` defines
+    ///
+    /// Such an entry can start any program and send any of your environment variables anywhere: read
+    /// the file first.
+    #[arg(long, global = true)]
+    pub(crate) trust_project: bool,
+    /// Print JSON for machines, the server's own where there is one
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// How to print
+    #[arg(long, global = true, value_name = "FORMAT", conflicts_with = "json")]
+    pub(crate) output: Option<Format>,
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    /// Log more to stderr; up to three times
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+    /// No notes and no progress on stderr; errors are still shown
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people; plain and stable when piped
+    Text,
+    /// For machines
+    Json,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// List the tools of a server
+    #[command(override_usage = usage("tools", ""))]
+    Tools(ListArgs),
+    /// List the resources of a server
+    #[command(override_usage = usage("resources", ""))]
+    Resources(ListArgs),
+    /// List the resource templates of a server
+    #[command(override_usage = usage("templates", ""))]
+    Templates(ListArgs),
+    /// List the prompts of a server
+    #[command(override_usage = usage("prompts", ""))]
+    Prompts(ListArgs),
+    /// Call a tool
+    #[command(override_usage = usage("call", "TOOL [KEY=VALUE]..."))]
+    Call(CallArgs),
+    /// Read a resource
+    #[command(override_usage = usage("read", "URI"))]
+    Read(ReadArgs),
+    /// Expand a prompt
+    #[command(override_usage = usage("prompt", "NAME [KEY=VALUE]..."))]
+    Prompt(PromptArgs),
+    /// Measure how fast a server answers
+    #[command(override_usage = usage("ping", ""))]
+    Ping(PingArgs),
+    /// Show who a server is, what it speaks and what it offers
+    #[command(override_usage = usage("info", ""))]
+    Info(ListArgs),
+    /// Look at the configuration
+    Config(ConfigArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write all of them into a folder
+    Man(ManArgs),
+    /// See it work: a small server in this process, and a client that uses it
+    Demo,
+}
+
+/// A verb that takes a server and nothing else.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// A configured name, or a URL; left out with `-- COMMAND`
+    #[arg(value_name = "SERVER")]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+/// How the server is reached, apart from its name.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection options")]
+pub(crate) struct TargetArgs {
+    /// Give up a call when nothing is heard for this long; progress counts [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) timeout: Option<Duration>,
+    /// Give up a call after this long, progress or not [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) max_timeout: Option<Duration>,
+    /// Give up connecting after this long [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) connect_timeout: Option<Duration>,
+    /// Which era of the protocol to speak
+    #[arg(long, value_name = "ERA")]
+    pub(crate) protocol: Option<Protocol>,
+    /// Send this header with every request, for a server with a URL
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// Set this in the environment of a server that is started
+    #[arg(short = 'e', long = "env", value_name = "KEY=VALUE")]
+    pub(crate) envs: Vec<String>,
+    /// A command that starts the server, in place of SERVER
+    #[arg(last = true, value_name = "COMMAND", help_heading = "Arguments")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Which era of the protocol to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Protocol {
+    /// Find out
+    Auto,
+    /// Revisions up to 2025-11-25
+    Legacy,
+    /// Revision 2026-07-28 and later
+    Modern,
+}
+
+/// `bowline call`
+///
+/// Arguments are checked against the tool's input schema before anything is sent.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "\
+Arguments:
+  key=value      what the tool's input schema makes of it: text stays text; numbers, booleans,
+                 arrays and objects are read as JSON where the schema asks for them
+  key:=json      JSON, whatever the schema says
+  --args '{…}'   all at once; key=value is laid over it
+  --json '{…}'   the same as --args; --json without an object prints the result as JSON
+  --file -       the object from stdin, or from a file
+
+Examples:
+  bowline call files search query=knots limit=5
+  bowline call https://mcp.example.com/mcp add --json '{\"a\": 1, \"b\": 2}'
+  echo '{\"a\": 1, \"b\": 2}' | bowline call math add --file - --output json
+  bowline call echo message=hello -- npx -y @modelcontextprotocol/server-everything"
+)]
+pub(crate) struct CallArgs {
+    /// SERVER, unless a command is given; TOOL; then key=value or key:=json
+    #[arg(value_name = "SERVER TOOL KEY=VALUE")]
+    pub(crate) words: Vec<String>,
+    /// The arguments as a JSON object; `--json '{…}'` means the same
+    #[arg(long, value_name = "JSON", conflicts_with = "file")]
+    pub(crate) args: Option<String>,
+    /// The arguments as a JSON object in a file, or `-` for stdin
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// Send the arguments without a look at the tool's schema; key=value is then always text
+    #[arg(long)]
+    pub(crate) unchecked: bool,
+    /// Save images, sounds and binary resources into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+/// `bowline read`
+#[derive(Debug, Args)]
+pub(crate) struct ReadArgs {
+    /// SERVER, unless a command is given; then the URI
+    #[arg(value_name = "SERVER URI")]
+    pub(crate) words: Vec<String>,
+    /// Save binary contents into this folder
+    ///
+    /// Without it, a single binary content goes to stdout as it is, unless that is a terminal.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+/// `bowline prompt`
+#[derive(Debug, Args)]
+pub(crate) struct PromptArgs {
+    /// SERVER, unless a command is given; the prompt's name; then key=value
+    #[arg(value_name = "SERVER NAME KEY=VALUE")]
+    pub(crate) words: Vec<String>,
+    /// Save images, sounds and binary resources into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+/// `bowline ping`
+#[derive(Debug, Args)]
+pub(crate) struct PingArgs {
+    /// A configured name, or a URL; left out with `-- COMMAND`
+    #[arg(value_name = "SERVER")]
+    pub(crate) words: Vec<String>,
+    /// How often
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: u32,
+    /// How long to wait between two
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse_any)]
+    pub(crate) interval: Duration,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+/// `bowline config`
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) verb: ConfigVerb,
+}
+
+/// What to look at.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Check the files and list the servers they define
+    Check,
+    /// Print the JSON schema of the file, for editors
+    Schema,
+    /// Print which files are read, the weakest first
+    Path,
+}
+
+/// `bowline completions`
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+/// `bowline man`
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The folder to write a page per verb into
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// Both ways to name the server; `words` is what follows it.
+pub(crate) fn usage(verb: &str, words: &str) -> String {
+    let spaced = if words.is_empty() { String::new() } else { format!(" {words}") };
+    format!("bowline {verb} [OPTIONS] SERVER{spaced}\n       bowline {verb} [OPTIONS]{spaced} -- COMMAND [ARG]...")
+}
+
+fn after_help() -> String {
+    format!("{}\n\n{}", exit::HELP, env::HELP)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_grammar_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_is_taken_as_it_stands() {
+        let argv = ["bowline", "call", "echo", "a=1", "-q", "--", "npx", "-y", "--json", "srv", "--", "x"];
+        let cli = Cli::try_parse_from(argv).unwrap();
+        let Verb::Call(call) = cli.verb else { panic!("not a call") };
+        assert_eq!(call.words, ["echo", "a=1"]);
+        assert_eq!(call.target.command, ["npx", "-y", "--json", "srv", "--", "x"]);
+        assert!(cli.global.quiet);
+        assert!(!cli.global.json);
+    }
+}

@@ -1,0 +1,151 @@
+//! Owns where output goes: data to stdout, everything else to stderr; and how much of it.
+
+pub(crate) mod content;
+pub(crate) mod escape;
+pub(crate) mod json;
+pub(crate) mod progress;
+mod report;
+pub(crate) mod save;
+pub(crate) mod table;
+pub(crate) mod units;
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anstream::AutoStream;
+use anstyle::{AnsiColor, Style};
+use bowline::config::Environment;
+
+use crate::args::{Color, Format};
+use crate::env;
+use crate::failure::Report;
+
+/// Writes for a person or for a machine.
+pub(crate) struct Printer {
+    format: Format,
+    quiet: bool,
+    dumb: bool,
+    out: Sink,
+    err: Sink,
+}
+
+/// What is known of one of the two streams.
+struct Sink {
+    terminal: bool,
+    color: bool,
+}
+
+/// A table's header, a label.
+pub(crate) const STRONG: Style = Style::new().bold();
+/// Less important.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+/// Names of things.
+pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
+/// Good news.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Yellow.on_default();
+
+impl Printer {
+    /// For this process's streams.
+    pub(crate) fn new(format: Format, color: Color, quiet: bool, env: &dyn Environment) -> Self {
+        let dumb = env::given(env, env::TERM).is_some_and(|term| term == "dumb");
+        let wanted = |terminal: bool| match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => terminal && !dumb && env::given(env, env::NO_COLOR).is_none(),
+        };
+        let sink = |terminal: bool| Sink { terminal, color: wanted(terminal) };
+        let (out, err) = (sink(io::stdout().is_terminal()), sink(io::stderr().is_terminal()));
+        Self { format, quiet, dumb, out, err }
+    }
+
+    /// Whether a machine reads.
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Whether stdout is a terminal: only then are texts cut, wrapped and escaped.
+    pub(crate) fn on_terminal(&self) -> bool {
+        self.out.terminal
+    }
+
+    /// Whether stderr can show something that moves.
+    pub(crate) fn can_animate(&self) -> bool {
+        self.err.terminal && !self.quiet && !self.dumb && !self.is_json()
+    }
+
+    /// How many columns stdout has. Only meaningful on a terminal.
+    pub(crate) fn width(&self) -> usize {
+        terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0).clamp(40, 240))
+    }
+
+    /// `text` in `style`, where stdout has colour.
+    pub(crate) fn paint(&self, style: Style, text: &str) -> String {
+        if self.out.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+
+    /// Our own layout on stdout: any server text in it has been escaped.
+    pub(crate) fn layout(&self, text: &str) -> io::Result<()> {
+        let mut out = AutoStream::new(io::stdout().lock(), choice(self.out.color));
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+
+    /// A server's text on stdout: exact in a pipe, harmless on a terminal, and with a line end.
+    pub(crate) fn text(&self, text: &str) -> io::Result<()> {
+        let shown = if self.out.terminal { escape::text(text) } else { text.into() };
+        let mut out = io::stdout().lock();
+        out.write_all(shown.as_bytes())?;
+        if !shown.ends_with('\n') {
+            out.write_all(b"\n")?;
+        }
+        out.flush()
+    }
+
+    /// Bytes on stdout, as they are.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        out.flush()
+    }
+
+    /// Valid JSON on stdout: as it came in a pipe, indented on a terminal.
+    pub(crate) fn json(&self, json: &str) -> io::Result<()> {
+        if self.out.terminal { self.text(&json::pretty(json)) } else { self.text(json) }
+    }
+
+    /// Something worth knowing, on stderr.
+    pub(crate) fn note(&self, text: &str) {
+        if self.quiet || self.is_json() {
+            return;
+        }
+        self.say(FAINT, "note:", &escape::text(text));
+    }
+
+    /// A failure, on stderr.
+    pub(crate) fn failure(&self, report: &Report) {
+        let text = if self.is_json() {
+            report.to_json()
+        } else {
+            let (bad, hint) = if self.err.color { (BAD, HINT) } else { Default::default() };
+            report.to_text(bad, hint)
+        };
+        self.stderr(&text);
+    }
+
+    fn say(&self, style: Style, label: &str, text: &str) {
+        let style = if self.err.color { style } else { Style::new() };
+        self.stderr(&format!("{style}{label}{style:#} {text}\n"));
+    }
+
+    /// A stderr that cannot be written to leaves nobody to tell.
+    fn stderr(&self, text: &str) {
+        let mut err = AutoStream::new(io::stderr().lock(), choice(self.err.color));
+        let _ = err.write_all(text.as_bytes());
+        let _ = err.flush();
+    }
+}
+
+fn choice(color: bool) -> anstream::ColorChoice {
+    if color { anstream::ColorChoice::Always } else { anstream::ColorChoice::Never }
+}

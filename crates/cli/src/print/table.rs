@@ -1,0 +1,188 @@
+//! Owns lists: a table that fits the terminal, or one line per entry with tabs in a pipe.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::escape;
+use super::{FAINT, NAME, Printer, STRONG};
+
+/// Rows of equal length. The last column is wrapped to what is left of the width.
+pub(crate) struct Table<const N: usize> {
+    headers: [&'static str; N],
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    /// A table with no rows yet.
+    pub(crate) fn new(headers: [&'static str; N]) -> Self {
+        Self { headers, rows: Vec::new() }
+    }
+
+    /// Adds a row of server text.
+    pub(crate) fn row(&mut self, cells: [String; N]) {
+        self.rows.push(cells);
+    }
+
+    /// As `printer`'s stdout wants it.
+    pub(crate) fn render(&self, printer: &Printer) -> String {
+        if printer.on_terminal() {
+            let paint = |kind: Kind, text: &str| match kind {
+                Kind::Header => printer.paint(STRONG, text),
+                Kind::Name => printer.paint(NAME, text),
+                Kind::Detail => printer.paint(FAINT, text),
+                Kind::Plain => text.to_owned(),
+            };
+            self.drawn(printer.width(), paint)
+        } else {
+            self.lines()
+        }
+    }
+
+    /// One line per row, cells whole and separated by tabs: stable, and easy to cut.
+    fn lines(&self) -> String {
+        let mut out = String::new();
+        for row in &self.rows {
+            let cells = row.each_ref().map(|cell| escape::line(cell));
+            out.push_str(cells.join("\t").trim_end_matches('\t'));
+            out.push('\n');
+        }
+        out
+    }
+
+    fn drawn(&self, width: usize, paint: impl Fn(Kind, &str) -> String) -> String {
+        let rows: Vec<[String; N]> = self.rows.iter().map(|row| row.each_ref().map(|cell| flat(cell))).collect();
+        let widths: [usize; N] = std::array::from_fn(|column| {
+            let cells = rows.iter().map(|row| row[column].width());
+            cells.chain([self.headers[column].len()]).max().unwrap_or(0).min(WIDEST)
+        });
+        let before: usize = widths[..N - 1].iter().map(|width| width + GAP).sum();
+        let room = width.saturating_sub(before).max(NARROWEST);
+        let mut out = String::new();
+        let mut line = |cells: [&str; N], kinds: [Kind; N]| {
+            let mut padding = 0;
+            for (column, cell) in cells.into_iter().enumerate() {
+                if cell.is_empty() {
+                    padding += widths[column] + GAP;
+                    continue;
+                }
+                out.extend(std::iter::repeat_n(' ', padding));
+                out.push_str(&paint(kinds[column], cell));
+                padding = widths[column].saturating_sub(cell.width()) + GAP;
+            }
+            out.push('\n');
+        };
+        line(self.headers, [Kind::Header; N]);
+        let kinds = std::array::from_fn(|column| match column {
+            0 => Kind::Name,
+            column if column == N - 1 => Kind::Plain,
+            _ => Kind::Detail,
+        });
+        for row in &rows {
+            let wrapped: Vec<Vec<&str>> = row
+                .iter()
+                .enumerate()
+                .map(|(column, cell)| wrap(cell, if column == N - 1 { room } else { widths[column] }))
+                .collect();
+            let height = wrapped.iter().map(Vec::len).max().unwrap_or(1).max(1);
+            for at in 0..height {
+                line(std::array::from_fn(|column| wrapped[column].get(at).copied().unwrap_or("")), kinds);
+            }
+        }
+        out
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Header,
+    Name,
+    Detail,
+    Plain,
+}
+
+/// Between two columns.
+const GAP: usize = 2;
+/// The widest that a column other than the last may be.
+const WIDEST: usize = 36;
+/// The narrowest that the last may be, however little room there is.
+const NARROWEST: usize = 20;
+
+/// The first paragraph on one line: the rest is for models, and in the machine output.
+fn flat(text: &str) -> String {
+    let paragraph = text.trim().split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    escape::line(&words.join(" ")).into_owned()
+}
+
+/// Cuts at spaces where there are any, and in the middle of a word where there are none.
+fn wrap(text: &str, width: usize) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let fits = fitting(rest, width);
+        if fits == rest.len() {
+            lines.push(rest);
+            break;
+        }
+        // A space right after what fits is a good place too.
+        let cut = match rest[..=fits + rest[fits..].chars().next().map_or(0, char::len_utf8) - 1].rfind(' ') {
+            Some(space) if space > 0 => space,
+            _ => fits,
+        };
+        lines.push(rest[..cut].trim_end());
+        rest = rest[cut..].trim_start();
+    }
+    lines
+}
+
+/// How many bytes of `text` fit into `width` columns: at least one character.
+fn fitting(text: &str, width: usize) -> usize {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        if used > width && at > 0 {
+            return at;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table<3> {
+        let mut table = Table::new(["NAME", "HINTS", "DESCRIPTION"]);
+        table.row(["echo".into(), "read-only".into(), "Gives back what it is given, word for word".into()]);
+        table.row(["日本語".into(), String::new(), "a\x1b[31m\tb\n\nsecond paragraph".into()]);
+        table
+    }
+
+    #[test]
+    fn drawn_within_the_width() {
+        let drawn = table().drawn(44, |_, text| text.to_owned());
+        let expected = "\
+NAME    HINTS      DESCRIPTION
+echo    read-only  Gives back what it is
+                   given, word for word
+日本語             a\\u{1b}[31m b
+";
+        assert_eq!(drawn, expected);
+        assert!(drawn.lines().all(|line| line.width() <= 44));
+    }
+
+    #[test]
+    fn a_pipe_gets_whole_cells() {
+        let lines = table().lines();
+        assert_eq!(lines.lines().next().unwrap(), "echo\tread-only\tGives back what it is given, word for word");
+        assert_eq!(lines.lines().nth(1).unwrap(), "日本語\t\ta\\u{1b}[31m\\tb\\n\\nsecond paragraph");
+    }
+
+    #[test]
+    fn wrapping() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrap("日本語", 1), ["日", "本", "語"]);
+        assert_eq!(wrap("", 4), [""; 0]);
+        assert_eq!(wrap("a b", 1), ["a", "b"]);
+    }
+}

@@ -1,0 +1,60 @@
+//! How a process that ends by itself is seen to end.
+#![cfg(unix)]
+
+mod process_support;
+
+use bowline_proto::fault::{Cause, Execution, Exit};
+use process_support::{GRACE, PATIENT, Witness, end, is_reaped, message, sh, start};
+
+#[tokio::test]
+async fn the_exit_code_and_the_last_words() {
+    let mut process = start(&sh("echo 'no API key' >&2; exit 3"), PATIENT).await;
+    let fault = end(&mut process.reader).await;
+    assert_eq!(fault.cause, Cause::Exited(Exit::Code(3)));
+    assert_eq!(fault.execution, Execution::Unknown);
+    assert_eq!(fault.evidence.stderr, ["no API key"]);
+    // It says the same for ever.
+    assert_eq!(end(&mut process.reader).await, fault);
+    assert_eq!(process.handle.shutdown().await, Exit::Code(3));
+}
+
+#[tokio::test]
+async fn the_signal() {
+    let mut process = start(&sh("kill -9 $$"), PATIENT).await;
+    assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Signal(9)));
+}
+
+/// ST-07: the end of stdout is the end, though the process lives on.
+#[tokio::test]
+async fn st_07_a_closed_stdout_is_the_end() {
+    let mut process = start(&sh("exec 1>&-; exec sleep 1000"), GRACE).await;
+    assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Eof));
+    assert_eq!(process.handle.shutdown().await, Exit::Signal(15));
+}
+
+#[tokio::test]
+async fn a_grandchild_that_holds_stdout_hides_nothing() {
+    let witness = Witness::new();
+    let script = format!(r#"{} read go < /dev/stdin; echo '{{"last":1}}'; exit 4"#, witness.grandchild(""));
+    let mut process = start(&sh(&script), PATIENT).await;
+    let grandchild = witness.up_async().await;
+    process.writer.send(&process_support::frame("go")).await.unwrap();
+    assert_eq!(message(&mut process.reader).await, r#"{"last":1}"#);
+    assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(4)));
+    // It is of no use any more, and is ended too.
+    grandchild.dead_async().await;
+}
+
+/// Deaf to SIGTERM and writing without end.
+#[tokio::test]
+async fn a_grandchild_that_floods_stdout_is_not_listened_to_for_ever() {
+    let mut process = start(&sh(r#"trap '' TERM; yes '{"x":1}' & exit 0"#), GRACE).await;
+    assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(0)));
+}
+
+#[tokio::test]
+async fn no_zombie_is_left() {
+    let mut process = start(&sh("exit 0"), PATIENT).await;
+    end(&mut process.reader).await;
+    assert!(is_reaped(process.handle.pid()));
+}

@@ -1,0 +1,36 @@
+//! A hostile line costs no memory. Alone in its file, and so in its process, since it measures that.
+#![cfg(target_os = "linux")]
+
+mod process_support;
+
+use bowline_transport::pipe::Received;
+use process_support::{LIMIT, PATIENT, message, next, sh, start};
+
+/// The most memory this process ever had, in bytes.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn a_line_of_a_hundred_megabytes() {
+    let flood = r"head -c 100000000 /dev/zero | tr '\0' x; echo";
+    let script = format!(r#"{flood}; printf '{{"id":5,"x":"'; {flood}; echo '{{"after":1}}'; exec cat"#);
+    let before = peak();
+    let mut process = start(&sh(&script), PATIENT).await;
+    match next(&mut process.reader).await {
+        Received::Noise(head) => assert!(head.starts_with(b"xxx") && head.len() < LIMIT),
+        other => panic!("{other:?}"),
+    }
+    match next(&mut process.reader).await {
+        Received::TooLarge { head, limit } => {
+            assert!(head.starts_with(br#"{"id":5,"#));
+            assert_eq!(limit, LIMIT);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(message(&mut process.reader).await, r#"{"after":1}"#);
+    let grown = peak() - before;
+    assert!(grown < 4 * LIMIT, "grew by {grown} bytes");
+}

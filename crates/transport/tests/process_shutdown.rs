@@ -1,0 +1,132 @@
+//! How a process is ended.
+#![cfg(unix)]
+
+mod process_support;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use bowline_proto::fault::{Cause, Exit};
+use process_support::{GRACE, PATIENT, Witness, end, is_reaped, message, sh, start, within};
+use tokio::runtime::{Builder, Runtime};
+
+/// ST-04: a well-behaved child sees the end of its input and no signal.
+#[tokio::test]
+async fn st_04_end_of_input_comes_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let script = format!(
+        "trap 'echo term >> {0}; exit 1' TERM; echo '{{}}'; cat > /dev/null; echo eof >> {0}; exit 7",
+        log.display()
+    );
+    let mut process = start(&sh(&script), PATIENT).await;
+    message(&mut process.reader).await;
+    assert_eq!(within(process.handle.shutdown()).await, Exit::Code(7));
+    assert_eq!(fs::read_to_string(log).unwrap(), "eof\n");
+    assert!(is_reaped(process.handle.pid()));
+    // Again, and it is the same.
+    assert_eq!(within(process.handle.shutdown()).await, Exit::Code(7));
+    assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(7)));
+}
+
+/// ST-04: a child that ignores the end of its input gets SIGTERM.
+#[tokio::test]
+async fn st_04_then_sigterm() {
+    let mut process = start(&sh("trap 'exit 5' TERM; echo '{}'; while :; do sleep 1; done"), GRACE).await;
+    message(&mut process.reader).await;
+    assert_eq!(within(process.handle.shutdown()).await, Exit::Code(5));
+}
+
+/// ST-04: a child that ignores both is killed, in time.
+#[tokio::test]
+async fn st_04_then_sigkill() {
+    let mut process = start(&sh("trap '' TERM; echo '{}'; while :; do sleep 1; done"), GRACE).await;
+    message(&mut process.reader).await;
+    let started = Instant::now();
+    assert_eq!(within(process.handle.shutdown()).await, Exit::Signal(9));
+    let taken = started.elapsed();
+    assert!(taken >= GRACE.eof + GRACE.term, "killed after {taken:?}");
+    assert!(taken < GRACE.eof + GRACE.term + Duration::from_secs(5), "killed after {taken:?}");
+    assert!(is_reaped(process.handle.pid()));
+}
+
+#[tokio::test]
+async fn shutdown_takes_the_grandchildren_along() {
+    for trap in ["", "trap '' TERM;"] {
+        let witness = Witness::new();
+        let process = start(&sh(&format!("{} exec cat", witness.grandchild(trap))), GRACE).await;
+        let grandchild = witness.up_async().await;
+        // The child itself ends at the end of its input; the grandchild has to be made to.
+        assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
+        grandchild.dead_async().await;
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_nobody_waits_for_goes_on() {
+    let mut process = start(&sh("trap '' TERM; echo '{}'; while :; do sleep 1; done"), GRACE).await;
+    message(&mut process.reader).await;
+    assert!(tokio::time::timeout(Duration::ZERO, process.handle.shutdown()).await.is_err());
+    assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Signal(9)));
+}
+
+#[tokio::test]
+async fn dropping_the_handle_kills_all() {
+    let witness = Witness::new();
+    let script = format!("trap '' TERM; {} cat; sleep 1000", witness.grandchild(""));
+    let mut process = start(&sh(&script), PATIENT).await;
+    let grandchild = witness.up_async().await;
+    let pid = process.handle.pid();
+    drop(process.handle);
+    grandchild.dead_async().await;
+    assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Signal(9)));
+    assert!(is_reaped(pid));
+}
+
+#[test]
+fn dropping_the_handle_outside_a_runtime_kills_all() {
+    for runtime in runtimes() {
+        let witness = Witness::new();
+        let script = format!("{} exec sleep 1000", witness.grandchild(""));
+        let process = runtime.block_on(start(&sh(&script), PATIENT));
+        let grandchild = witness.up();
+        let pid = process.handle.pid();
+        drop(process);
+        grandchild.dead();
+        drop(runtime);
+        assert!(is_reaped(pid));
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_first_takes_all_along() {
+    for runtime in runtimes() {
+        let witness = Witness::new();
+        let script = format!("{} exec sleep 1000", witness.grandchild(""));
+        let process = runtime.block_on(start(&sh(&script), PATIENT));
+        let grandchild = witness.up();
+        drop(runtime);
+        grandchild.dead();
+        assert!(is_reaped(process.handle.pid()));
+        drop(process);
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_during_shutdown_takes_all_along() {
+    for runtime in runtimes() {
+        let process = runtime.block_on(start(&sh("trap '' TERM; cat; exec sleep 1000"), PATIENT));
+        runtime.block_on(async {
+            assert!(tokio::time::timeout(Duration::ZERO, process.handle.shutdown()).await.is_err());
+        });
+        drop(runtime);
+        assert!(is_reaped(process.handle.pid()));
+    }
+}
+
+fn runtimes() -> [Runtime; 2] {
+    [
+        Builder::new_current_thread().enable_all().build().unwrap(),
+        Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap(),
+    ]
+}

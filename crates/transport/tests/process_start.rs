@@ -1,0 +1,122 @@
+//! What a process is started with, and what is said when it cannot be.
+#![cfg(unix)]
+
+mod process_support;
+
+use std::collections::BTreeMap;
+use std::env;
+
+use bowline_config::Stdio;
+use bowline_proto::fault::{Cause, Execution, Fault, Spawn};
+use bowline_transport::pipe::{Inbound, Received};
+use process_support::{PATIENT, command, executable, sh, start, try_start, within};
+
+/// All lines it prints.
+async fn output(stdio: &Stdio) -> Vec<String> {
+    let mut process = start(stdio, PATIENT).await;
+    let mut lines = vec![];
+    while let Ok(Received::Noise(line) | Received::Message(line)) = within(process.reader.recv()).await {
+        lines.push(String::from_utf8_lossy(&line).into_owned());
+    }
+    lines
+}
+
+async fn refusal(stdio: &Stdio) -> Fault {
+    let fault = try_start(stdio, PATIENT).await.unwrap_err();
+    assert_eq!(fault.execution, Execution::NotExecuted);
+    fault
+}
+
+/// ST-07: credentials come from the configured environment, and no others get through.
+#[tokio::test]
+async fn st_07_the_environment_is_cleared() {
+    assert!(env::vars().any(|(name, _)| name.starts_with("CARGO")), "nothing to be kept from the child");
+    let mut stdio = sh("exec env");
+    stdio.env.insert("API_KEY".to_owned(), "from the configuration".into());
+    stdio.env.insert("LANG".to_owned(), "xx".into());
+    let lines = output(&stdio).await;
+    let seen: BTreeMap<_, _> = lines.iter().filter_map(|line| line.split_once('=')).collect();
+    assert_eq!(seen["API_KEY"], "from the configuration");
+    assert_eq!(seen["LANG"], "xx");
+    assert!(seen.contains_key("PATH"));
+    assert_eq!(seen.get("HOME").map(ToString::to_string), env::var("HOME").ok());
+    let leaked: Vec<_> = seen.keys().filter(|name| name.starts_with("CARGO")).collect();
+    assert!(leaked.is_empty(), "{leaked:?}");
+}
+
+#[tokio::test]
+async fn the_working_folder_and_a_command_relative_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    executable(&folder.join("server"), "#!/bin/sh\npwd\n");
+    let stdio = Stdio { cwd: Some(folder.clone()), ..command("./server", &[]) };
+    assert_eq!(output(&stdio).await, [folder.to_str().unwrap()]);
+}
+
+#[tokio::test]
+async fn arguments_arrive_as_they_are() {
+    let odd = ["two\nlines", "", " $HOME `x` \"' ", "--", "ünï"];
+    let script = r#"for a in "$@"; do printf '%s' "$a" | od -An -tx1 | tr -d ' \n'; echo .; done"#;
+    let args: Vec<_> = ["-c", script, "sh"].into_iter().chain(odd).collect();
+    let expected: Vec<_> = odd
+        .iter()
+        .map(|arg| arg.bytes().map(|byte| format!("{byte:02x}")).collect::<String>() + ".")
+        .collect();
+    assert_eq!(output(&command("sh", &args)).await, expected);
+}
+
+/// The configured PATH is where the command is searched, and what the child gets.
+#[tokio::test]
+async fn a_configured_path_is_searched_and_passed_on() {
+    let folder = tempfile::tempdir().unwrap();
+    executable(&folder.path().join("bowline-test-server"), "#!/bin/sh\necho \"$PATH\"\n");
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let mut stdio = command("bowline-test-server", &[]);
+    stdio.env.insert("PATH".to_owned(), path.clone().into());
+    assert_eq!(output(&stdio).await, [path]);
+}
+
+#[tokio::test]
+async fn a_missing_command_names_the_path_that_was_searched() {
+    let mut stdio = command("bowline-no-such-command", &[]);
+    stdio.env.insert("PATH".to_owned(), "/nowhere/bin:/elsewhere/bin".into());
+    let fault = refusal(&stdio).await;
+    assert_eq!(fault.cause, Cause::Spawn(Spawn::NotFound));
+    let text = fault.to_string();
+    assert!(text.starts_with("command not found: bowline-no-such-command"), "{text}");
+    assert!(text.contains("/nowhere/bin:/elsewhere/bin"), "{text}");
+}
+
+#[tokio::test]
+async fn a_missing_file_is_named() {
+    let fault = refusal(&command("/nowhere/server", &[])).await;
+    assert_eq!(fault.cause, Cause::Spawn(Spawn::NotFound));
+    assert_eq!(fault.to_string(), "command not found: /nowhere/server does not exist");
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("server");
+    std::fs::write(&file, "text").unwrap();
+    let fault = refusal(&command(file.to_str().unwrap(), &[])).await;
+    assert_eq!(fault.cause, Cause::Spawn(Spawn::Denied));
+}
+
+#[tokio::test]
+async fn a_script_whose_interpreter_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("server");
+    executable(&file, "#!/nowhere/interpreter\n");
+    let fault = refusal(&command(file.to_str().unwrap(), &[])).await;
+    assert_eq!(fault.cause, Cause::Spawn(Spawn::Other));
+    assert!(fault.to_string().contains("interpreter"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_missing_working_folder_is_named() {
+    let stdio = Stdio { cwd: Some("/nowhere/at/all".into()), ..sh("exit 0") };
+    let fault = refusal(&stdio).await;
+    assert_eq!(fault.cause, Cause::Spawn(Spawn::Other));
+    assert!(fault.to_string().contains("/nowhere/at/all"), "{fault}");
+}

@@ -1,0 +1,146 @@
+//! What the process tests share: small shell scripts as servers, and ways to see that something is dead.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::future::Future;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use bowline_config::Stdio;
+use bowline_proto::fault::Fault;
+use bowline_proto::wire::Json;
+use bowline_proto::wire::outgoing::{Frame, notification};
+use bowline_transport::pipe::{Inbound, Received};
+use bowline_transport::process::{Grace, Launch, Process, ProcessReader, spawn};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+pub(crate) const LIMIT: usize = 8 * 1024 * 1024;
+
+/// Short enough for tests, long enough for a busy machine to run a trap.
+pub(crate) const GRACE: Grace = Grace { eof: Duration::from_millis(200), term: Duration::from_millis(200) };
+
+/// For processes that are expected to end by themselves.
+pub(crate) const PATIENT: Grace = Grace { eof: Duration::from_secs(30), term: Duration::from_secs(30) };
+
+/// `sh -c SCRIPT`
+pub(crate) fn sh(script: &str) -> Stdio {
+    command("sh", &["-c", script])
+}
+
+pub(crate) fn command(command: &str, args: &[&str]) -> Stdio {
+    let args = args.iter().map(ToString::to_string).collect();
+    Stdio { command: command.to_owned(), args, env: BTreeMap::new(), cwd: None }
+}
+
+pub(crate) async fn start(stdio: &Stdio, grace: Grace) -> Process {
+    try_start(stdio, grace).await.unwrap()
+}
+
+pub(crate) async fn try_start(stdio: &Stdio, grace: Grace) -> Result<Process, Fault> {
+    within(spawn(Launch { name: "test", stdio, limit: LIMIT, grace })).await
+}
+
+/// No test waits for ever.
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(60), future).await.expect("the test hangs")
+}
+
+pub(crate) async fn next(reader: &mut ProcessReader) -> Received {
+    within(reader.recv()).await.unwrap()
+}
+
+pub(crate) async fn message(reader: &mut ProcessReader) -> String {
+    match next(reader).await {
+        Received::Message(message) => String::from_utf8(message.to_vec()).unwrap(),
+        other => panic!("expected a message, got {other:?}"),
+    }
+}
+
+/// Why it ended; what comes before is let pass.
+pub(crate) async fn end(reader: &mut ProcessReader) -> Fault {
+    within(async {
+        loop {
+            if let Err(fault) = reader.recv().await {
+                return fault;
+            }
+        }
+    })
+    .await
+}
+
+pub(crate) fn frame(text: &str) -> Frame {
+    let params = Json::of(&BTreeMap::from([("text", text)])).unwrap();
+    notification("test", Some(&params))
+}
+
+/// A named pipe that a process holds open for writing. It ends when the last such process is dead.
+pub(crate) struct Witness {
+    folder: TempDir,
+}
+
+impl Witness {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let made = Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap();
+        assert!(made.success());
+        Self { folder }
+    }
+
+    /// A background process for a script, deaf to SIGTERM if wanted, that lives for ever and says that it
+    /// does.
+    pub(crate) fn grandchild(&self, trap: &str) -> String {
+        let pipe = self.path().display().to_string();
+        format!("( {trap} exec 3>'{pipe}'; echo up >&3; exec sleep 1000 ) &")
+    }
+
+    pub(crate) fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("pipe")
+    }
+
+    /// Blocks until a process holds the pipe and has said so.
+    pub(crate) fn up(&self) -> Alive {
+        let mut pipe = BufReader::new(File::open(self.path()).unwrap());
+        let mut line = String::new();
+        pipe.read_line(&mut line).unwrap();
+        assert_eq!(line, "up\n");
+        Alive(pipe)
+    }
+
+    pub(crate) async fn up_async(self) -> Alive {
+        within(tokio::task::spawn_blocking(move || self.up())).await.unwrap()
+    }
+}
+
+/// A process that is alive.
+pub(crate) struct Alive(BufReader<File>);
+
+impl Alive {
+    /// Blocks until it is dead.
+    pub(crate) fn dead(mut self) {
+        assert_eq!(self.0.read_to_end(&mut vec![]).unwrap(), 0);
+    }
+
+    pub(crate) async fn dead_async(self) {
+        within(tokio::task::spawn_blocking(move || self.dead())).await.unwrap();
+    }
+}
+
+/// Whether the process was reaped, so that it left no zombie.
+pub(crate) fn is_reaped(pid: u32) -> bool {
+    use nix::errno::Errno;
+    use nix::sys::wait::{WaitPidFlag, waitpid};
+    let pid = nix::unistd::Pid::from_raw(pid.try_into().unwrap());
+    waitpid(pid, Some(WaitPidFlag::WNOHANG)) == Err(Errno::ECHILD)
+}
+
+/// Written by another process: a file we had open for writing ourselves may not be run while a child that
+/// another test is starting still holds it.
+pub(crate) fn executable(path: &Path, text: &str) {
+    let script = r#"printf '%s' "$2" > "$1" && chmod 755 "$1""#;
+    let written = Command::new("sh").args(["-c", script, "sh"]).arg(path).arg(text).status().unwrap();
+    assert!(written.success());
+}
