@@ -64,6 +64,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let pace = if options.quick { QUICK } else { FULL };
     let rounds = options.rounds.unwrap_or(pace.rounds);
 
+    if cfg!(debug_assertions) {
+        eprintln!("warning: not an optimised build; the ratios mean nothing (use --profile bench-fast)");
+    }
     let (legs, absent) = legs(&options.peers);
     let server = Server::start()?;
     let started = Instant::now();

@@ -1,2 +1,96 @@
-//! (to be written)
-fn main() {}
+//! The `bowline` command: args -> settings -> commands/<verb> -> print.
+
+mod args;
+mod arguments;
+mod commands;
+mod demo;
+mod env;
+mod exit;
+mod failure;
+mod interrupt;
+mod log;
+mod print;
+mod session;
+mod settings;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use bowline::config::Environment;
+use clap::Parser as _;
+
+use args::{Cli, Color, Format};
+use exit::Exit;
+use failure::{Failure, Outcome, Report};
+use print::Printer;
+use settings::Settings;
+
+fn main() -> ExitCode {
+    let env = env::System::read();
+    let argv = args::spell_out(std::env::args_os());
+    match Cli::try_parse_from(&argv) {
+        Ok(cli) => run(cli, env).into(),
+        Err(error) => misspelled(&error, &argv, &env).into(),
+    }
+}
+
+fn run(cli: Cli, env: env::System) -> Exit {
+    log::start(cli.global.verbose, &env);
+    // For failures before the settings are known.
+    let format = if cli.global.json { Format::Json } else { cli.global.output.unwrap_or(Format::Text) };
+    let early = Printer::new(format, cli.global.color, cli.global.quiet, &env);
+    let settings = match Settings::resolve(cli.global, Box::new(env)) {
+        Ok(settings) => settings,
+        Err(failure) => return end(&early, Err(failure)),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return end(&early, Err(Failure::Output(error))),
+    };
+    let outcome = runtime.block_on(commands::run(cli.verb, &settings));
+    let exit = end(&settings.printer, outcome);
+    // Nothing is left to wait for: servers were closed, and a read of stdin must not hold us.
+    runtime.shutdown_background();
+    exit
+}
+
+/// Tells what is left to tell.
+fn end(printer: &Printer, outcome: Outcome) -> Exit {
+    match outcome {
+        Ok(exit) => exit,
+        Err(Failure::Told(report)) => {
+            printer.failure(&report);
+            report.exit
+        }
+        Err(Failure::Signal(exit)) => exit,
+        // Whoever read our output has seen enough, as `head` does.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
+        Err(Failure::Output(error)) => {
+            let report = Report::new(Exit::Usage, format!("cannot write the output: {error}"));
+            printer.failure(&report);
+            report.exit
+        }
+    }
+}
+
+/// Help, version, or a mistake in the arguments.
+fn misspelled(error: &clap::Error, argv: &[OsString], env: &dyn Environment) -> Exit {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Ok;
+    }
+    // What `--json` asks for holds for this error too, though the arguments as a whole are unknown.
+    let ours = argv.iter().take_while(|arg| *arg != "--");
+    let json = ours.clone().any(|arg| arg == "--json" || arg == "--output=json")
+        || ours.clone().zip(ours.skip(1)).any(|(flag, value)| flag == "--output" && value == "json");
+    if json {
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let printer = Printer::new(Format::Json, Color::Never, false, env);
+        printer.failure(&Report::new(Exit::Usage, message));
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
+}

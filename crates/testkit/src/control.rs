@@ -53,6 +53,12 @@ impl Control {
         self.engine.ledger.received()
     }
 
+    /// Clears the record of messages, for runs so long that it would fill the memory. Counts of
+    /// executions and connections stay.
+    pub fn forget_received(&self) {
+        self.engine.ledger.forget_received();
+    }
+
     /// What was received with this method.
     pub fn received_of(&self, method: &str) -> Vec<Received> {
         let mut received = self.received();
@@ -118,7 +124,14 @@ impl Control {
         matches: impl Fn(&Received) -> bool,
         timeout: Duration,
     ) -> Received {
-        let look = || self.received().into_iter().filter(|r| matches(r)).nth(n);
+        let (mut next, mut left) = (0, n);
+        // Each record is looked at once, however long the wait.
+        let look = || {
+            self.engine.ledger.received_from(next).into_iter().find(|r| {
+                next = r.seq + 1;
+                matches(r) && left.checked_sub(1).map(|fewer| left = fewer).is_none()
+            })
+        };
         match self.engine.ledger.until(look, timeout).await {
             Some(found) => found,
             None => panic!("nothing like it within {timeout:?}; {}", self.engine.ledger.summary()),

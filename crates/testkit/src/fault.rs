@@ -170,8 +170,7 @@ impl Fault {
         Self::of(Kind::IgnoreEof)
     }
 
-    /// Stdio: the process does not exit on SIGTERM. In force as soon as it is armed, and for every
-    /// process started later.
+    /// Stdio: the process does not exit on SIGTERM. In force as soon as it is armed.
     pub fn ignore_term() -> Self {
         Self::of(Kind::IgnoreTerm)
     }

@@ -74,6 +74,7 @@ struct Book {
     violations: Vec<String>,
     connections: u64,
     runs: u32,
+    next_seq: u64,
 }
 
 impl Default for Ledger {
@@ -85,7 +86,8 @@ impl Default for Ledger {
 impl Ledger {
     pub(crate) fn record(&self, mut received: Received) {
         self.write(|book| {
-            received.seq = book.received.len() as u64;
+            received.seq = book.next_seq;
+            book.next_seq += 1;
             received.run = book.runs;
             book.received.push(received);
         });
@@ -123,6 +125,17 @@ impl Ledger {
         lock(&self.book).received.clone()
     }
 
+    /// What came with this number and after it.
+    pub(crate) fn received_from(&self, seq: u64) -> Vec<Received> {
+        let book = lock(&self.book);
+        let start = book.received.partition_point(|r| r.seq < seq);
+        book.received[start..].to_vec()
+    }
+
+    pub(crate) fn forget_received(&self) {
+        self.write(|book| book.received.clear());
+    }
+
     pub(crate) fn executions(&self, tool: &str) -> u64 {
         lock(&self.book).executions.get(tool).copied().unwrap_or(0)
     }
@@ -152,14 +165,9 @@ impl Ledger {
         self.changed.send_modify(|version| *version += 1);
     }
 
-    /// Tells of every change.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
-    }
-
     /// Waits until `look` finds something, looking again after every change.
     pub(crate) async fn until<T>(&self, mut look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
-        let mut changes = self.changes();
+        let mut changes = self.changed.subscribe();
         let wait = async {
             loop {
                 changes.borrow_and_update();

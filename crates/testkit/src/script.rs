@@ -74,6 +74,8 @@ pub(crate) struct HttpScript {
     pub(crate) priming: bool,
     pub(crate) retry_ms: Option<u64>,
     pub(crate) check_headers: bool,
+    pub(crate) sse_legacy: bool,
+    pub(crate) sse_endpoint: String,
 }
 
 /// How lists are cut into pages.
@@ -354,6 +356,22 @@ impl Script {
         self
     }
 
+    /// Speaks the HTTP+SSE transport of 2024-11-05 and nothing else: GET on the URL opens the
+    /// stream, POST there is answered with 405.
+    #[must_use]
+    pub fn http_sse(mut self) -> Self {
+        self.http.sse_legacy = true;
+        self.http.session_gone = Answer::new(404).text("Could not find session");
+        self.legacy()
+    }
+
+    /// What the `endpoint` event of HTTP+SSE says; `$session` stands for the session.
+    #[must_use]
+    pub fn sse_endpoint(mut self, endpoint: &str) -> Self {
+        self.http.sse_endpoint = endpoint.into();
+        self
+    }
+
     /// Arms a fault from the start.
     #[must_use]
     pub fn fault(mut self, fault: impl Into<Fault>) -> Self {
@@ -427,6 +445,8 @@ impl Default for HttpScript {
             priming: false,
             retry_ms: None,
             check_headers: true,
+            sse_legacy: false,
+            sse_endpoint: "/messages?session_id=$session".into(),
         }
     }
 }

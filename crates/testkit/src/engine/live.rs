@@ -60,12 +60,18 @@ struct Listener {
 impl Engine {
     pub(crate) fn register(&self, via: Via, session: Option<&str>, outlet: Arc<dyn Outlet>) {
         let session = session.map(str::to_owned);
-        lock(&self.live.outlets).push(Registered { via, session, outlet });
+        let mut outlets = lock(&self.live.outlets);
+        outlets.retain(|registered| registered.outlet.is_open());
+        outlets.push(Registered { via, session, outlet });
+        drop(outlets);
         self.ledger.touch();
     }
 
     pub(crate) fn register_listener(&self, id: Value, filter: Value, outlet: Arc<dyn Outlet>) {
-        lock(&self.live.listeners).push(Listener { id, filter, outlet });
+        let mut listeners = lock(&self.live.listeners);
+        listeners.retain(|listener| listener.outlet.is_open());
+        listeners.push(Listener { id, filter, outlet });
+        drop(listeners);
         self.ledger.touch();
     }
 

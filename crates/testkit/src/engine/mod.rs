@@ -10,7 +10,7 @@ mod modern;
 mod paging;
 mod sessions;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ pub(crate) struct Engine {
     pub(crate) ledger: Ledger,
     pub(crate) live: Live,
     sessions: Sessions,
-    script: Mutex<Script>,
+    script: Mutex<Arc<Script>>,
 }
 
 impl Engine {
@@ -106,18 +106,18 @@ impl Engine {
             ledger: Ledger::default(),
             live: Live::default(),
             sessions: Sessions::default(),
-            script: Mutex::new(script),
+            script: Mutex::new(Arc::new(script)),
         }
     }
 
-    /// The script as it stands. A copy, because tool closures run without any lock held.
-    pub(crate) fn script(&self) -> Script {
+    /// The script as it stands. Shared, because tool closures run without any lock held.
+    pub(crate) fn script(&self) -> Arc<Script> {
         lock(&self.script).clone()
     }
 
     pub(crate) fn edit(&self, change: impl FnOnce(Script) -> Script) {
         let mut script = lock(&self.script);
-        *script = change(script.clone());
+        *script = Arc::new(change(Script::clone(&script)));
     }
 
     /// Which era a message belongs to. `header` is `MCP-Protocol-Version`.

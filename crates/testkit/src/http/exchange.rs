@@ -72,7 +72,8 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
         method: method.clone(),
         body: message.clone(),
     });
-    if head.uri.path() != "/mcp" {
+    let sse_legacy = site.engine.script().http.sse_legacy;
+    if head.uri.path() != "/mcp" && !sse_legacy {
         return whole(&Answer::new(404), &Value::Null);
     }
     let struck = site.engine.armed.take(&method, tool_of(&message));
@@ -89,6 +90,9 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
             return reply::work(&exchange, None, work).await;
         }
         return exchange.fail(fault).await;
+    }
+    if sse_legacy {
+        return exchange.sse_legacy(&head, &message).await;
     }
     match head.method {
         Method::POST => exchange.post(&head.headers, &message).await,

@@ -52,7 +52,7 @@ pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Res
             Some(id) if engine.with_session(Some(id), |_| ()).is_some() => {
                 Err(refuse(400, INVALID_REQUEST, "Invalid Request: Server already initialized"))
             }
-            Some(_) => Err(script.http.session_gone),
+            Some(_) => Err(script.http.session_gone.clone()),
         };
     }
     if script.http.sessions && id.is_none() {
@@ -61,7 +61,7 @@ pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Res
     let id = id.filter(|_| script.http.sessions);
     let Some(agreed) = engine.with_session(id, |session| session.version.clone()) else {
         // Without session ids there is nothing to lose; the engine says if a handshake is missing.
-        return if id.is_some() { Err(script.http.session_gone) } else { Ok(None) };
+        return if id.is_some() { Err(script.http.session_gone.clone()) } else { Ok(None) };
     };
     match version {
         Some(version) if version != agreed => {

@@ -5,6 +5,7 @@ mod exchange;
 mod gate;
 mod reply;
 mod site;
+mod sse_legacy;
 mod stream;
 
 use std::net::SocketAddr;

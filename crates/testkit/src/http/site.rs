@@ -20,6 +20,9 @@ use crate::host::Tasks;
 use crate::port::{self, Reserved};
 use crate::sync::lock;
 
+/// Finished streams that can still be resumed are kept up to about this many.
+const STREAMS_KEPT: usize = 1024;
+
 pub(crate) struct Site {
     pub(super) engine: Arc<Engine>,
     pub(super) tasks: Tasks,
@@ -107,7 +110,12 @@ impl Site {
     /// Opens an event stream that belongs to a session.
     pub(super) fn open_stream(&self, session: Option<&str>) -> Arc<Stream> {
         let stream = Stream::new(self.engine.number(), &self.engine.script().http);
-        lock(&self.streams).push((session.map(str::to_owned), stream.clone()));
+        let mut streams = lock(&self.streams);
+        streams.retain(|(_, stream)| !stream.is_spent());
+        if streams.len() > STREAMS_KEPT {
+            streams.retain(|(_, stream)| !stream.is_finished());
+        }
+        streams.push((session.map(str::to_owned), stream.clone()));
         stream
     }
 
@@ -116,6 +124,12 @@ impl Site {
             .iter()
             .find(|(owner, stream)| owner.as_deref() == session && stream.number() == number)
             .map(|(_, stream)| stream.clone())
+    }
+
+    pub(super) fn stream_of(&self, session: &str) -> Option<Arc<Stream>> {
+        let streams = lock(&self.streams);
+        let (_, stream) = streams.iter().find(|(owner, _)| owner.as_deref() == Some(session))?;
+        Some(stream.clone())
     }
 
     /// Ends every response that is an event stream, in good order.

@@ -42,7 +42,7 @@ impl Stream {
         }
         if !head.is_empty() {
             head.push('\n');
-            stream.append(head);
+            stream.push(head);
         }
         Arc::new(stream)
     }
@@ -70,6 +70,12 @@ impl Stream {
         }
     }
 
+    /// Whether nobody can want it any more.
+    pub(crate) fn is_spent(&self) -> bool {
+        let log = lock(&self.log);
+        log.done && log.readers == 0 && !self.ids
+    }
+
     pub(crate) fn is_finished(&self) -> bool {
         lock(&self.log).done
     }
@@ -81,7 +87,8 @@ impl Stream {
         log.wake();
     }
 
-    fn append(&self, event: String) {
+    /// Appends an event as it is.
+    pub(crate) fn push(&self, event: String) {
         let mut log = lock(&self.log);
         log.events.push(event.into());
         log.wake();

@@ -210,9 +210,10 @@ impl Link {
             let mut piece = &buffer[..read];
             while !piece.is_empty() {
                 let (now, later) = piece.split_at(meter.allow(piece.len()).await?);
-                to.write_all(now).await.map_err(|_| Ending::Reset)?;
                 meter.passed += now.len() as u64;
+                // Counted first: whoever has received them can rely on the count.
                 count.fetch_add(now.len() as u64, Ordering::Relaxed);
+                to.write_all(now).await.map_err(|_| Ending::Reset)?;
                 self.touch();
                 piece = later;
             }

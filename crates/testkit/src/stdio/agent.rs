@@ -1,14 +1,16 @@
-//! The process's side: stdin up, orders down. No protocol is known here.
+//! The process's side: stdin up, orders down. No protocol is known here, and nothing is decided:
+//! even SIGTERM is only reported, and the director says whether it is obeyed.
 
 use std::io;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 
 use super::wire::{Down, Up};
+
+type Uplink = Arc<Mutex<Box<dyn AsyncWrite + Unpin + Send>>>;
 
 /// Carries bytes until told to exit, and gives the exit code. A director that goes away ends it:
 /// no test leaves a process behind.
@@ -16,15 +18,31 @@ pub(super) async fn run(
     mut down: impl AsyncRead + Unpin,
     up: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<i32> {
-    let ignore_term = Arc::new(AtomicBool::new(false));
     let up: Uplink = Arc::new(Mutex::new(Box::new(up)));
+    watch_term(up.clone());
     report(&up, Up::Hello { pid: std::process::id() }).await;
-    watch_term(up.clone(), ignore_term.clone());
-    // The first order says how SIGTERM is taken; only then is a line read, so that a test never
-    // sees a process in between.
-    let mut order = Down::read(&mut down).await?;
     tokio::spawn(read_stdin(up.clone()));
-    loop {
+    // Read and carried out apart, so that a write nobody takes does not hold up the order to die.
+    let (queue, orders) = mpsc::unbounded_channel();
+    let receive = async {
+        loop {
+            match Down::read(&mut down).await {
+                Ok(Down::Die(code)) => return code,
+                Ok(order) => {
+                    let _ = queue.send(order);
+                }
+                Err(_) => return 0,
+            }
+        }
+    };
+    tokio::select! {
+        code = receive => Ok(code),
+        code = carry_out(orders, &up) => code,
+    }
+}
+
+async fn carry_out(mut orders: mpsc::UnboundedReceiver<Down>, up: &Uplink) -> io::Result<i32> {
+    while let Some(order) = orders.recv().await {
         match order {
             Down::Stdout(bytes) => {
                 let mut stdout = tokio::io::stdout();
@@ -32,21 +50,15 @@ pub(super) async fn run(
                 stdout.flush().await?;
             }
             Down::Stderr(count) => flood(count).await?,
-            Down::Exit(code) => return Ok(code),
-            Down::IgnoreTerm(ignore) => ignore_term.store(ignore, Ordering::Relaxed),
+            Down::Exit(code) | Down::Die(code) => return Ok(code),
             Down::Spawn => {
                 let pid = hold()?;
-                report(&up, Up::Grandchild { pid }).await;
+                report(up, Up::Grandchild { pid }).await;
             }
         }
-        order = match Down::read(&mut down).await {
-            Ok(order) => order,
-            Err(_) => return Ok(0),
-        };
     }
+    Ok(0)
 }
-
-type Uplink = Arc<Mutex<Box<dyn AsyncWrite + Unpin + Send>>>;
 
 /// Returns when the report is on its way. A director that is gone is noticed by the reader.
 async fn report(up: &Uplink, report: Up) {
@@ -71,8 +83,7 @@ async fn read_stdin(up: Uplink) {
 }
 
 async fn flood(count: u64) -> io::Result<()> {
-    let line =
-        [b"a line of complaint to fill the pipe with, sixty-four bytes of it".as_slice(), b"\n"].concat();
+    let line = [b"complaint ".repeat(7), b"\n".to_vec()].concat();
     let mut stderr = tokio::io::stderr();
     let mut left = usize::try_from(count).unwrap_or(usize::MAX);
     while left > 0 {
@@ -94,18 +105,15 @@ fn hold() -> io::Result<u32> {
 }
 
 #[cfg(unix)]
-fn watch_term(up: Uplink, ignore: Arc<AtomicBool>) {
+fn watch_term(up: Uplink) {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut term) = signal(SignalKind::terminate()) else { return };
     tokio::spawn(async move {
         while term.recv().await.is_some() {
             report(&up, Up::Term).await;
-            if !ignore.load(Ordering::Relaxed) {
-                std::process::exit(143);
-            }
         }
     });
 }
 
 #[cfg(not(unix))]
-fn watch_term(_up: Uplink, _ignore: Arc<AtomicBool>) {}
+fn watch_term(_up: Uplink) {}

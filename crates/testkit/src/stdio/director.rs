@@ -33,10 +33,8 @@ pub(super) async fn direct(
         }
     });
     let director = Arc::new(Director { engine, tasks, process, orders });
-    let watching = director.tasks.spawn(director.clone().watch_term());
     let ended = director.listen(&mut up).await;
     writing.abort();
-    watching.abort();
     director.process.note(ProcessEvent::Ended);
     director.engine.abandon_calls(&director.session());
     director.engine.close_session(&director.session());
@@ -67,25 +65,15 @@ impl Director {
                         self.order(Down::Exit(0));
                     }
                 }
-                Up::Term => self.process.note(ProcessEvent::Term),
+                Up::Term => {
+                    self.process.note(ProcessEvent::Term);
+                    if !self.engine.armed.holds(&Kind::IgnoreTerm) {
+                        self.order(Down::Die(128 + 15));
+                    }
+                }
                 Up::Grandchild { pid } => self.process.grandchild(pid),
             }
             self.engine.ledger.touch();
-        }
-    }
-
-    /// Tells the process when `ignore_term` is armed or taken back.
-    async fn watch_term(self: Arc<Self>) {
-        let mut changes = self.engine.ledger.changes();
-        let mut told = None;
-        loop {
-            let ignore = self.engine.armed.holds(&Kind::IgnoreTerm);
-            if told.replace(ignore) != Some(ignore) {
-                self.order(Down::IgnoreTerm(ignore));
-            }
-            if changes.changed().await.is_err() {
-                return;
-            }
         }
     }
 

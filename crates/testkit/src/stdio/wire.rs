@@ -33,8 +33,8 @@ pub(super) enum Down {
     Stderr(u64),
     /// Exit, after all that was asked for before.
     Exit(i32),
-    /// Survive SIGTERM from now on, or no longer.
-    IgnoreTerm(bool),
+    /// Exit at once, whatever was asked for before.
+    Die(i32),
     /// Start a child.
     Spawn,
 }
@@ -73,7 +73,7 @@ impl Down {
             Self::Stdout(bytes) => frame(to, b'o', bytes).await,
             Self::Stderr(count) => frame(to, b'e', &count.to_be_bytes()).await,
             Self::Exit(code) => frame(to, b'x', &code.to_be_bytes()).await,
-            Self::IgnoreTerm(ignore) => frame(to, b't', &[u8::from(*ignore)]).await,
+            Self::Die(code) => frame(to, b'd', &code.to_be_bytes()).await,
             Self::Spawn => frame(to, b's', &[]).await,
         }
     }
@@ -85,7 +85,7 @@ impl Down {
             b'o' => Self::Stdout(body),
             b'e' => Self::Stderr(u64::from_be_bytes(number(&body)?)),
             b'x' => Self::Exit(i32::from_be_bytes(number(&body)?)),
-            b't' => Self::IgnoreTerm(body == [1]),
+            b'd' => Self::Die(i32::from_be_bytes(number(&body)?)),
             b's' => Self::Spawn,
             _ => return Err(io::ErrorKind::InvalidData.into()),
         })

@@ -240,7 +240,8 @@ async fn a_stream_closed_early_is_resumed_by_get() {
     let text = reply.text();
     assert!(text.starts_with("retry: 250\nid: "), "{text}");
     let id = text.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
-    let resuming = Client { addr: client.addr, headers: client.headers.clone() }.with("last-event-id", id);
+    let resuming =
+        Client { headers: client.headers.clone(), ..Client::new(client.addr) }.with("last-event-id", id);
     let rest = resuming.try_send("GET", Vec::new()).await.unwrap();
     let messages = rest.messages();
     assert_eq!(messages.len(), 5);
@@ -285,7 +286,7 @@ async fn what_a_client_must_send_is_checked() {
     let ping = request(1, "ping", json!({}));
     let bad = |name: &str, value: &str| {
         let headers = client.headers.iter().filter(|(n, _)| n != name).cloned().collect();
-        Client { addr: client.addr, headers }.with(name, value)
+        Client { headers, ..Client::new(client.addr) }.with(name, value)
     };
     assert_eq!(bad("accept", "application/json").post(&ping).await.status, 406);
     assert_eq!(bad("content-type", "text/plain").post(&ping).await.status, 415);

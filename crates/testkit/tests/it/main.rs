@@ -5,5 +5,6 @@ mod legacy;
 mod lifecycle;
 mod modern;
 mod proxy;
+mod sse_legacy;
 mod stdio;
 mod support;

@@ -21,6 +21,7 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 
 pub(crate) struct Client {
     pub(crate) addr: SocketAddr,
+    pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Reply {
 
 impl Client {
     pub(crate) fn new(addr: SocketAddr) -> Self {
-        Self { addr, headers: Vec::new() }
+        Self { addr, path: "/mcp".into(), headers: Vec::new() }
     }
 
     /// Does the handshake.
@@ -44,7 +45,7 @@ impl Client {
         let mut client = Self::new(addr);
         let reply = client.post(&initialize("2025-11-25")).await;
         assert_eq!(reply.status, 200, "{reply:?}");
-        let version = reply.message()["result"]["protocolVersion"].as_str().unwrap().to_owned();
+        let version = reply.last()["result"]["protocolVersion"].as_str().unwrap().to_owned();
         client = client.with("mcp-protocol-version", &version);
         if let Some(session) = reply.header("mcp-session-id") {
             client = client.with("mcp-session-id", session);
@@ -71,7 +72,7 @@ impl Client {
     }
 
     pub(crate) fn request(&self, method: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
-        let mut request = Request::builder().method(method).uri("/mcp").header("host", "localhost");
+        let mut request = Request::builder().method(method).uri(&self.path).header("host", "localhost");
         let has = |name: &str| self.headers.iter().any(|(n, _)| n == name);
         if !has("accept") {
             request = request.header("accept", "application/json, text/event-stream");

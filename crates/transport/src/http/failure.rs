@@ -47,6 +47,11 @@ pub(super) fn exchanging(error: &(dyn Error + 'static)) -> Fault {
         // With TLS 1.3 a server judges our certificate after we have begun to speak. It has not read on.
         return if refuses_handshake(error) { fault.not_executed() } else { fault };
     }
+    // HTTP/2 keeps only the kind of an I/O error and its text. Plain TCP has none of this kind.
+    let invalid = |io: &io::Error| io.kind() == io::ErrorKind::InvalidData;
+    if find::<h2::Error>(error).and_then(h2::Error::get_io).is_some_and(invalid) {
+        return Fault::new(Cause::Tls).note(story(error));
+    }
     let not_http = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
     if not_http {
         return Fault::protocol(Misbehaviour::ContentType).note(format!("not HTTP: {}", story(error)));

@@ -4,13 +4,14 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bowline_proto::fault::Fault;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body, Incoming};
+use tokio::task::unconstrained;
 
 use super::dial::Payload;
 use super::failure;
@@ -45,10 +46,12 @@ pub(super) async fn exchange(
     loop {
         let (reused, sent, line) = match pool.lease().await? {
             Lease::Own(mut line) => {
-                let mut response = pin!(line.sender.try_send_request(request(Form::Http1)));
+                let mut response = pin!(unconstrained(line.sender.try_send_request(request(Form::Http1))));
                 let sent = poll_fn(|cx| {
                     line.drive(cx);
-                    response.as_mut().poll(cx)
+                    // It comes of driving the connection and of nothing else, so it need not wake us: that
+                    // would be a second turn for every answer. Hence also no budget, which may run out.
+                    response.as_mut().poll(&mut Context::from_waker(Waker::noop()))
                 });
                 let sent = sent.await;
                 (line.reused, sent, Some(line))
@@ -91,7 +94,7 @@ impl Flow {
                 }
                 None => {
                     if let Some(mut line) = self.line.take()
-                        && line.is_free(cx)
+                        && line.rest()
                     {
                         self.pool.put(line, self.keep);
                     }

@@ -4,13 +4,15 @@
 //! time, and that exchange drives it: no task stands between a request and its socket, and dropping the
 //! exchange closes the socket. Over HTTP/2 one connection is shared.
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::Context;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault, Limit};
 use hyper::client::conn::{http1, http2};
+use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use super::dial::{Dialer, Opened, Payload, Stream};
@@ -174,11 +176,11 @@ impl Line {
         }
     }
 
-    /// Whether another request can be sent, given that the last exchange is over.
-    pub(super) fn is_free(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.sender.is_ready() {
-            self.drive(cx);
-        }
+    /// Ends an exchange. Says whether there can be another on this connection.
+    pub(super) fn rest(&mut self) -> bool {
+        let mut drive = pin!(unconstrained(poll_fn(|cx| Poll::Ready(self.drive(cx)))));
+        // Makes it forget who drove it, or the next request would wake that task for nothing.
+        let _ = drive.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.sender.is_ready()
     }
 }

@@ -3,7 +3,8 @@
 //! The stream has one holder at a time. While nobody holds it, a sender takes it, writes its frame and
 //! puts it back: one system call, no task, no copy. While somebody holds it, frames are queued, and the
 //! holder writes them with its own before it lets go. What the stream does not take at once is written by
-//! a task, which then is the holder.
+//! a task, which then is the holder. A task is also the holder in a burst of frames: it waits until all
+//! who are ready to send have sent, and writes their frames at once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,6 +13,7 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
 
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::outgoing::Frame;
@@ -19,6 +21,8 @@ use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::coop::has_budget_remaining;
+use tokio::task::yield_now;
 
 /// How many bytes may wait to be written. Beyond that [`PipeWriter::send`] waits for room.
 pub const QUEUE: u32 = 16 * 1024 * 1024;
@@ -41,7 +45,11 @@ type Sink = Box<dyn AsyncWrite + Send + Unpin>;
 
 enum State {
     /// Nobody holds the stream, and nothing waits.
-    Idle(Sink),
+    Idle {
+        sink: Sink,
+        /// When it was put back.
+        since: Option<Instant>,
+    },
     /// A [`Turn`] holds it.
     Held(Held),
     /// No frame will be taken any more, for this reason.
@@ -70,7 +78,7 @@ struct Waiting {
 impl PipeWriter {
     pub(super) fn new(sink: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         Self(Arc::new(Clones(Arc::new(Shared {
-            state: Mutex::new(State::Idle(Box::new(sink))),
+            state: Mutex::new(State::Idle { sink: Box::new(sink), since: None }),
             room: Semaphore::new(QUEUE as usize),
             runtime: Handle::current(),
         }))))
@@ -86,6 +94,10 @@ impl PipeWriter {
     ///
     /// Dropping the future leaves the frame either handed over whole or not at all.
     pub async fn send(&self, frame: &Frame) -> Result<(), Fault> {
+        if !has_budget_remaining() {
+            // The stream would claim to be full.
+            yield_now().await;
+        }
         let shared = &self.0.0;
         let line = frame.line();
         let room = u32::try_from(line.len()).unwrap_or(QUEUE).min(QUEUE);
@@ -117,7 +129,7 @@ impl PipeWriter {
 impl fmt::Debug for PipeWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &*self.0.0.lock() {
-            State::Idle(_) => "idle",
+            State::Idle { .. } => "idle",
             State::Held(_) => "writing",
             State::Ended(_) => "ended",
         };
@@ -159,13 +171,18 @@ impl Shared {
                 held.queue.push_back(Waiting { rest: line, room });
                 return Ok(None);
             }
-            State::Idle(_) => {}
+            State::Idle { .. } => {}
         }
-        let State::Idle(sink) = mem::replace(&mut *state, State::Held(Held::default())) else {
+        let State::Idle { sink, since } = mem::replace(&mut *state, State::Held(Held::default())) else {
             unreachable!("the other states have returned")
         };
         drop(state);
-        Turn { shared: self.clone(), sink: Some(sink), batch: VecDeque::new() }.begin(line)?;
+        let turn = Turn { shared: self.clone(), sink: Some(sink), batch: VecDeque::new() };
+        if since.is_some_and(|since| since.elapsed() < BURST) {
+            turn.begin_later(line);
+        } else {
+            turn.begin(line)?;
+        }
         Ok(None)
     }
 
@@ -174,7 +191,7 @@ impl Shared {
         self.room.close();
         match &mut *state {
             State::Held(held) => held.closing = true,
-            State::Idle(_) => drop(replace(state, State::Ended(closed()))),
+            State::Idle { .. } => drop(replace(state, State::Ended(closed()))),
             State::Ended(_) => {}
         }
     }
@@ -195,7 +212,7 @@ impl Shared {
 fn replace(mut state: MutexGuard<'_, State>, new: State) -> State {
     let mut old = mem::replace(&mut *state, new);
     drop(state);
-    if let State::Idle(sink) = &mut old {
+    if let State::Idle { sink, .. } = &mut old {
         shut(sink);
     }
     old
@@ -212,6 +229,9 @@ struct Turn {
     batch: VecDeque<Waiting>,
 }
 
+/// A frame that comes this soon after another is one of many: an answer cannot have come in between. The
+/// detour through a task then costs less than a system call for each.
+const BURST: Duration = Duration::from_micros(2);
 /// How many frames go into one write.
 const BATCH: usize = 64;
 /// How much one poll writes before it lets other tasks run.
@@ -241,6 +261,17 @@ impl Turn {
         Ok(())
     }
 
+    /// Writes the frame together with those that others are about to queue.
+    fn begin_later(mut self, line: Bytes) {
+        self.batch.push_back(Waiting { rest: line, room: 0 });
+        let runtime = self.shared.runtime.clone();
+        runtime.spawn(async move {
+            // Lets every task run that is ready to.
+            yield_now().await;
+            self.await;
+        });
+    }
+
     /// Takes more from the queue. If there is none, the turn is over and the stream is put back.
     fn refill(&mut self) -> bool {
         let mut state = self.shared.lock();
@@ -256,7 +287,7 @@ impl Turn {
         }
         let closing = held.closing;
         if let Some(sink) = self.sink.take() {
-            let held = mem::replace(&mut *state, State::Idle(sink));
+            let held = mem::replace(&mut *state, State::Idle { sink, since: Some(Instant::now()) });
             if closing {
                 drop(replace(state, State::Ended(closed())));
             }
@@ -300,7 +331,7 @@ impl Turn {
                 held.waker = Some(waker.clone());
                 false
             }
-            State::Idle(_) | State::Ended(_) => true,
+            State::Idle { .. } | State::Ended(_) => true,
         }
     }
 

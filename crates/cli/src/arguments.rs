@@ -1,0 +1,167 @@
+//! Owns how typed words become a tool's arguments.
+//!
+//! `key=value` is text unless the tool's input schema asks for something else; `key:=json` is JSON.
+//! What results is checked against the schema before anything is sent.
+
+mod check;
+mod typing;
+
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+pub(crate) use check::{Verdict, check};
+pub(crate) use typing::signature;
+
+use crate::env;
+use crate::failure::{Failure, Outcome};
+
+/// What was typed, before the schema is known.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Given {
+    whole: Map<String, Value>,
+    pairs: Vec<Pair>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Pair {
+    key: String,
+    value: Typed,
+}
+
+/// One value.
+#[derive(Debug, PartialEq)]
+enum Typed {
+    /// The schema says what it is.
+    Text(String),
+    /// It says so itself.
+    Json(Value),
+}
+
+impl Given {
+    /// From `key=value` and `key:=json`, laid over an object given as a whole.
+    pub(crate) fn parse(whole: Option<&str>, words: Vec<String>) -> Outcome<Self> {
+        let whole = match whole {
+            Some(text) => object(text)?,
+            None => Map::new(),
+        };
+        let pairs = words.into_iter().map(Pair::parse).collect::<Outcome<_>>()?;
+        Ok(Self { whole, pairs })
+    }
+
+    /// The arguments, typed by `schema`; without one, text stays text.
+    pub(crate) fn typed(self, schema: &Value) -> Outcome<Map<String, Value>> {
+        let Self { mut whole, pairs } = self;
+        let mut seen: Map<String, Value> = Map::new();
+        for Pair { key, value } in pairs {
+            let value = match value {
+                Typed::Json(value) => value,
+                Typed::Text(text) => match typing::read(schema, &key, &text) {
+                    typing::Read::Value(value) => value,
+                    // An array may be given an element at a time.
+                    typing::Read::Element(element) => match seen.get_mut(&key) {
+                        Some(Value::Array(elements)) => {
+                            elements.push(element);
+                            continue;
+                        }
+                        _ => Value::Array(vec![element]),
+                    },
+                },
+            };
+            if seen.insert(key.clone(), value).is_some() {
+                return Err(Failure::usage(format!("`{key}` is given twice")));
+            }
+        }
+        whole.extend(seen);
+        Ok(whole)
+    }
+}
+
+impl Pair {
+    fn parse(word: String) -> Outcome<Self> {
+        let Some((key, value)) = word.split_once('=') else {
+            return Err(Failure::usage(format!("`{word}` is not key=value")));
+        };
+        let (key, value) = match key.strip_suffix(':') {
+            None => (key, Typed::Text(value.to_owned())),
+            Some(key) => match serde_json::from_str(value) {
+                Ok(value) => (key, Typed::Json(value)),
+                Err(error) => {
+                    let message = format!("`{key}` is not JSON: {error}");
+                    return Err(Failure::usage_hint(message, format!("for text, write {key}=…")));
+                }
+            },
+        };
+        if key.is_empty() {
+            return Err(Failure::usage(format!("`{word}` has no key before `=`")));
+        }
+        Ok(Self { key: key.to_owned(), value })
+    }
+}
+
+/// An object from `--args`, or from a file or stdin.
+pub(crate) fn whole(args: Option<String>, file: Option<&Path>) -> Outcome<Option<String>> {
+    let Some(path) = file else { return Ok(args) };
+    if path != Path::new("-") {
+        return env::read_small(path).map(Some).map_err(|why| Failure::file(path, &why));
+    }
+    let mut text = String::new();
+    std::io::stdin()
+        .lock()
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
+    Ok(Some(text))
+}
+
+fn object(text: &str) -> Outcome<Map<String, Value>> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Failure::usage("arguments must be a JSON object")),
+        Err(error) => Err(Failure::usage(format!("the arguments are not JSON: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn typed(whole: Option<&str>, words: &[&str], schema: &Value) -> Outcome<Value> {
+        let words = words.iter().map(ToString::to_string).collect();
+        Given::parse(whole, words)?.typed(schema).map(Value::Object)
+    }
+
+    #[test]
+    fn words_are_laid_over_the_whole() {
+        let schema = json!({"properties": {"n": {"type": "integer"}}});
+        let arguments = typed(Some(r#"{"n": 1, "kept": true}"#), &["n=2", "s=3", "j:=[1]"], &schema);
+        assert_eq!(arguments.ok().unwrap(), json!({"n": 2, "kept": true, "s": "3", "j": [1]}));
+    }
+
+    #[test]
+    fn elements_of_an_array_add_up() {
+        let schema = json!({"properties": {"tags": {"type": "array", "items": {"type": "string"}}}});
+        let arguments = typed(None, &["tags=a", "tags=b"], &schema).ok().unwrap();
+        assert_eq!(arguments, json!({"tags": ["a", "b"]}));
+        let arguments = typed(None, &[r#"tags=["a","b"]"#], &schema).ok().unwrap();
+        assert_eq!(arguments, json!({"tags": ["a", "b"]}));
+    }
+
+    #[test]
+    fn a_value_may_hold_the_separators() {
+        let arguments = typed(None, &["url=http://h/?a:=b&c=d", "empty="], &json!({})).ok().unwrap();
+        assert_eq!(arguments, json!({"url": "http://h/?a:=b&c=d", "empty": ""}));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for words in [&["a=1", "a=2"][..], &["a:=x"], &["=1"], &["a"]] {
+            assert!(typed(None, words, &json!({})).is_err(), "{words:?}");
+        }
+        for whole in ["[]", "{", "1"] {
+            assert!(typed(Some(whole), &[], &json!({})).is_err(), "{whole}");
+        }
+    }
+}

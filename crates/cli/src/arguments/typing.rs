@@ -1,0 +1,240 @@
+//! Owns what a schema makes of a typed word. The schema is a server's: it may refer to itself, be
+//! huge, or be nonsense, so only a bounded part of it is looked at.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// What a word turned into.
+#[derive(Debug, PartialEq)]
+pub(super) enum Read {
+    /// The value.
+    Value(Value),
+    /// One element of an array.
+    Element(Value),
+}
+
+/// Reads `text` as the property `key` of `schema` wants it. Where that fails it stays text, and the
+/// check says what was expected.
+pub(super) fn read(schema: &Value, key: &str, text: &str) -> Read {
+    let Some(property) = property(schema, key) else { return Read::Value(text.into()) };
+    let wanted = Wanted::of(schema, property);
+    // Whoever allows text gets text: a postcode of digits stays what was typed.
+    if wanted.string || wanted == Wanted::default() {
+        return Read::Value(text.into());
+    }
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) if wanted.takes(&value) => Read::Value(value),
+        _ if wanted.array && !text.trim_start().starts_with('[') => {
+            let items = property_items(schema, property);
+            let wanted = Wanted::of(schema, items);
+            let parsed = serde_json::from_str::<Value>(text).ok().filter(|value| wanted.takes(value));
+            Read::Element(match parsed {
+                Some(value) if !wanted.string => value,
+                _ => text.into(),
+            })
+        }
+        _ => Read::Value(text.into()),
+    }
+}
+
+/// How a tool is called, in a line: `a=<number> [note=<text>]`.
+pub(crate) fn signature(schema: &Value) -> String {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return String::new() };
+    let required = |name: &str| {
+        let names = schema.get("required").and_then(Value::as_array);
+        names.is_some_and(|names| names.iter().any(|required| required == name))
+    };
+    let (needed, optional): (Vec<_>, Vec<_>) = properties.iter().partition(|(name, _)| required(name));
+    let mut out = String::new();
+    for (name, property) in needed {
+        write!(out, " {name}=<{}>", Wanted::of(schema, property).name()).expect("writing to a string");
+    }
+    for (name, property) in optional {
+        write!(out, " [{name}=<{}>]", Wanted::of(schema, property).name()).expect("writing to a string");
+    }
+    out.trim_start().to_owned()
+}
+
+fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
+    let named = schema.get("properties").and_then(|properties| properties.get(key));
+    named.or_else(|| schema.get("additionalProperties").filter(|schema| schema.is_object()))
+}
+
+fn property_items<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
+    let resolved = resolve(root, property);
+    resolved.get("items").unwrap_or(&Value::Null)
+}
+
+/// Follows `$ref` within the document, a few steps at most.
+fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
+    for _ in 0..STEPS {
+        let target = schema.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));
+        match target.and_then(|pointer| root.pointer(pointer)) {
+            Some(next) => schema = next,
+            None => break,
+        }
+    }
+    schema
+}
+
+/// Which kinds of value a schema takes. All false: it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of the kinds of JSON")]
+struct Wanted {
+    string: bool,
+    number: bool,
+    boolean: bool,
+    null: bool,
+    array: bool,
+    object: bool,
+}
+
+/// How many references are followed, and how many parts of one property looked at.
+const STEPS: usize = 8;
+const PARTS: usize = 64;
+
+impl Wanted {
+    fn of(root: &Value, schema: &Value) -> Self {
+        let mut wanted = Self::default();
+        let mut waiting = vec![schema];
+        for _ in 0..PARTS {
+            let Some(schema) = waiting.pop() else { break };
+            let schema = resolve(root, schema);
+            match schema.get("type") {
+                Some(Value::String(name)) => wanted.add_name(name),
+                Some(Value::Array(names)) => {
+                    names.iter().filter_map(Value::as_str).for_each(|name| wanted.add_name(name));
+                }
+                _ => {
+                    let listed = schema.get("enum").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                    listed.iter().chain(schema.get("const")).for_each(|value| wanted.add_kind(value));
+                    for several in ["anyOf", "oneOf", "allOf"] {
+                        waiting.extend(schema.get(several).and_then(Value::as_array).into_iter().flatten());
+                    }
+                }
+            }
+        }
+        wanted
+    }
+
+    fn add_name(&mut self, name: &str) {
+        match name {
+            "string" => self.string = true,
+            "number" | "integer" => self.number = true,
+            "boolean" => self.boolean = true,
+            "null" => self.null = true,
+            "array" => self.array = true,
+            "object" => self.object = true,
+            _ => {}
+        }
+    }
+
+    fn add_kind(&mut self, value: &Value) {
+        *self.flag(value) = true;
+    }
+
+    fn takes(mut self, value: &Value) -> bool {
+        *self.flag(value)
+    }
+
+    fn flag(&mut self, value: &Value) -> &mut bool {
+        match value {
+            Value::String(_) => &mut self.string,
+            Value::Number(_) => &mut self.number,
+            Value::Bool(_) => &mut self.boolean,
+            Value::Null => &mut self.null,
+            Value::Array(_) => &mut self.array,
+            Value::Object(_) => &mut self.object,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self { string: true, .. } => "text",
+            Self { number: true, .. } => "number",
+            Self { boolean: true, .. } => "true|false",
+            Self { array: true, .. } => "array",
+            Self { object: true, .. } => "object",
+            Self { null: true, .. } => "null",
+            _ => "value",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read_as(property: Value, text: &str) -> Value {
+        let schema = json!({
+            "properties": {"key": property},
+            "$defs": {"count": {"type": "integer"}, "loop": {"$ref": "#/$defs/loop"}},
+        });
+        match read(&schema, "key", text) {
+            Read::Value(value) => value,
+            Read::Element(element) => json!([element]),
+        }
+    }
+
+    #[test]
+    fn the_schema_decides() {
+        for (property, text, value) in [
+            (json!({"type": "string"}), "5", json!("5")),
+            (json!({"type": "integer"}), "5", json!(5)),
+            (json!({"type": "number"}), "-1.5", json!(-1.5)),
+            (json!({"type": "boolean"}), "true", json!(true)),
+            (json!({"type": "object"}), r#"{"a": 1}"#, json!({"a": 1})),
+            (json!({"type": "array"}), "[1]", json!([1])),
+            (json!({"type": "array", "items": {"type": "number"}}), "1", json!([1])),
+            (json!({"type": "array", "items": {"type": "string"}}), "1", json!(["1"])),
+            (json!({"type": ["integer", "null"]}), "null", json!(null)),
+            (json!({"type": ["string", "integer"]}), "5", json!("5")),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), "5", json!(5)),
+            (json!({"enum": [1, 2]}), "2", json!(2)),
+            (json!({"enum": ["1", "2"]}), "2", json!("2")),
+            (json!({"$ref": "#/$defs/count"}), "5", json!(5)),
+            (json!({"$ref": "#/$defs/loop"}), "5", json!("5")),
+            (json!({"$ref": "http://elsewhere/"}), "5", json!("5")),
+            (json!({}), "5", json!("5")),
+            (json!(true), "5", json!("5")),
+        ] {
+            assert_eq!(read_as(property.clone(), text), value, "{property} {text}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_stays_text() {
+        assert_eq!(read_as(json!({"type": "integer"}), "five"), json!("five"));
+        assert_eq!(read_as(json!({"type": "integer"}), "true"), json!("true"));
+        assert_eq!(read_as(json!({"type": "array"}), "[1"), json!("[1"));
+    }
+
+    #[test]
+    fn keys_without_a_property() {
+        let open = json!({"additionalProperties": {"type": "integer"}});
+        assert_eq!(read(&open, "any", "5"), Read::Value(json!(5)));
+        assert_eq!(read(&json!(null), "any", "5"), Read::Value(json!("5")));
+    }
+
+    #[test]
+    fn a_wide_schema_is_looked_at_in_part() {
+        let mut schema = json!({"type": "integer"});
+        for _ in 0..20 {
+            schema = json!({"anyOf": [schema.clone(), schema]});
+        }
+        read_as(schema, "5");
+    }
+
+    #[test]
+    fn signatures() {
+        let schema = json!({
+            "properties": {"b": {"type": "string"}, "a": {"type": "integer"}, "c": {}},
+            "required": ["a", "c"],
+        });
+        assert_eq!(signature(&schema), "a=<number> c=<value> [b=<text>]");
+        assert_eq!(signature(&json!({})), "");
+    }
+}

@@ -1,0 +1,34 @@
+//! One file per verb. Each resolves what it needs, does it, and prints.
+
+mod call;
+mod config;
+mod demo;
+mod docs;
+mod info;
+mod list;
+mod ping;
+mod prompt;
+mod read;
+
+use crate::args::Verb;
+use crate::failure::Outcome;
+use crate::settings::Settings;
+
+/// Does what was asked for.
+pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
+    match verb {
+        Verb::Tools(args) => list::tools(args, settings).await,
+        Verb::Resources(args) => list::resources(args, settings).await,
+        Verb::Templates(args) => list::templates(args, settings).await,
+        Verb::Prompts(args) => list::prompts(args, settings).await,
+        Verb::Call(args) => call::run(args, settings).await,
+        Verb::Read(args) => read::run(args, settings).await,
+        Verb::Prompt(args) => prompt::run(args, settings).await,
+        Verb::Ping(args) => ping::run(args, settings).await,
+        Verb::Info(args) => info::run(args, settings).await,
+        Verb::Config(args) => config::run(args, settings),
+        Verb::Completions(args) => docs::completions(&args, settings),
+        Verb::Man(args) => docs::man(args, settings),
+        Verb::Demo => demo::run(settings).await,
+    }
+}

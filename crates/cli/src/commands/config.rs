@@ -1,0 +1,142 @@
+//! `bowline config check|schema|path`
+
+use bowline::config::{Server, Transport, json_schema};
+use serde_json::{Value, json};
+
+use crate::args::{ConfigArgs, ConfigVerb};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome, problem_json};
+use crate::print::table::Table;
+use crate::print::{json, units};
+use crate::settings::files::{Layer, Layers, Origin};
+use crate::settings::{Settings, Trust};
+
+pub(super) fn run(args: ConfigArgs, settings: &Settings) -> Outcome {
+    let ConfigArgs { verb } = args;
+    match verb {
+        ConfigVerb::Check => check(settings),
+        ConfigVerb::Schema => schema(settings),
+        ConfigVerb::Path => path(settings),
+    }
+}
+
+/// Lists what the files define, and fails if anything is wrong with them.
+fn check(settings: &Settings) -> Outcome {
+    let layers = settings.files.read(&*settings.env)?;
+    let printer = &settings.printer;
+    if printer.is_json() {
+        printer.json(&for_machines(&layers, settings.trust).to_string())?;
+    } else {
+        let mut table = Table::new(["NAME", "FROM", "STATE", "TRANSPORT"]);
+        for layer in layers.iter() {
+            for (name, server) in &layer.config.servers {
+                let state = state(&layers, layer, name, server, settings.trust);
+                let (origin, transport) = (layer.origin.name().to_owned(), transport(server));
+                table.row([name.clone(), origin, state.to_owned(), transport]);
+            }
+            for name in &layer.config.left_out {
+                let origin = layer.origin.name().to_owned();
+                table.row([name.clone(), origin, "left out".to_owned(), String::new()]);
+            }
+        }
+        if layers.names().is_empty() {
+            printer.note("no servers are configured");
+        } else {
+            printer.layout(&table.render(printer))?;
+        }
+        for layer in layers.iter() {
+            let servers = units::count(layer.config.servers.len(), "server");
+            printer.note(&format!("{}: {servers}", layer.path.display()));
+            layer.config.notes.iter().for_each(|note| printer.note(&note.to_string()));
+        }
+    }
+    let wrong = layers.iter().find(|layer| !layer.problems.is_empty());
+    match wrong {
+        None => Ok(Exit::Ok),
+        // In machine output the object above says so.
+        Some(_) if printer.is_json() => Ok(Exit::Usage),
+        Some(_) => {
+            let problems: Vec<_> = layers.iter().flat_map(|layer| layer.problems.clone()).collect();
+            let files: Vec<String> = layers
+                .iter()
+                .filter(|layer| !layer.problems.is_empty())
+                .map(|layer| layer.path.display().to_string())
+                .collect();
+            let count = units::count(problems.len(), "problem");
+            Err(Failure::config(format!("{count} in {}", files.join(" and ")), problems))
+        }
+    }
+}
+
+fn for_machines(layers: &Layers, trust: Trust) -> Value {
+    let files = layers.iter().map(|layer| {
+        let servers = layer.config.servers.iter().map(|(name, server)| {
+            json!({
+                "name": name,
+                "state": state(layers, layer, name, server, trust),
+                "transport": match server.transport {
+                    Transport::Stdio(_) => "stdio",
+                    Transport::Http(_) => "http",
+                },
+            })
+        });
+        json!({
+            "path": layer.path,
+            "origin": layer.origin.name(),
+            "servers": servers.collect::<Vec<_>>(),
+            "left_out": layer.config.left_out,
+            "problems": layer.problems.iter().map(problem_json).collect::<Vec<_>>(),
+            "notes": layer.config.notes.iter().map(problem_json).collect::<Vec<_>>(),
+        })
+    });
+    json!({"files": files.collect::<Vec<_>>()})
+}
+
+/// Whether the server would be connected to, and if not, why.
+fn state(layers: &Layers, layer: &Layer, name: &str, server: &Server, trust: Trust) -> &'static str {
+    let named = |other: &Layer| {
+        other.config.servers.contains_key(name) || other.config.left_out.contains(name)
+    };
+    let stronger = layers.iter().skip_while(|other| other.path != layer.path).skip(1).any(named);
+    if stronger {
+        "overridden"
+    } else if !server.enabled {
+        "disabled"
+    } else if layer.origin == Origin::Project && trust == Trust::NoProject {
+        "not trusted"
+    } else {
+        "ok"
+    }
+}
+
+/// What is started or reached, without arguments or paths: people put keys into both.
+fn transport(server: &Server) -> String {
+    match &server.transport {
+        Transport::Stdio(stdio) => format!("stdio {}", stdio.command),
+        Transport::Http(http) => format!("http {}", http.url.origin().ascii_serialization()),
+    }
+}
+
+fn schema(settings: &Settings) -> Outcome {
+    settings.printer.text(&json::pretty(&json_schema().to_string()))?;
+    Ok(Exit::Ok)
+}
+
+fn path(settings: &Settings) -> Outcome {
+    let printer = &settings.printer;
+    let paths = settings.files.paths();
+    if printer.is_json() {
+        let files = paths.iter().map(|(path, origin)| {
+            json!({"path": path, "origin": origin.name(), "exists": path.exists()})
+        });
+        printer.json(&Value::Array(files.collect()).to_string())?;
+        return Ok(Exit::Ok);
+    }
+    for (path, _) in paths {
+        printer.text(&path.display().to_string())?;
+        if !path.exists() {
+            printer.note(&format!("{} does not exist", path.display()));
+        }
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,114 @@
+//! `bowline info`
+
+use std::fmt::Write as _;
+
+use bowline::config::{Server, Transport};
+use bowline::wire::Json;
+use bowline::{Era, Peer};
+use serde_json::{Map, Value, json};
+
+use crate::args::ListArgs;
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::print::{Printer, STRONG, escape};
+use crate::session;
+use crate::settings::Settings;
+use crate::settings::words::Words;
+
+pub(super) async fn run(args: ListArgs, settings: &Settings) -> Outcome {
+    let ListArgs { words, target } = args;
+    let name = Words::new("info", "", words, &target.command)?.end()?;
+    let server = settings.server(name.as_deref(), target)?;
+    let printer = &settings.printer;
+    let peer = session::with(printer, &server, async |client| client.server().await).await?;
+    if printer.is_json() {
+        printer.json(&for_machines(&server, &peer).to_string())?;
+    } else {
+        printer.layout(&for_people(printer, &server, &peer))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn for_machines(server: &Server, peer: &Peer) -> Value {
+    let value = |json: &Json| json.decode::<Value>().unwrap_or_default();
+    json!({
+        "name": server.name,
+        "transport": transport(server),
+        "revision": peer.revision.as_str(),
+        "era": era(peer),
+        "server": peer.server.as_ref().map(|server| value(&server.json)),
+        "capabilities": value(&peer.capabilities.json),
+        "instructions": peer.instructions,
+    })
+}
+
+fn for_people(printer: &Printer, server: &Server, peer: &Peer) -> String {
+    let mut out = String::new();
+    let mut line = |label: &str, text: &str| {
+        let label = printer.paint(STRONG, &format!("{label:<13}"));
+        let text = escape::text(text);
+        let text = text.trim_end().replace('\n', &format!("\n{:13}", ""));
+        writeln!(out, "{label}{text}").expect("writing to a string");
+    };
+    line("name", &server.name);
+    let who = peer.server.as_ref().map_or_else(
+        || "does not say".to_owned(),
+        |server| {
+            let title = server.title().map(|title| format!(" ({title})")).unwrap_or_default();
+            format!("{} {}{title}", server.name, server.version)
+        },
+    );
+    line("server", &who);
+    line("transport", transport(server));
+    line("protocol", &format!("{} ({})", peer.revision.as_str(), era(peer)));
+    line("offers", &offers(&peer.capabilities.json));
+    if let Some(website) = peer.server.as_ref().and_then(bowline::view::Implementation::website_url) {
+        line("website", &website);
+    }
+    if let Some(instructions) = &peer.instructions {
+        line("instructions", instructions);
+    }
+    out
+}
+
+/// The capabilities by name, with what is switched on inside them.
+fn offers(capabilities: &Json) -> String {
+    let all: Map<String, Value> = capabilities.decode().unwrap_or_default();
+    let named = all.iter().filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(false)));
+    let named = named.map(|(name, value)| {
+        let on = |(key, value): (&String, &Value)| (*value != Value::Bool(false)).then(|| key.clone());
+        let inside: Vec<String> = value.as_object().into_iter().flatten().filter_map(on).collect();
+        if inside.is_empty() { name.clone() } else { format!("{name} ({})", inside.join(", ")) }
+    });
+    let named: Vec<String> = named.collect();
+    if named.is_empty() { "nothing".to_owned() } else { named.join(", ") }
+}
+
+fn transport(server: &Server) -> &'static str {
+    match server.transport {
+        Transport::Stdio(_) => "stdio",
+        Transport::Http(_) => "http",
+    }
+}
+
+fn era(peer: &Peer) -> &'static str {
+    match peer.era() {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_in_a_line() {
+        let of = |text: &'static str| offers(&Json::parse(text).unwrap());
+        assert_eq!(of("{}"), "nothing");
+        assert_eq!(
+            of(r#"{"tools":{"listChanged":true},"resources":{"subscribe":false},"logging":null}"#),
+            "resources, tools (listChanged)"
+        );
+    }
+}

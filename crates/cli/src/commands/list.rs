@@ -1,0 +1,123 @@
+//! `bowline tools|resources|templates|prompts`
+
+use bowline::config::Server;
+use bowline::view::{Prompt, Tool};
+use bowline::wire::Json;
+
+use crate::args::ListArgs;
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::print::table::Table;
+use crate::print::{Printer, units};
+use crate::session;
+use crate::settings::Settings;
+use crate::settings::words::Words;
+
+pub(super) async fn tools(args: ListArgs, settings: &Settings) -> Outcome {
+    let server = server("tools", args, settings)?;
+    let printer = &settings.printer;
+    let list = session::with(printer, &server, async |client| client.list_tools_full().await).await?;
+    for dropped in &list.dropped {
+        printer.note(&format!("a tool was left out: {}", dropped.reason));
+    }
+    let mut table = Table::new(["NAME", "HINTS", "DESCRIPTION"]);
+    for tool in &list.items {
+        table.row([tool.name.to_string(), hints(tool), tool.description().unwrap_or_default()]);
+    }
+    print(printer, &server, "tool", list.items.iter().map(|tool| &tool.json), &table)
+}
+
+pub(super) async fn resources(args: ListArgs, settings: &Settings) -> Outcome {
+    let server = server("resources", args, settings)?;
+    let printer = &settings.printer;
+    let list = session::with(printer, &server, async |client| client.list_resources().await).await?;
+    let mut table = Table::new(["URI", "TYPE", "NAME", "DESCRIPTION"]);
+    for resource in &list {
+        table.row([
+            resource.uri.to_string(),
+            resource.mime_type().unwrap_or_default(),
+            resource.name.to_string(),
+            resource.description().unwrap_or_default(),
+        ]);
+    }
+    print(printer, &server, "resource", list.iter().map(|resource| &resource.json), &table)
+}
+
+pub(super) async fn templates(args: ListArgs, settings: &Settings) -> Outcome {
+    let server = server("templates", args, settings)?;
+    let printer = &settings.printer;
+    let list = session::with(printer, &server, async |client| client.list_resource_templates().await).await?;
+    let mut table = Table::new(["TEMPLATE", "TYPE", "NAME", "DESCRIPTION"]);
+    for template in &list {
+        table.row([
+            template.uri_template.to_string(),
+            template.mime_type().unwrap_or_default(),
+            template.name.to_string(),
+            template.description().unwrap_or_default(),
+        ]);
+    }
+    print(printer, &server, "resource template", list.iter().map(|template| &template.json), &table)
+}
+
+pub(super) async fn prompts(args: ListArgs, settings: &Settings) -> Outcome {
+    let server = server("prompts", args, settings)?;
+    let printer = &settings.printer;
+    let list = session::with(printer, &server, async |client| client.list_prompts().await).await?;
+    let mut table = Table::new(["NAME", "ARGUMENTS", "DESCRIPTION"]);
+    for prompt in &list {
+        table.row([prompt.name.to_string(), arguments(prompt), prompt.description().unwrap_or_default()]);
+    }
+    print(printer, &server, "prompt", list.iter().map(|prompt| &prompt.json), &table)
+}
+
+fn server(verb: &'static str, args: ListArgs, settings: &Settings) -> Outcome<Server> {
+    let ListArgs { words, target } = args;
+    let name = Words::new(verb, "", words, &target.command)?.end()?;
+    settings.server(name.as_deref(), target)
+}
+
+/// The server's own objects for machines; the table for people, and a word where it is empty.
+fn print<'a, const N: usize>(
+    printer: &Printer,
+    server: &Server,
+    noun: &str,
+    items: impl Iterator<Item = &'a Json>,
+    table: &Table<N>,
+) -> Outcome {
+    let items: Vec<&str> = items.map(Json::as_str).collect();
+    if printer.is_json() {
+        printer.json(&format!("[{}]", items.join(",")))?;
+    } else if items.is_empty() {
+        printer.note(&format!("`{}` offers no {noun}s", server.name));
+    } else {
+        printer.layout(&table.render(printer))?;
+        if printer.on_terminal() {
+            printer.note(&format!("{} of `{}`", units::count(items.len(), noun), server.name));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// What the server claims about a tool, where it claims anything.
+fn hints(tool: &Tool) -> String {
+    let claimed = tool.annotations.clone();
+    let mut hints = Vec::new();
+    if claimed.read_only == Some(true) {
+        hints.push("read-only");
+    }
+    if claimed.destructive == Some(true) {
+        hints.push("destructive");
+    }
+    if claimed.idempotent == Some(true) {
+        hints.push("idempotent");
+    }
+    hints.join(",")
+}
+
+/// `name` where needed, `[name]` where not.
+fn arguments(prompt: &Prompt) -> String {
+    let shown = prompt.arguments().into_iter().map(|argument| {
+        if argument.required { argument.name.to_string() } else { format!("[{}]", argument.name) }
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,230 @@
+//! Owns what is told about a failure: the exit code, the facts, and a next step where one is known.
+
+mod hint;
+
+use std::io;
+use std::path::Path;
+
+use bowline::config::{Errors, Problem, Server, Transport};
+use bowline::fault::{Cause, Execution, Fault};
+use bowline::{Error, ErrorKind};
+use serde_json::{Map, Value, json};
+
+use crate::exit::Exit;
+
+/// A command that did not end well.
+pub(crate) enum Failure {
+    /// Something to tell.
+    Told(Box<Report>),
+    /// A signal; there is nothing to tell that the person does not know.
+    Signal(Exit),
+    /// Stdout cannot be written to.
+    Output(io::Error),
+}
+
+/// What is told.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// How the command ends.
+    pub(crate) exit: Exit,
+    /// What failed and why. It may hold a server's words.
+    pub(crate) message: String,
+    /// What else is known, in the order of showing.
+    pub(crate) facts: Vec<Fact>,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+    /// The same for machines.
+    pub(crate) members: Map<String, Value>,
+}
+
+/// Something known about a failure.
+#[derive(Debug)]
+pub(crate) struct Fact {
+    /// What it is.
+    pub(crate) label: &'static str,
+    /// One line stands beside the label, several below it.
+    pub(crate) lines: Vec<String>,
+}
+
+/// The outcome of a command.
+pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
+
+// === impl Failure ===
+
+impl Failure {
+    /// What was typed cannot be used.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Report::new(Exit::Usage, message).into()
+    }
+
+    /// The same with a next step.
+    pub(crate) fn usage_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Report { hint: Some(hint.into()), ..Report::new(Exit::Usage, message) }.into()
+    }
+
+    /// A file that is needed cannot be used.
+    pub(crate) fn file(path: &Path, why: &str) -> Self {
+        Self::usage(format!("cannot use {}: {why}", path.display()))
+    }
+
+    /// A configuration with problems.
+    pub(crate) fn config(message: impl Into<String>, problems: Vec<Problem>) -> Self {
+        let mut report = Report::new(Exit::Usage, message);
+        let members = problems.iter().map(problem_json).collect::<Vec<Value>>();
+        report.members.insert("problems".into(), members.into());
+        let lines = problems.iter().flat_map(problem_lines).collect();
+        report.facts.push(Fact { label: "problems", lines });
+        report.into()
+    }
+
+    /// All problems of a file.
+    pub(crate) fn config_errors(errors: Errors) -> Self {
+        let problems: Vec<Problem> = errors.into_iter().collect();
+        let file = problems.first().map(|problem| problem.file.display().to_string()).unwrap_or_default();
+        Self::config(format!("cannot use {file}"), problems)
+    }
+
+    /// A call that failed.
+    pub(crate) fn call(error: &Error, server: &Server) -> Self {
+        match error.kind() {
+            ErrorKind::Server(rpc) => {
+                let message = format!(
+                    "`{}` answered {} with an error: {} (code {})",
+                    error.server(),
+                    error.method(),
+                    rpc.message,
+                    rpc.code
+                );
+                let mut report = Report::new(Exit::Server, message).about(error);
+                let data = rpc.data.as_ref().and_then(|data| data.decode::<Value>().ok());
+                if let Some(data) = &data {
+                    report.facts.push(Fact { label: "data", lines: vec![data.to_string()] });
+                }
+                report.members.insert("code".into(), rpc.code.into());
+                report.members.insert("data".into(), data.into());
+                report.hint = hint::for_code(rpc.code, error.method()).map(Into::into);
+                report.into()
+            }
+            ErrorKind::Fault(fault) => fault_report(error, fault, server).into(),
+            ErrorKind::NotOffered(what) => {
+                let mut report = Report::new(Exit::Server, format!("`{}` offers no {what}", error.server()));
+                report.hint = Some("`bowline info` shows what a server offers".to_owned());
+                report.about(error).into()
+            }
+            _ => Report::new(Exit::Usage, error.to_string()).about(error).into(),
+        }
+    }
+}
+
+impl From<Report> for Failure {
+    fn from(report: Report) -> Self {
+        Self::Told(Box::new(report))
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+// === impl Report ===
+
+impl Report {
+    /// A report with nothing but a message.
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), facts: Vec::new(), hint: None, members: Map::new() }
+    }
+
+    fn about(mut self, error: &Error) -> Self {
+        let executed = match error.execution() {
+            Execution::NotExecuted => Value::Bool(false),
+            Execution::Unknown => Value::Null,
+        };
+        self.members.insert("server".into(), error.server().into());
+        self.members.insert("method".into(), error.method().into());
+        self.members.insert("executed".into(), executed);
+        self
+    }
+
+    fn fact(&mut self, label: &'static str, line: impl Into<String>) {
+        self.facts.push(Fact { label, lines: vec![line.into()] });
+    }
+}
+
+/// The last lines of stderr that are shown; the log has them all.
+const STDERR_LINES: usize = 10;
+
+fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
+    let connecting = error.method() == CONNECT;
+    let message = if connecting {
+        format!("cannot connect to `{}`: {fault}", error.server())
+    } else {
+        format!("{} on `{}` failed: {fault}", error.method(), error.server())
+    };
+    let mut report = Report::new(exit_of(&fault.cause), message).about(error);
+    let transport = match &server.transport {
+        Transport::Stdio(_) => "stdio",
+        Transport::Http(_) => "http",
+    };
+    report.fact("phase", if connecting { "connecting" } else { error.method() });
+    report.fact("transport", transport);
+    if !connecting {
+        report.fact(
+            "executed",
+            match fault.execution {
+                Execution::NotExecuted => "no",
+                Execution::Unknown => "unknown; the server may have acted on it",
+            },
+        );
+    }
+    report.members.insert("phase".into(), if connecting { "connect" } else { "call" }.into());
+    report.members.insert("transport".into(), transport.into());
+    if let Cause::Status { code, .. } = &fault.cause {
+        report.members.insert("status".into(), (*code).into());
+    }
+    let evidence = &fault.evidence;
+    if let Some(body) = &evidence.body {
+        report.facts.push(Fact { label: "body begins", lines: body.lines().map(Into::into).collect() });
+        report.members.insert("body".into(), body.as_str().into());
+    }
+    if !evidence.stderr.is_empty() {
+        let from = evidence.stderr.len().saturating_sub(STDERR_LINES);
+        report.facts.push(Fact { label: "stderr ends", lines: evidence.stderr[from..].to_vec() });
+        report.members.insert("stderr".into(), json!(evidence.stderr));
+    }
+    report.hint = hint::for_fault(fault, server);
+    report
+}
+
+fn exit_of(cause: &Cause) -> Exit {
+    match cause {
+        Cause::Timeout(_) => Exit::Timeout,
+        Cause::LoginRequired { .. } => Exit::Login,
+        _ => Exit::Connection,
+    }
+}
+
+/// A problem without its file, which the message names.
+fn problem_lines(problem: &Problem) -> Vec<String> {
+    let key = if problem.key.is_empty() { String::new() } else { format!("{}: ", problem.key) };
+    let mut lines = vec![format!("{}:{}: {key}{}", problem.line, problem.column, problem.message)];
+    lines.extend(problem.hint.as_ref().map(|hint| format!("  {hint}")));
+    lines
+}
+
+/// A problem for machines.
+pub(crate) fn problem_json(problem: &Problem) -> Value {
+    json!({
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+        "key": problem.key,
+        "server": problem.server,
+        "message": problem.message,
+        "hint": problem.hint,
+    })
+}
+
+/// What the library calls the phase before any call.
+const CONNECT: &str = "connect";

@@ -1,0 +1,88 @@
+//! Owns the progress bar: what a server reports while a call runs, on stderr of a terminal only.
+
+use std::time::Duration;
+
+use bowline::view::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{Printer, escape};
+
+/// A bar that shows nothing where nothing can move.
+#[derive(Clone)]
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    /// A spinner until the server says more.
+    pub(crate) fn start(printer: &Printer, what: &str) -> Self {
+        let bar = ProgressBar::no_length();
+        if !printer.can_animate() {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+            return Self(bar);
+        }
+        bar.set_style(style("{spinner} {prefix} {wide_msg} {elapsed}"));
+        bar.set_prefix(escape::line(what).into_owned());
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self(bar)
+    }
+
+    /// What the server reported. Called from the task that reads the connection.
+    pub(crate) fn update(&self, progress: &Progress) {
+        let bar = &self.0;
+        if bar.is_hidden() {
+            return;
+        }
+        if let Some(permille) = permille(progress) {
+            if bar.length().is_none() {
+                bar.set_length(1000);
+                bar.set_style(style("{spinner} {prefix} [{bar:24}] {percent:>3}% {wide_msg} {elapsed}"));
+            }
+            bar.set_position(permille);
+        }
+        if let Some(message) = &progress.message {
+            bar.set_message(escape::line(message).into_owned());
+        } else if progress.total.is_none() {
+            bar.set_message(format!("{}", progress.progress));
+        }
+    }
+
+    /// Takes it off the screen.
+    pub(crate) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .expect("the template is fixed")
+        .progress_chars("=> ")
+        .tick_strings(&["|", "/", "-", "\\", " "])
+}
+
+/// How far it is, if the server gave a total that makes sense.
+fn permille(progress: &Progress) -> Option<u64> {
+    let total = progress.total.filter(|total| *total > 0.0)?;
+    let share = (progress.progress / total).clamp(0.0, 1.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1000")]
+    share.is_finite().then_some((share * 1000.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline::wire::Id;
+
+    use super::*;
+
+    #[test]
+    fn a_share_is_between_nothing_and_all() {
+        let of = |progress, total| {
+            permille(&Progress { token: Id::from(1_u64), progress, total, message: None })
+        };
+        assert_eq!(of(1.0, Some(4.0)), Some(250));
+        assert_eq!(of(9.0, Some(4.0)), Some(1000));
+        assert_eq!(of(-1.0, Some(4.0)), Some(0));
+        for nonsense in [None, Some(0.0), Some(-1.0), Some(f64::NAN)] {
+            assert_eq!(of(1.0, nonsense), None);
+        }
+        assert_eq!(of(f64::NAN, Some(1.0)), None);
+    }
+}

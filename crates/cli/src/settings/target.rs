@@ -1,0 +1,155 @@
+//! Owns which server is meant, and what of it is overridden by arguments.
+
+use bowline::config::{Invalid, Protocol, Server};
+
+use super::files::{Found, Layers, Origin};
+use super::{Settings, Trust, closest};
+use crate::args::{self, TargetArgs};
+use crate::failure::{Failure, Outcome};
+
+impl Settings {
+    /// The server that `name` or the command means, with the overrides applied.
+    pub(crate) fn server(&self, name: Option<&str>, args: TargetArgs) -> Outcome<Server> {
+        let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, envs, command } = args;
+        let mut server = match (name, command.split_first()) {
+            (_, Some((program, rest))) => Server::stdio(file_name(program), program, rest),
+            (Some(url), None) if url.contains("://") => from_url(url)?,
+            (Some(name), None) => self.configured(name)?,
+            (None, None) => return Err(Failure::usage("SERVER is missing")),
+        };
+        for header in headers {
+            let (name, value) = pair(&header, ':', "-H 'Name: value'")?;
+            server = server.with_header(name, value).map_err(|why| refused("-H", &why))?;
+        }
+        for entry in envs {
+            let (name, value) = pair(&entry, '=', "-e KEY=VALUE")?;
+            server = server.with_env(name, value).map_err(|why| refused("-e", &why))?;
+        }
+        if let Some(timeout) = timeout {
+            server = server.with_timeout(timeout);
+        }
+        if let Some(max) = max_timeout {
+            server = server.with_max_timeout(max);
+        }
+        if let Some(connect) = connect_timeout {
+            server = server.with_connect_timeout(connect);
+        }
+        if let Some(protocol) = protocol {
+            server = server.with_protocol(match protocol {
+                args::Protocol::Auto => Protocol::Auto,
+                args::Protocol::Legacy => Protocol::Legacy,
+                args::Protocol::Modern => Protocol::Modern,
+            });
+        }
+        Ok(server)
+    }
+
+    fn configured(&self, name: &str) -> Outcome<Server> {
+        let layers = self.files.read(&*self.env)?;
+        let (server, layer) = match layers.find(name) {
+            Found::Server(server, layer) => (server, layer),
+            Found::Broken(problems) => {
+                let file = problems.first().map(|problem| problem.file.display().to_string());
+                let file = file.unwrap_or_default();
+                return Err(Failure::config(format!("the entry `{name}` in {file} cannot be used"), problems));
+            }
+            Found::Unreadable(problems) => {
+                let file = problems.first().map(|problem| problem.file.display().to_string());
+                return Err(Failure::config(format!("cannot read {}", file.unwrap_or_default()), problems));
+            }
+            Found::Unknown => return Err(self.unknown(name, &layers)),
+        };
+        let file = layer.path.display();
+        if !server.enabled {
+            return Err(Failure::usage_hint(
+                format!("`{name}` is disabled in {file}"),
+                "set `enabled = true` in its entry to use it",
+            ));
+        }
+        // Before anything of the entry is acted on: it may start a program or send secrets away.
+        if layer.origin == Origin::Project && self.trust == Trust::NoProject {
+            return Err(Failure::usage_hint(
+                format!("`{name}` comes from the project's {file}, which is not trusted"),
+                "it can start programs and send your variables away: read it, then use --trust-project",
+            ));
+        }
+        for other in layers.iter().filter(|layer| !layer.problems.is_empty()) {
+            let file = other.path.display();
+            self.printer.note(&format!("{file} has problems elsewhere; see `bowline config check`"));
+        }
+        Ok(server.clone())
+    }
+
+    fn unknown(&self, name: &str, layers: &Layers) -> Failure {
+        let names = layers.names();
+        let message = format!("no server named `{name}` is configured");
+        if let Some(near) = closest(name, names.iter().copied()) {
+            return Failure::usage_hint(message, format!("did you mean `{near}`? There are: {}", names.join(", ")));
+        }
+        // A person who types `localhost:3000/mcp` means a URL.
+        if name.contains(['/', ':']) {
+            return Failure::usage_hint(message, format!("for a URL, write http://{name} or https://{name}"));
+        }
+        if names.is_empty() {
+            let files = self.files.paths();
+            let file = files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
+            let hint = format!("no servers are configured yet; {file} is read. A URL works, or `-- COMMAND`");
+            return Failure::usage_hint(message, hint);
+        }
+        Failure::usage_hint(message, format!("there are: {}", names.join(", ")))
+    }
+}
+
+/// A server that is only reached this once. Its name is shown and logged, so it is the host alone:
+/// people put keys into paths.
+fn from_url(url: &str) -> Outcome<Server> {
+    let label = |url: &str| {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        host.rsplit('@').next().unwrap_or_default().to_owned()
+    };
+    Server::http(label(url), url).map_err(|why| refused("the URL cannot be used", &why))
+}
+
+/// The last part of a path.
+fn file_name(program: &str) -> String {
+    let name = std::path::Path::new(program).file_name().and_then(|name| name.to_str());
+    name.unwrap_or(program).to_owned()
+}
+
+/// Both sides, trimmed where the form has spaces. The text itself may be a secret and is not repeated.
+fn pair<'a>(text: &'a str, separator: char, form: &str) -> Outcome<(&'a str, &'a str)> {
+    match text.split_once(separator) {
+        Some((name, value)) if separator == ':' => Ok((name.trim(), value.trim())),
+        Some(pair) => Ok(pair),
+        None => Err(Failure::usage(format!("the form is {form}"))),
+    }
+}
+
+fn refused(what: &str, why: &Invalid) -> Failure {
+    let message = format!("{what}: {why}");
+    match why.hint() {
+        Some(hint) => Failure::usage_hint(message, hint),
+        None => Failure::usage(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_holds_no_secret() {
+        for url in ["https://h:8443/k3y/mcp?t=k3y#k3y", "https://h:8443?k3y"] {
+            assert_eq!(from_url(url).ok().unwrap().name, "h:8443");
+        }
+        assert!(from_url("ftp://h/").is_err());
+    }
+
+    #[test]
+    fn pairs() {
+        assert_eq!(pair("A: b: c ", ':', "").ok().unwrap(), ("A", "b: c"));
+        assert_eq!(pair("A= b=c", '=', "").ok().unwrap(), ("A", " b=c"));
+        assert!(pair("A", '=', "").is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! Owns the grammar of the words after a verb: SERVER comes first, unless a command after `--`
+//! stands in for it.
+
+use crate::args::usage;
+use crate::failure::{Failure, Outcome};
+
+/// The words of one verb, taken from the left.
+pub(crate) struct Words {
+    verb: &'static str,
+    form: &'static str,
+    server: Option<String>,
+    rest: std::vec::IntoIter<String>,
+}
+
+impl Words {
+    /// Takes SERVER off, unless there is a command. `form` is what follows it in the usage line.
+    pub(crate) fn new(
+        verb: &'static str,
+        form: &'static str,
+        words: Vec<String>,
+        command: &[String],
+    ) -> Outcome<Self> {
+        let mut words = Self { verb, form, server: None, rest: words.into_iter() };
+        if command.is_empty() {
+            words.server = Some(words.take("SERVER", "a configured name or a URL, or end with `-- COMMAND`")?);
+        } else if words.rest.as_slice().first().is_some_and(|word| word.contains("://")) && form != "URI" {
+            return Err(words.wrong("both a URL and a command are given: which is the server?"));
+        }
+        Ok(words)
+    }
+
+    /// SERVER, if there is one.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.server.as_deref()
+    }
+
+    /// The next word, which has to be there.
+    pub(crate) fn take(&mut self, name: &str, what: &str) -> Outcome<String> {
+        match self.rest.next() {
+            Some(word) if !word.is_empty() => Ok(word),
+            _ => Err(self.wrong(&format!("{name} is missing: {what}"))),
+        }
+    }
+
+    /// What is left, which has to be `key=value`.
+    pub(crate) fn pairs(self) -> Outcome<Vec<String>> {
+        let stray = self.rest.as_slice().iter().find(|word| !word.contains('='));
+        if let Some(stray) = stray {
+            let why = if self.server.is_none() {
+                "SERVER is left out when a command is given after `--`"
+            } else {
+                "arguments are written key=value; quote values with spaces"
+            };
+            return Err(self.wrong(&format!("`{stray}` is not key=value: {why}")));
+        }
+        Ok(self.rest.collect())
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn end(self) -> Outcome<Option<String>> {
+        let Some(stray) = self.rest.as_slice().first() else { return Ok(self.server) };
+        let why = match &self.server {
+            None => "SERVER is left out when a command is given after `--`".to_owned(),
+            Some(server) => format!("to start a server, write `-- {server} {stray} …`"),
+        };
+        Err(self.wrong(&format!("unexpected `{stray}`: {why}")))
+    }
+
+    fn wrong(&self, message: &str) -> Failure {
+        let usage = usage(self.verb, self.form).replace('\n', "\n ");
+        Failure::usage_hint(message, format!("{usage}\n\nSee `bowline help {}`.", self.verb))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &str, command: &[&str]) -> Outcome<Words> {
+        let words = words.split_whitespace().map(String::from).collect();
+        let command: Vec<String> = command.iter().map(ToString::to_string).collect();
+        Words::new("call", "TOOL [KEY=VALUE]...", words, &command)
+    }
+
+    #[test]
+    fn a_command_stands_in_for_the_server() {
+        let mut by_name = words("files search q=knots", &[]).ok().unwrap();
+        assert_eq!(by_name.server(), Some("files"));
+        assert_eq!(by_name.take("TOOL", "").ok().unwrap(), "search");
+        assert_eq!(by_name.pairs().ok().unwrap(), ["q=knots"]);
+
+        let mut by_command = words("search q=knots", &["srv"]).ok().unwrap();
+        assert_eq!(by_command.server(), None);
+        assert_eq!(by_command.take("TOOL", "").ok().unwrap(), "search");
+        assert_eq!(by_command.pairs().ok().unwrap(), ["q=knots"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        assert!(words("", &[]).is_err());
+        assert!(words("http://h/mcp search", &["srv"]).is_err());
+        assert!(words("files", &[]).ok().unwrap().take("TOOL", "").is_err());
+        assert!(words("files a b", &[]).ok().unwrap().pairs().is_err());
+        assert!(words("files a", &[]).ok().unwrap().end().is_err());
+        assert!(words("files", &["srv"]).ok().unwrap().end().is_err());
+    }
+}

@@ -1,0 +1,546 @@
+//! Interop with `@modelcontextprotocol/server-everything`, the reference server of the TypeScript SDK,
+//! over stdio and over Streamable HTTP. It speaks the legacy era.
+
+#[path = "support_interop/peer.rs"]
+mod peer;
+#[path = "support_interop/person.rs"]
+mod person;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bowline::view::{Body, Content, Level, LogMessage, Role};
+use bowline::wire::code;
+use bowline::{CallOptions, Client, Era, Event, Revision, Server, Status};
+use peer::{HttpPeer, required, within};
+use person::Person;
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::sync::mpsc;
+
+/// How to reach one instance of the server; over HTTP it runs as long as this lives.
+struct Everything {
+    server: Server,
+    http: Option<HttpPeer>,
+}
+
+impl Everything {
+    fn stdio() -> Self {
+        let entry = required("BOWLINE_EVERYTHING");
+        let server = Server::stdio("everything", required("BOWLINE_NODE"), [entry, "stdio".to_owned()]);
+        Self { server, http: None }
+    }
+
+    async fn http() -> Self {
+        let (node, entry) = (required("BOWLINE_NODE"), required("BOWLINE_EVERYTHING"));
+        let peer = HttpPeer::start(|port| {
+            let mut command = Command::new(&node);
+            command.args([&*entry, "streamableHttp"]).env("PORT", port.to_string());
+            command
+        })
+        .await;
+        Self { server: Server::http("everything", peer.url()).expect("a loopback URL"), http: Some(peer) }
+    }
+
+    async fn connect(&self) -> Client {
+        Client::connect(self.server.clone()).await.expect("the server can be connected to")
+    }
+}
+
+/// Runs each check over each transport.
+macro_rules! over_both {
+    ($($check:ident),* $(,)?) => {
+        mod stdio {
+            $(#[tokio::test]
+            async fn $check() {
+                super::within(stringify!($check), super::$check(super::Everything::stdio())).await;
+            })*
+        }
+
+        mod http {
+            $(#[tokio::test]
+            async fn $check() {
+                let everything = super::Everything::http().await;
+                super::within(stringify!($check), super::$check(everything)).await;
+            })*
+        }
+    };
+}
+
+over_both!(
+    the_server_introduces_itself,
+    everything_it_offers_is_listed,
+    all_kinds_of_content_arrive,
+    results_can_be_structured,
+    a_failed_tool_is_a_result_and_an_unknown_method_an_error,
+    progress_arrives_in_order_before_the_result,
+    a_dropped_call_leaves_the_connection_working,
+    many_calls_at_once_get_their_own_answers,
+    resources_are_text_or_bytes,
+    prompts_take_arguments,
+    log_messages_and_resource_updates_are_events,
+    a_form_is_filled_in_during_a_call,
+    roots_and_sampling_are_answered,
+    raw_requests_reach_what_has_no_verb,
+);
+
+async fn the_server_introduces_itself(everything: Everything) {
+    let client = everything.connect().await;
+    let peer = client.server().await.unwrap();
+
+    // LC-02, DE-03, DE-07: whatever it made of the probe, the handshake agreed on its newest revision.
+    assert_eq!(peer.revision, Revision::V2025_11_25);
+    assert_eq!(peer.era(), Era::Legacy);
+    let info = peer.server.as_ref().unwrap();
+    assert_eq!(&*info.name, "mcp-servers/everything");
+    assert_eq!(info.title().as_deref(), Some("Everything Reference Server"));
+    assert!(peer.instructions.as_deref().unwrap().starts_with("# Everything Server"));
+    assert!(peer.capabilities.tools.unwrap().list_changed);
+    assert!(peer.capabilities.prompts.unwrap().list_changed);
+    assert!(peer.capabilities.resources.unwrap().subscribe);
+    assert!(peer.capabilities.logging && peer.capabilities.completions);
+    assert!(matches!(&*client.status().borrow(), Status::Ready(ready) if ready.revision == peer.revision));
+    // PG-02
+    client.ping().await.unwrap();
+    client.close().await;
+}
+
+async fn everything_it_offers_is_listed(everything: Everything) {
+    let client = everything.connect().await;
+
+    let tools = client.list_tools_full().await.unwrap();
+    assert!(tools.dropped.is_empty(), "{:?}", tools.dropped);
+    let names: Vec<&str> = tools.items.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(
+        names,
+        [
+            "echo",
+            "get-annotated-message",
+            "get-env",
+            "get-resource-links",
+            "get-resource-reference",
+            "get-structured-content",
+            "get-sum",
+            "get-tiny-image",
+            "gzip-file-as-resource",
+            "toggle-simulated-logging",
+            "toggle-subscriber-updates",
+            "trigger-long-running-operation",
+            "simulate-research-query",
+        ]
+    );
+    let sum = &tools.items[6];
+    assert_eq!(sum.display_name(), "Get Sum Tool");
+    assert!(sum.is_read_only() && sum.is_idempotent() && !sum.is_destructive() && !sum.is_open_world());
+    let schema: Value = sum.input_schema.decode().unwrap();
+    assert_eq!(schema["required"], json!(["a", "b"]));
+    assert!(tools.items[5].output_schema.is_some());
+
+    let resources = client.list_resources().await.unwrap();
+    let names: Vec<&str> = resources.iter().map(|resource| &*resource.name).collect();
+    assert_eq!(
+        names,
+        [
+            "architecture.md",
+            "extension.md",
+            "features.md",
+            "how-it-works.md",
+            "instructions.md",
+            "startup.md",
+            "structure.md"
+        ]
+    );
+    assert!(resources.iter().all(|resource| resource.mime_type().as_deref() == Some("text/markdown")));
+
+    let templates = client.list_resource_templates().await.unwrap();
+    let templates: Vec<&str> = templates.iter().map(|template| &*template.uri_template).collect();
+    assert_eq!(
+        templates,
+        ["demo://resource/dynamic/text/{resourceId}", "demo://resource/dynamic/blob/{resourceId}"]
+    );
+
+    let prompts = client.list_prompts().await.unwrap();
+    let names: Vec<&str> = prompts.iter().map(|prompt| &*prompt.name).collect();
+    assert_eq!(names, ["simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"]);
+    // PM-02
+    let arguments: Vec<(String, bool)> = prompts[1]
+        .arguments()
+        .into_iter()
+        .map(|argument| (argument.name.into(), argument.required))
+        .collect();
+    assert_eq!(arguments, [("city".to_owned(), true), ("state".to_owned(), false)]);
+    client.close().await;
+}
+
+/// TL-04
+async fn all_kinds_of_content_arrive(everything: Everything) {
+    let client = everything.connect().await;
+
+    // ST-01: line ends inside an argument survive, as does what lies beyond ASCII.
+    let message = "two\nlines, \u{2028} and a knot 🪢 \"quoted\"";
+    let echo = client.call_tool("echo", &json!({ "message": message })).await.unwrap();
+    assert_eq!(echo.text(), format!("Echo: {message}"));
+    assert!(!echo.is_error);
+
+    let image = client.call_tool("get-tiny-image", &Value::Null).await.unwrap();
+    let [Content::Text(_), Content::Image(image), Content::Text(_)] = &*image.content else {
+        panic!("{:?}", image.content)
+    };
+    assert_eq!(&*image.mime_type, "image/png");
+    let bytes = BASE64_STANDARD.decode(image.data.get().as_bytes()).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG"));
+
+    let arguments = json!({ "messageType": "error", "includeImage": true });
+    let annotated = client.call_tool("get-annotated-message", &arguments).await.unwrap();
+    let annotations = annotated.content[0].annotations();
+    assert_eq!(annotations.audience, [Role::User, Role::Assistant]);
+    assert_eq!(annotations.priority, Some(1.0));
+    assert_eq!(annotated.content[1].annotations().priority, Some(0.5));
+
+    let links = client.call_tool("get-resource-links", &json!({ "count": 4 })).await.unwrap();
+    let uris: Vec<&str> = links
+        .content
+        .iter()
+        .filter_map(|content| match content {
+            Content::ResourceLink(resource) => Some(&*resource.uri),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(uris.len(), 4);
+    // A link can be followed.
+    assert_eq!(client.read_resource(uris[0]).await.unwrap().contents.len(), 1);
+
+    for (kind, id) in [("Text", 3), ("Blob", 4)] {
+        let arguments = json!({ "resourceType": kind, "resourceId": id });
+        let embedded = client.call_tool("get-resource-reference", &arguments).await.unwrap();
+        let Content::Resource(embedded) = &embedded.content[1] else { panic!("{:?}", embedded.content) };
+        let text = match &embedded.resource.body {
+            Body::Text(text) => text.get().into_owned(),
+            Body::Blob(blob) => {
+                String::from_utf8(BASE64_STANDARD.decode(blob.get().as_bytes()).unwrap()).unwrap()
+            }
+        };
+        assert!(text.starts_with(&format!("Resource {id}: This is a")), "{text}");
+    }
+    client.close().await;
+}
+
+/// TL-05
+async fn results_can_be_structured(everything: Everything) {
+    let client = everything.connect().await;
+    let weather =
+        client.call_tool("get-structured-content", &json!({ "location": "Chicago" })).await.unwrap();
+    let structured: Value = weather.structured.as_ref().unwrap().decode().unwrap();
+    assert_eq!(
+        structured,
+        json!({ "temperature": 36, "conditions": "Light rain / drizzle", "humidity": 82 })
+    );
+    assert_eq!(serde_json::from_str::<Value>(&weather.text()).unwrap(), structured);
+    client.close().await;
+}
+
+async fn a_failed_tool_is_a_result_and_an_unknown_method_an_error(everything: Everything) {
+    let client = everything.connect().await;
+    let failed = client.call_tool("get-sum", &json!({ "a": "no number" })).await.unwrap();
+    assert!(failed.is_error);
+    assert!(failed.text().contains("Invalid arguments"), "{}", failed.text());
+
+    let error = client.request("bowline/unknown", &Value::Null).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, code::METHOD_NOT_FOUND);
+    assert_eq!(error.method(), "bowline/unknown");
+    client.close().await;
+}
+
+/// PR-01, PR-02
+async fn progress_arrives_in_order_before_the_result(everything: Everything) {
+    let client = everything.connect().await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let options = CallOptions::new().on_progress({
+        let seen = Arc::clone(&seen);
+        move |progress| seen.lock().unwrap().push((progress.progress, progress.total))
+    });
+    let arguments = json!({ "duration": 0.5, "steps": 25 });
+    let result = client.call_tool_with("trigger-long-running-operation", &arguments, &options).await.unwrap();
+    assert_eq!(result.text(), "Long running operation completed. Duration: 0.5 seconds, Steps: 25.");
+    let expected: Vec<_> = (1..=25).map(|step| (f64::from(step), Some(25.0))).collect();
+    assert_eq!(*seen.lock().unwrap(), expected);
+    client.close().await;
+}
+
+/// CN-01
+async fn a_dropped_call_leaves_the_connection_working(everything: Everything) {
+    let client = everything.connect().await;
+    let (started, mut running) = mpsc::unbounded_channel();
+    let options = CallOptions::new().on_progress(move |_| drop(started.send(())));
+    let arguments = json!({ "duration": 60, "steps": 1200 });
+    tokio::select! {
+        outcome = client.call_tool_with("trigger-long-running-operation", &arguments, &options) => {
+            panic!("a call of a minute ended: {outcome:?}")
+        }
+        // The server is at work on it.
+        _ = running.recv() => {}
+    }
+    // The tool goes on and reports progress that nobody waits for any more.
+    for a in 0..20 {
+        let sum = client.call_tool("get-sum", &json!({ "a": a, "b": 1 })).await.unwrap();
+        assert_eq!(sum.text(), format!("The sum of {a} and 1 is {}.", a + 1));
+    }
+    client.ping().await.unwrap();
+    assert!(matches!(&*client.status().borrow(), Status::Ready(_)));
+    client.close().await;
+}
+
+/// BM-02
+async fn many_calls_at_once_get_their_own_answers(everything: Everything) {
+    let client = everything.connect().await;
+    let mut calls = tokio::task::JoinSet::new();
+    for a in 0..64 {
+        let client = client.clone();
+        calls.spawn(async move {
+            let sum = client.call_tool("get-sum", &json!({ "a": a, "b": a })).await.unwrap();
+            assert_eq!(sum.text(), format!("The sum of {a} and {a} is {}.", 2 * a));
+        });
+    }
+    while let Some(call) = calls.join_next().await {
+        call.unwrap();
+    }
+    client.close().await;
+}
+
+/// RS-01
+async fn resources_are_text_or_bytes(everything: Everything) {
+    let client = everything.connect().await;
+
+    let document = client.read_resource("demo://resource/static/document/instructions.md").await.unwrap();
+    let Body::Text(text) = &document.contents[0].body else { panic!("{document:?}") };
+    assert_eq!(Some(&*text.get()), client.server().await.unwrap().instructions.as_deref());
+    assert_eq!(document.contents[0].mime_type().as_deref(), Some("text/markdown"));
+
+    let blob = client.read_resource("demo://resource/dynamic/blob/7").await.unwrap();
+    let Body::Blob(blob) = &blob.contents[0].body else { panic!("{blob:?}") };
+    let bytes = BASE64_STANDARD.decode(blob.get().as_bytes()).unwrap();
+    assert!(bytes.starts_with(b"Resource 7: This is a base64 blob"));
+
+    // RS-02
+    let error = client.read_resource("demo://resource/none").await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, code::INVALID_PARAMS);
+    client.close().await;
+}
+
+/// PM-01
+async fn prompts_take_arguments(everything: Everything) {
+    let client = everything.connect().await;
+    let arguments = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let text = |content: &Content| match content {
+        Content::Text(text) => text.text.get().into_owned(),
+        other => panic!("{other:?}"),
+    };
+
+    let simple = client.get_prompt("simple-prompt", &BTreeMap::new()).await.unwrap();
+    assert_eq!(text(&simple.messages[0].content), "This is a simple prompt without arguments.");
+
+    let place = arguments(&[("city", "Bergen"), ("state", "Vestland")]);
+    let weather = client.get_prompt("args-prompt", &place).await.unwrap();
+    assert_eq!(weather.messages[0].role, Role::User);
+    assert_eq!(text(&weather.messages[0].content), "What's weather in Bergen, Vestland?");
+
+    let which = arguments(&[("resourceType", "Blob"), ("resourceId", "2")]);
+    let embedding = client.get_prompt("resource-prompt", &which).await.unwrap();
+    assert!(matches!(&embedding.messages[1].content, Content::Resource(_)), "{embedding:?}");
+
+    let error = client.get_prompt("args-prompt", &BTreeMap::new()).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, code::INVALID_PARAMS);
+    client.close().await;
+}
+
+/// LG-01, LG-03, RS-03. Over HTTP these come on the stream of the GET (HL-05).
+async fn log_messages_and_resource_updates_are_events(everything: Everything) {
+    let client = everything.connect().await;
+    let mut events = client.events();
+    let subscribe = async |id: u32| {
+        let params = json!({ "uri": format!("demo://resource/dynamic/text/{id}") });
+        client.request("resources/subscribe", &params).await.unwrap();
+    };
+    // Each subscription is logged as `info`, so at this level nothing is said of it.
+    client.request("logging/setLevel", &json!({ "level": "error" })).await.unwrap();
+    subscribe(1).await;
+    client.request("logging/setLevel", &json!({ "level": "debug" })).await.unwrap();
+
+    // What is said before the server has seen the GET is lost, so it is made to say it again.
+    let log = async {
+        loop {
+            if let Event::Log(params) = events.recv().await.unwrap() {
+                break LogMessage::decode(&params).unwrap();
+            }
+        }
+    };
+    let nudge = async {
+        let mut tick = tokio::time::interval(Duration::from_millis(200));
+        loop {
+            tick.tick().await;
+            subscribe(2).await;
+        }
+    };
+    let log = tokio::select! {
+        log = log => log,
+        () = nudge => unreachable!("it goes on for ever"),
+    };
+    assert_eq!(log.level, Level::Info);
+    let text: String = log.data.decode().unwrap();
+    assert!(text.contains("Received Subscribe Resource request for URI"), "{text}");
+    assert!(text.contains("dynamic/text/2"), "the level was not kept to: {text}");
+
+    client.call_tool("toggle-subscriber-updates", &Value::Null).await.unwrap();
+    let mut updated = Vec::new();
+    while updated.len() < 2 {
+        if let Event::ResourceUpdated { uri } = events.recv().await.unwrap() {
+            updated.push(uri);
+        }
+    }
+    assert_eq!(updated, ["demo://resource/dynamic/text/1", "demo://resource/dynamic/text/2"]);
+    client.close().await;
+}
+
+/// HL-06, EL-05, EL-06
+async fn a_form_is_filled_in_during_a_call(everything: Everything) {
+    let person = Person::filling_in(&json!({ "name": "Ann", "check": true, "integer": 7 }));
+    let client = Client::builder(everything.server.clone()).handler(person.clone()).connect().await.unwrap();
+    let result = client.call_tool("trigger-elicitation-request", &Value::Null).await.unwrap();
+    assert!(result.text().contains("- Name: Ann"), "{}", result.text());
+    assert!(result.text().contains("- Favorite Integer: 7"), "{}", result.text());
+
+    let asked = person.asked();
+    let [(method, params)] = &*asked else { panic!("{asked:?}") };
+    assert_eq!(method, "elicitation/create");
+    let params = bowline::wire::Json::of(params).unwrap();
+    let Ok(bowline::view::Elicitation::Form(form)) = bowline::view::Elicitation::decode(&params) else {
+        panic!("the form cannot be read: {params:?}")
+    };
+    assert_eq!(form.fields.len(), 13);
+    let defaults: Value = form.defaults().decode().unwrap();
+    assert_eq!(defaults["integer"], 42);
+    assert_eq!(defaults["titledSingleSelectEnum"], "hero-1");
+    assert_eq!(defaults["titledMultipleSelectEnum"], json!(["fish-1"]));
+    client.close().await;
+}
+
+/// RT-01, SA-06
+async fn roots_and_sampling_are_answered(everything: Everything) {
+    // One object that is a good answer to either request: each reads the members it knows.
+    let person = Person::new(
+        json!({ "roots": {}, "sampling": {} }),
+        json!({
+            "roots": [{ "uri": "file:///srv/knots", "name": "knots" }],
+            "role": "assistant",
+            "content": { "type": "text", "text": "A bowline." },
+            "model": "test",
+        }),
+    );
+    let client = Client::builder(everything.server.clone()).handler(person.clone()).connect().await.unwrap();
+    let roots = client.call_tool("get-roots-list", &Value::Null).await.unwrap();
+    assert!(roots.text().contains("file:///srv/knots"), "{}", roots.text());
+    let sampled = client.call_tool("trigger-sampling-request", &json!({ "prompt": "Which?" })).await.unwrap();
+    assert!(sampled.text().contains("A bowline."), "{}", sampled.text());
+    let methods: Vec<String> = person.asked().into_iter().map(|(method, _)| method).collect();
+    assert_eq!(methods, ["roots/list", "sampling/createMessage"]);
+    client.close().await;
+}
+
+/// CP-01, CP-02
+async fn raw_requests_reach_what_has_no_verb(everything: Everything) {
+    let client = everything.connect().await;
+    let params = json!({
+        "ref": { "type": "ref/prompt", "name": "completable-prompt" },
+        "argument": { "name": "name", "value": "" },
+        "context": { "arguments": { "department": "Sales" } },
+    });
+    let result = client.request("completion/complete", &params).await.unwrap();
+    let completion = bowline::view::Completion::decode(&result).unwrap();
+    assert_eq!(completion.values, ["David".into(), "Eve".into(), "Frank".into()]);
+    client.close().await;
+}
+
+/// HL-04
+#[tokio::test]
+async fn closing_ends_the_session_on_the_server() {
+    let everything = Everything::http().await;
+    let client = everything.connect().await;
+    let http = everything.http.as_ref().unwrap();
+    let session = http.logged("Session initialized with ID: ").await;
+    let session = session.rsplit(' ').next().unwrap();
+    client.close().await;
+    // Only this session's DELETE writes these two.
+    http.logged(&format!("Received session termination request for session {session}")).await;
+    http.logged(&format!("Transport closed for session {session}")).await;
+}
+
+/// ST-07: what was configured reaches the child, and what the host itself runs with does not.
+#[tokio::test]
+async fn the_child_gets_only_the_environment_that_is_meant_for_it() {
+    let everything = Everything::stdio();
+    let server = everything.server.with_env("KNOT", "bowline").unwrap();
+    let client = Client::connect(server).await.unwrap();
+    let result = client.call_tool("get-env", &Value::Null).await.unwrap();
+    let env: BTreeMap<String, String> = serde_json::from_str(&result.text()).unwrap();
+    assert_eq!(env.get("KNOT").map(String::as_str), Some("bowline"));
+    assert!(env.contains_key("PATH"));
+    assert!(!env.contains_key("BOWLINE_EVERYTHING"), "{env:?}");
+    client.close().await;
+}
+
+#[cfg(unix)]
+mod process {
+    use super::{Client, Server, required, within};
+    use nix::errno::Errno;
+    use nix::sys::signal::kill;
+    use nix::unistd::Pid;
+
+    /// Makes the server write its process id before it does anything else.
+    const WRITE_PID: &str = "data:text/javascript,import fs from 'node:fs';\
+        fs.writeFileSync(process.env.PID_FILE, String(process.pid))";
+
+    /// ST-04
+    #[tokio::test]
+    async fn closing_leaves_no_process() {
+        within("close", async {
+            let (client, pid) = connect().await;
+            client.close().await;
+            assert_eq!(kill(pid, None), Err(Errno::ESRCH), "the server outlived its connection");
+        })
+        .await;
+    }
+
+    /// The last handle that is dropped closes, with nobody waiting for it.
+    #[tokio::test]
+    async fn dropping_leaves_no_process() {
+        within("drop", async {
+            let (client, pid) = connect().await;
+            let mut status = client.status();
+            drop(client);
+            status.wait_for(|status| *status == bowline::Status::Closed).await.unwrap();
+            while kill(pid, None).is_ok() {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    }
+
+    async fn connect() -> (Client, Pid) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let args = ["--import", WRITE_PID, &required("BOWLINE_EVERYTHING"), "stdio"].map(String::from);
+        let server = Server::stdio("everything", required("BOWLINE_NODE"), args)
+            .with_env("PID_FILE", file.to_str().unwrap())
+            .unwrap();
+        let client = Client::connect(server).await.unwrap();
+        client.ping().await.unwrap();
+        let pid = Pid::from_raw(std::fs::read_to_string(file).unwrap().parse().unwrap());
+        assert_eq!(kill(pid, None), Ok(()), "the server runs while it is connected");
+        (client, pid)
+    }
+}

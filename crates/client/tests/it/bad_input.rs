@@ -1,0 +1,185 @@
+//! Servers that send garbage: a typed error for the affected call, nothing else lost, memory bounded.
+
+use std::time::Duration;
+
+use bowline::fault::{Cause, Execution, Misbehaviour};
+use bowline::wire::Defect;
+use bowline::{CallOptions, Client, Server};
+use bowline_testkit::{self as testkit, Fault};
+use serde_json::json;
+
+use crate::support::{everywhere, http};
+
+/// What a server sends in place of an answer, and whether the caller is told before its deadline.
+fn garbage() -> Vec<(&'static str, Vec<u8>, Told)> {
+    use Told::{AtOnce, ByDeadlineOnPipes};
+    let id = "{\"jsonrpc\":\"2.0\",\"id\":ID,";
+    let deep = |n: usize| format!("{id}\"result\":{}{}}}", "[".repeat(n), "]".repeat(n));
+    vec![
+        ("noise", b"Server listening on port 80".to_vec(), ByDeadlineOnPipes),
+        ("half a message", format!("{id}\"result\":{{\"content\":[").into_bytes(), AtOnce),
+        ("invalid UTF-8", [id.as_bytes(), b"\"result\":{\"content\":\"\xff\xfe\"}}"].concat(), AtOnce),
+        ("duplicate keys", format!("{id}\"result\":{{}},\"result\":{{}}}}").into_bytes(), AtOnce),
+        (
+            "result and error",
+            format!("{id}\"result\":{{}},\"error\":{{\"code\":1,\"message\":\"x\"}}}}").into_bytes(),
+            AtOnce,
+        ),
+        ("neither", format!("{}}}", id.trim_end_matches(',')).into_bytes(), AtOnce),
+        ("a number", b"42".to_vec(), ByDeadlineOnPipes),
+        (
+            "a result for nobody",
+            b"{\"jsonrpc\":\"2.0\",\"id\":987654321,\"result\":{}}".to_vec(),
+            ByDeadlineOnPipes,
+        ),
+        (
+            "an error for nobody",
+            b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32000,\"message\":\"x\"}}".to_vec(),
+            ByDeadlineOnPipes,
+        ),
+        ("a result of the wrong shape", format!("{id}\"result\":[1,2]}}").into_bytes(), AtOnce),
+        ("10,000 levels", deep(10_000).into_bytes(), AtOnce),
+        ("an unclosed abyss", format!("{id}\"result\":{}", "[".repeat(10_000)).into_bytes(), AtOnce),
+    ]
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Told {
+    AtOnce,
+    /// On HTTP the answer belongs to its request; on a pipe nobody can know whose it was.
+    ByDeadlineOnPipes,
+}
+
+#[tokio::test]
+async fn garbage_costs_one_call() {
+    for (transport, running, server) in everywhere(testkit::server().tool("echo")).await {
+        let client = Client::connect(server).await.unwrap();
+        for (name, bytes, told) in garbage() {
+            // The id is the next one we use: calls are numbered.
+            let last =
+                running.received().iter().filter_map(|received| received.body["id"].as_u64()).max().unwrap();
+            let text = replace(&bytes, b"ID", (last + 1).to_string().as_bytes());
+            running.arm(Fault::raw(text).on("tools/call"));
+            let on_pipe = transport.ends_with("stdio");
+            let patience = if on_pipe && told == Told::ByDeadlineOnPipes { 200 } else { 20_000 };
+            let options = CallOptions::new().timeout(Duration::from_millis(patience));
+            let error = client.call_tool_with("echo", &json!({}), &options).await.unwrap_err();
+            if let Some(fault) = error.fault() {
+                let timed_out = matches!(fault.cause, Cause::Timeout(_));
+                assert_eq!(
+                    timed_out,
+                    on_pipe && told == Told::ByDeadlineOnPipes,
+                    "{transport}, {name}: {error}"
+                );
+                assert_eq!(fault.execution, Execution::Unknown, "{transport}, {name}");
+            } else {
+                assert_eq!(name, "an error for nobody", "{transport}: {error}");
+            }
+            // Nothing else is lost.
+            client
+                .call_tool("echo", &json!({}))
+                .await
+                .unwrap_or_else(|error| panic!("{transport}, {name}: {error}"));
+        }
+        assert!(running.initialize_count() <= 1, "{transport}: the connection held");
+        client.close().await;
+    }
+}
+
+/// BM-05: a `resultType` that nobody declared makes the answer invalid; an absent one is complete.
+#[tokio::test]
+async fn bm_05_unknown_result_types() {
+    let server = testkit::server().modern().tool("echo").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(Fault::reply(json!({ "resultType": "banana", "content": [] })).on("tools/call"));
+    let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::ResultType));
+    server.arm(Fault::raw("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}").on("tools/call"));
+    client.call_tool("echo", &json!({})).await.unwrap();
+    client.close().await;
+}
+
+/// A line of 100 MB: its call is told, the rest goes on, and memory stays bounded.
+#[tokio::test]
+async fn a_line_of_a_hundred_megabytes() {
+    // On its own: a server that is directed by this process would use this process's memory too.
+    let command = testkit::stdio_command(&testkit::server().legacy().tool("echo").tool("big"));
+    let entry = Server::stdio("test", command.program.to_str().unwrap(), command.args);
+    let client = Client::connect(entry).await.unwrap();
+    let before = peak_memory();
+    let error = client.call_tool("big", &json!({ "bytes": 100_000_000 })).await.unwrap_err();
+    assert!(
+        matches!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::TooLarge { .. })),
+        "{error}"
+    );
+    if let (Some(before), Some(after)) = (before, peak_memory()) {
+        assert!(after - before < 100_000, "{} KiB more", after - before);
+    }
+    client.call_tool("echo", &json!({})).await.unwrap();
+    client.close().await;
+}
+
+/// The same over HTTP.
+#[tokio::test]
+async fn a_body_of_a_hundred_megabytes() {
+    let server = testkit::server().legacy().tool("echo").tool("big").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let error = client.call_tool("big", &json!({ "bytes": 100_000_000 })).await.unwrap_err();
+    assert!(
+        matches!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::TooLarge { .. })),
+        "{error}"
+    );
+    client.call_tool("echo", &json!({})).await.unwrap();
+    client.close().await;
+}
+
+/// The connection closes at any byte of an answer: a typed error each time, and the next call goes.
+#[tokio::test]
+async fn closed_at_any_byte() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let mut cuts = 0;
+    for bytes in (0..400).step_by(7) {
+        server.arm(Fault::cut_after(bytes).on("tools/call").executed());
+        match client.call_tool("echo", &json!({ "text": "x".repeat(100) })).await {
+            // Cut after the last byte: nothing was missing.
+            Ok(_) => break,
+            Err(error) => {
+                cuts += 1;
+                assert!(error.fault().is_some(), "cut after {bytes}: {error}");
+                assert_eq!(error.execution(), Execution::Unknown, "cut after {bytes}: {error}");
+            }
+        }
+        client
+            .call_tool("echo", &json!({}))
+            .await
+            .unwrap_or_else(|error| panic!("after a cut at {bytes}: {error}"));
+    }
+    assert!(cuts > 20, "{cuts}");
+    assert_eq!(server.initialize_count(), 1);
+    client.close().await;
+}
+
+/// BM-03: what the defects are called.
+#[tokio::test]
+async fn the_error_names_the_defect() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(Fault::raw("{\"id\":").on("tools/call"));
+    let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Malformed(Defect::NotJson)));
+    client.close().await;
+}
+
+fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    match bytes.windows(from.len()).position(|window| window == from) {
+        Some(at) => [&bytes[..at], to, &bytes[at + from.len()..]].concat(),
+        None => bytes.to_vec(),
+    }
+}
+
+/// The most memory this process ever had, in KiB, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find(|line| line.starts_with("VmHWM"))?.split_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,163 @@
+//! Calls: ids, deadlines, progress, cancellation (groups BM, PR, CN), over the wire.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline::fault::{Cause, Execution, Limit};
+use bowline::{CallOptions, Client, ErrorKind};
+use bowline_testkit::{self as testkit, Fault};
+use futures_util::future::join_all;
+use serde_json::json;
+
+use crate::support::{Running, SOON, everywhere, http};
+
+/// BM-02, PR-01: 200 at once, each id and token its own, each answer its caller's.
+#[tokio::test]
+async fn bm_02_two_hundred_calls_at_once() {
+    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+        let client = Client::connect(server).await.unwrap();
+        let calls = (0..200).map(|n| {
+            let client = client.clone();
+            async move { client.call_tool("echo", &json!({ "n": format!("<{n}>") })).await }
+        });
+        for (n, result) in join_all(calls).await.into_iter().enumerate() {
+            assert!(result.unwrap().text().contains(&format!("<{n}>")), "{name}");
+        }
+        let calls = running.received_of("tools/call");
+        let ids: HashSet<_> = calls.iter().map(|call| call.body["id"].to_string()).collect();
+        let tokens: HashSet<_> =
+            calls.iter().map(|call| call.params()["_meta"]["progressToken"].to_string()).collect();
+        assert_eq!((ids.len(), tokens.len()), (200, 200), "{name}");
+        assert!(!ids.contains("null") && !tokens.contains("null"), "{name}");
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// PR-02: progress reaches its call, in order.
+#[tokio::test]
+async fn pr_02_progress_reaches_the_caller_in_order() {
+    for (name, _running, server) in everywhere(testkit::server().tool("slow")).await {
+        let client = Client::connect(server).await.unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        let options =
+            CallOptions::new().on_progress(move |progress| sink.lock().unwrap().push(progress.progress));
+        client.call_tool_with("slow", &json!({ "ms": 100, "steps": 5 }), &options).await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0], "{name}");
+        client.close().await;
+    }
+}
+
+/// CN-06: silence ends a call, progress keeps it alive, the cap ends it all the same.
+#[tokio::test]
+async fn cn_06_deadlines() {
+    for (name, running, server) in everywhere(testkit::server().tool("slow").tool("echo")).await {
+        let client = Client::connect(server).await.unwrap();
+        let limits = |idle, total| {
+            CallOptions::new().timeout(Duration::from_millis(idle)).max_timeout(Duration::from_millis(total))
+        };
+        // Eight steps of 100 ms outlive an idle limit of 400 ms.
+        let slow = json!({ "ms": 800, "steps": 8 });
+        let result = client.call_tool_with("slow", &slow, &limits(400, 60_000)).await;
+        assert!(result.is_ok(), "{name}: {result:?}");
+        // But not the cap.
+        let endless = json!({ "ms": 60_000, "steps": 1_000 });
+        let error = client.call_tool_with("slow", &endless, &limits(400, 600)).await.unwrap_err();
+        assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total), "{name}");
+        assert_eq!(error.execution(), Execution::Unknown);
+        // A server that says nothing.
+        running.arm(Fault::silent().on_tool("echo"));
+        let error = client.call_tool_with("echo", &json!({}), &limits(200, 60_000)).await.unwrap_err();
+        assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle), "{name}");
+        // The connection is none the worse for it.
+        client.call_tool("echo", &json!({})).await.unwrap();
+        client.close().await;
+    }
+}
+
+/// CN-01, HM-12, HL-10: dropping the future cancels the call in the way of the connection.
+#[tokio::test]
+async fn cn_01_dropping_the_future_cancels_the_call() {
+    for (name, running, server) in everywhere(testkit::server().tool("slow").tool("echo")).await {
+        let client = Client::connect(server).await.unwrap();
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("slow", &json!({ "ms": 30_000 })).await }
+        });
+        let sent = running.wait_for(|received| received.is("tools/call"), SOON).await;
+        call.abort();
+        if name == "modern http" {
+            running.wait_until(|server| !server.cancellations().is_empty(), SOON).await;
+            assert_eq!(
+                running.count("notifications/cancelled"),
+                0,
+                "modern HTTP cancels by closing the stream"
+            );
+        } else {
+            let cancelled = running.wait_for(|received| received.is("notifications/cancelled"), SOON).await;
+            assert_eq!(cancelled.params()["requestId"], sent.body["id"], "{name}");
+        }
+        // CN-01: a call that has ended is never cancelled.
+        client.call_tool("echo", &json!({})).await.unwrap();
+        client.close().await;
+        assert!(running.count("notifications/cancelled") <= 1, "{name}");
+    }
+}
+
+/// CN-03: the answer to a call that timed out is dropped, and disturbs nobody.
+#[tokio::test]
+async fn cn_03_late_answers_are_discarded() {
+    let running = Running::Stdio(testkit::server().legacy().tool("echo").stdio().await);
+    let client = running.connect().await;
+    running.arm(Fault::delay(Duration::from_millis(300)).on_tool("echo"));
+    let short = CallOptions::new().timeout(Duration::from_millis(100));
+    client.call_tool_with("echo", &json!({ "n": "late" }), &short).await.unwrap_err();
+    for n in 0..10 {
+        let result = client.call_tool("echo", &json!({ "n": n })).await.unwrap();
+        assert!(!result.text().contains("late"));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    client.close().await;
+}
+
+/// BM-08, TL-07: an error of the server, an error of the tool and a failure of ours are three things.
+#[tokio::test]
+async fn bm_08_whose_error_it_is() {
+    for (name, running, server) in everywhere(testkit::server().tool("echo").tool("fail")).await {
+        let client = Client::connect(server).await.unwrap();
+        running.arm(Fault::error(-32050, "out of rope").on("tools/call"));
+        let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+        let ErrorKind::Server(said) = error.kind() else { panic!("{name}: {error}") };
+        assert_eq!((said.code, said.message.as_str()), (-32050, "out of rope"), "{name}");
+        assert!(client.call_tool("fail", &json!({})).await.unwrap().is_error, "{name}");
+        let error = client.call_tool("echo", &json!(["not", "an object"])).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{name}");
+        client.close().await;
+    }
+}
+
+/// HT-03, HT-05: a refusal of one request is that request's error and nobody else's.
+#[tokio::test]
+async fn ht_03_a_refused_request_fails_alone() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    for (status, execution) in [
+        (413, Execution::NotExecuted),
+        (431, Execution::NotExecuted),
+        (500, Execution::Unknown),
+        (502, Execution::Unknown),
+    ] {
+        server.arm(Fault::status(status).on("tools/call"));
+        let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+        assert!(
+            matches!(error.fault().unwrap().cause, Cause::Status { code, .. } if code == status),
+            "{error}"
+        );
+        assert_eq!(error.execution(), execution);
+        client.call_tool("echo", &json!({})).await.unwrap();
+    }
+    assert_eq!(server.initialize_count(), 1);
+    client.close().await;
+}

@@ -1,0 +1,227 @@
+//! Requests of the server, in either era (PG-01, HL-06, BM-06, LC-05, CN-04, group MR).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bowline::fault::{Cause, Misbehaviour};
+use bowline::wire::Json;
+use bowline::{Answer, Client, Handler, ServerRequest};
+use bowline_testkit::{self as testkit, Fault, Via};
+use serde_json::json;
+
+use crate::support::{SOON, everywhere, http};
+
+/// Accepts every form with the same content.
+struct Accept;
+
+impl Handler for Accept {
+    fn capabilities(&self) -> Json {
+        Json::parse(r#"{"elicitation":{"form":{}}}"#).unwrap()
+    }
+
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        Box::pin(async { Ok(Json::parse(r#"{"action":"accept","content":{"city":"Oslo"}}"#).unwrap()) })
+    }
+}
+
+/// PG-01: at any phase, on any channel, while a call is under way.
+#[tokio::test]
+async fn pg_01_pings_are_answered() {
+    for (name, running, server) in everywhere(testkit::server().tool("slow")).await {
+        if name.starts_with("modern") {
+            continue;
+        }
+        let client = Client::connect(server).await.unwrap();
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("slow", &json!({ "ms": 500 })).await }
+        });
+        running.wait_for(|received| received.is("tools/call"), SOON).await;
+        let pong = running.request("ping", json!({})).await;
+        assert_eq!(pong["result"], json!({}), "{name}");
+        call.await.unwrap().unwrap();
+        client.close().await;
+    }
+}
+
+/// LC-05: what was not declared is refused, not ignored.
+#[tokio::test]
+async fn lc_05_undeclared_requests_are_refused() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    for method in ["elicitation/create", "sampling/createMessage", "roots/list", "made/up"] {
+        let answer = server.request(method, json!({})).await;
+        assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
+    }
+    client.close().await;
+}
+
+/// HL-06: a request on the stream of a call is answered while the call goes on.
+#[tokio::test]
+async fn hl_06_a_tool_that_asks_is_answered() {
+    let form = json!({ "message": "Where?", "requestedSchema": { "type": "object", "properties": { "city": { "type": "string" } } } });
+    for (name, running, server) in everywhere(testkit::server().tool("ask")).await {
+        let client = Client::builder(server).handler(Accept).connect().await.unwrap();
+        let result = client
+            .call_tool("ask", &json!({ "method": "elicitation/create", "params": form }))
+            .await
+            .unwrap();
+        assert!(result.text().contains("Oslo"), "{name}: {}", result.text());
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// MR-02 to MR-05: the retry is the original request with the answers and the state, under a new id.
+#[tokio::test]
+async fn mr_03_the_retry() {
+    let server = testkit::server().modern().tool("echo").run().await;
+    let client = Client::builder(http(&server)).handler(Accept).connect().await.unwrap();
+    let state = "{\"a\": 1}  \u{e9}";
+    server.arm(Fault::reply(json!({
+        "resultType": "input_required",
+        "inputRequests": {
+            "one": { "method": "elicitation/create", "params": { "message": "?", "requestedSchema": { "type": "object", "properties": {} } } },
+            "two": { "method": "elicitation/create", "params": { "message": "?", "requestedSchema": { "type": "object", "properties": {} } } },
+        },
+        "requestState": state,
+    })).on("tools/call"));
+    client.call_tool("echo", &json!({ "q": "x" })).await.unwrap();
+    let calls = server.received_of("tools/call");
+    assert_eq!(calls.len(), 2);
+    assert_ne!(calls[0].body["id"], calls[1].body["id"]);
+    let (mut first, mut second) = (calls[0].params().clone(), calls[1].params().clone());
+    let added = second.as_object_mut().unwrap();
+    let answer = json!({ "action": "accept", "content": { "city": "Oslo" } });
+    assert_eq!(added.remove("inputResponses").unwrap(), json!({ "one": answer, "two": answer }));
+    assert_eq!(added.remove("requestState").unwrap(), state);
+    // PR-04: the retry has a progress token of its own.
+    assert_ne!(first["_meta"]["progressToken"], second["_meta"]["progressToken"]);
+    for params in [&mut first, &mut second] {
+        params["_meta"].as_object_mut().unwrap().remove("progressToken");
+    }
+    assert_eq!(first, second);
+    client.close().await;
+}
+
+/// MR-01, MR-06, MR-07: where asking is not allowed, without end, or for what was not declared.
+#[tokio::test]
+async fn mr_06_servers_that_ask_too_much() {
+    let server = testkit::server().modern().tool("echo").run().await;
+    let client = Client::builder(http(&server)).handler(Accept).connect().await.unwrap();
+    let state_only = json!({ "resultType": "input_required", "requestState": "s" });
+    server.arm(Fault::reply(state_only.clone()).on("tools/list"));
+    let error = client.list_tools().await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::ResultType));
+    server.arm(Fault::reply(state_only).on("tools/call").times(100));
+    let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Rounds));
+    assert!(server.count("tools/call") < 30);
+    server.disarm();
+    let sampling =
+        json!({ "k": { "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1 } } });
+    server.arm(
+        Fault::reply(json!({ "resultType": "input_required", "inputRequests": sampling })).on("tools/call"),
+    );
+    let before = server.count("tools/call");
+    client.call_tool("echo", &json!({})).await.unwrap_err();
+    assert_eq!(server.count("tools/call"), before + 1, "no retry");
+    client.close().await;
+}
+
+/// BM-06: a modern server has no business asking, and gets no answer.
+#[tokio::test]
+async fn bm_06_a_modern_server_gets_no_answer() {
+    let server = testkit::server().modern().tool("echo").stdio().await;
+    let client = Client::builder(crate::support::stdio(&server)).handler(Accept).connect().await.unwrap();
+    server.write_stdout(
+        "{\"jsonrpc\":\"2.0\",\"id\":\"s1\",\"method\":\"elicitation/create\",\"params\":{}}\n",
+    );
+    server.write_stdout("{\"jsonrpc\":\"2.0\",\"id\":\"s2\",\"method\":\"ping\"}\n");
+    for _ in 0..3 {
+        client.call_tool("echo", &json!({})).await.unwrap();
+    }
+    assert_eq!(server.count("response"), 0);
+    client.close().await;
+}
+
+/// CN-04: the server cancels its own request; the handler is stopped and nothing is answered.
+#[tokio::test]
+async fn cn_04_a_cancelled_request_is_dropped() {
+    struct Forever(Arc<AtomicBool>, tokio::sync::mpsc::UnboundedSender<()>);
+    struct Dropped(Arc<AtomicBool>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    impl Handler for Forever {
+        fn capabilities(&self) -> Json {
+            Accept.capabilities()
+        }
+        fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+            let flag = Dropped(Arc::clone(&self.0));
+            let _ = self.1.send(());
+            Box::pin(async move {
+                let _flag = flag;
+                std::future::pending().await
+            })
+        }
+    }
+    let dropped = Arc::new(AtomicBool::new(false));
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let handler = Forever(Arc::clone(&dropped), started);
+    let client = Client::builder(http(&server)).handler(handler).connect().await.unwrap();
+    server
+        .send_via(
+            Via::Get,
+            json!({ "jsonrpc": "2.0", "id": "ask-1", "method": "elicitation/create", "params": {} }),
+        )
+        .await;
+    starts.recv().await.unwrap();
+    server.send_via(Via::Get, json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "ask-1" } })).await;
+    tokio::time::timeout(SOON, async {
+        while !dropped.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the handler is dropped");
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(server.count("response"), 0);
+    client.close().await;
+}
+
+/// Notifications arrive as events, in the order they were sent.
+#[tokio::test]
+async fn notifications_keep_their_order() {
+    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+        if name.starts_with("modern") {
+            continue;
+        }
+        let client = Client::connect(server).await.unwrap();
+        let mut events = client.events();
+        for n in 0..500 {
+            let params = json!({ "level": "info", "data": n });
+            running
+                .send(json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params }))
+                .await;
+        }
+        running.send(json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" })).await;
+        // BM-04: unknown notifications are nobody's error.
+        running.send(json!({ "jsonrpc": "2.0", "method": "notifications/foo" })).await;
+        for n in 0..500 {
+            let event = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap();
+            let bowline::Event::Log(params) = event else { panic!("{name}: {event:?}") };
+            assert_eq!(params.member("data").unwrap().as_str(), n.to_string(), "{name}");
+        }
+        assert_eq!(events.recv().await.unwrap(), bowline::Event::ToolsChanged);
+        assert!(matches!(events.recv().await.unwrap(), bowline::Event::Other { .. }));
+        client.close().await;
+        assert_eq!(running.count("response"), 0, "{name}: nothing is answered");
+    }
+}

@@ -1,0 +1,163 @@
+//! From connecting to closing, and what is left behind.
+
+use std::time::Duration;
+
+use bowline::fault::{Cause, Execution, Exit, Spawn};
+use bowline::{Client, Server, Status, memory};
+use bowline_testkit::{self as testkit, Fault};
+use serde_json::json;
+
+use crate::support::{SOON, stdio};
+
+fn is_alive(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+async fn is_gone(pid: u32) {
+    tokio::time::timeout(SOON, async {
+        while is_alive(pid) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap_or_else(|_| panic!("{pid} is still there"));
+}
+
+/// ST-04: closing ends the process, and its children.
+#[tokio::test]
+async fn st_04_closing_ends_the_process_and_its_children() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    let grandchild = server.spawn_grandchild().await;
+    let pid = server.pid().unwrap();
+    assert!(is_alive(pid) && is_alive(grandchild));
+    client.close().await;
+    is_gone(pid).await;
+    is_gone(grandchild).await;
+}
+
+/// Dropping the last clone closes too.
+#[tokio::test]
+async fn dropping_the_last_clone_closes() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    let pid = server.pid().unwrap();
+    let clone = client.clone();
+    drop(client);
+    clone.call_tool("echo", &json!({})).await.unwrap();
+    drop(clone);
+    is_gone(pid).await;
+}
+
+/// Dropping the future of `connect` leaves no process behind.
+#[tokio::test]
+async fn dropping_connect_leaves_nothing_behind() {
+    let server = testkit::server().legacy().stdio().await;
+    server.arm(Fault::silent().always());
+    let connecting = tokio::spawn(Client::connect(stdio(&server)));
+    server.wait_for(|received| received.is("server/discover"), SOON).await;
+    let pid = server.pid().unwrap();
+    connecting.abort();
+    is_gone(pid).await;
+}
+
+/// A process that dies takes its calls with it, with its exit code and its last words; the next call
+/// finds a new one.
+#[tokio::test]
+async fn a_crash_is_told_and_mended() {
+    let server = testkit::server().legacy().tool("echo").tool("counter").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    server.arm(Fault::stderr(2_000).on("tools/call"));
+    server.arm(Fault::exit(3).on("tools/call"));
+    let error = client.call_tool("counter", &json!({})).await.unwrap_err();
+    let fault = error.fault().unwrap();
+    assert_eq!(fault.cause, Cause::Exited(Exit::Code(3)), "{error}");
+    assert_eq!(fault.execution, Execution::Unknown);
+    assert!(!fault.evidence.stderr.is_empty(), "the last lines of stderr");
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(server.runs(), 2);
+    client.close().await;
+}
+
+/// A server that is never ready is given up at the connect timeout, however often it is asked.
+#[tokio::test]
+async fn a_server_that_is_never_ready() {
+    let server = testkit::server().legacy().stdio().await;
+    server.arm(Fault::silent().always());
+    let entry = stdio(&server)
+        .with_probe_timeout(Duration::from_millis(100))
+        .with_connect_timeout(Duration::from_millis(400));
+    let error = Client::connect(entry).await.unwrap_err();
+    assert!(matches!(error.fault().unwrap().cause, Cause::Timeout(_)), "{error}");
+    is_gone(server.pid().unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_exist() {
+    let error = Client::connect(Server::stdio("x", "no-such-command-anywhere", [""; 0])).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Spawn(Spawn::NotFound));
+    assert!(error.to_string().contains("no-such-command-anywhere"), "{error}");
+    assert_eq!(error.execution(), Execution::NotExecuted);
+}
+
+/// ST-02, ST-03: noise on stdout and a flood on stderr cost nothing.
+#[tokio::test]
+async fn st_02_noise_costs_nothing() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    server.arm(Fault::noise("Debugger attached.\n\nWaiting…").on("tools/call"));
+    server.arm(Fault::stderr(1_000_000).on("tools/call"));
+    client.call_tool("echo", &json!({ "x": 1 })).await.unwrap();
+    client.close().await;
+}
+
+/// The state of the connection can be watched.
+#[tokio::test]
+async fn the_status_tells() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    let mut status = client.status();
+    assert!(matches!(&*status.borrow(), Status::Ready(peer) if peer.server.is_some()));
+    client.close().await;
+    status.wait_for(|status| *status == Status::Closed).await.unwrap();
+}
+
+/// Calls after closing fail at once.
+#[tokio::test]
+async fn a_closed_client_says_so() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    let clone = client.clone();
+    client.close().await;
+    let error = clone.call_tool("echo", &json!({})).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Closed);
+    assert_eq!(error.execution(), Execution::NotExecuted);
+    clone.close().await;
+}
+
+/// A server in the same process, over memory.
+#[tokio::test]
+async fn in_memory() {
+    use bowline_transport::pipe::{Inbound as _, Received};
+    let (ours, mut theirs) = memory::pair(1 << 20);
+    let server = tokio::spawn(async move {
+        while let Ok(Received::Message(message)) = theirs.reader.recv().await {
+            let message: serde_json::Value = serde_json::from_slice(&message).unwrap();
+            let Some(id) = message["id"].as_u64() else { continue };
+            let result = match message["method"].as_str().unwrap() {
+                "server/discover" => {
+                    json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } })
+                }
+                _ => json!({ "content": [{ "type": "text", "text": "from memory" }] }),
+            };
+            let id = bowline::wire::Id::from(id);
+            let result = bowline::wire::Json::of(&result).unwrap();
+            theirs.writer.send(&bowline::wire::outgoing::answer(&id, Ok(&result))).await.unwrap();
+        }
+    });
+    let entry = Server::stdio("memory", "unused", [""; 0]);
+    let client = Client::builder(entry).connect_memory(ours).await.unwrap();
+    assert_eq!(client.call_tool("any", &json!({})).await.unwrap().text(), "from memory");
+    client.close().await;
+    server.await.unwrap();
+}

@@ -1,0 +1,143 @@
+//! Complete lists (group PA), capability gating (LC-05) and leniency.
+
+use bowline::fault::{Cause, Misbehaviour};
+use bowline::{Client, ErrorKind};
+use bowline_testkit::{self as testkit, Cursors, Fault};
+use serde_json::json;
+
+use crate::support::{everywhere, http};
+
+/// PA-01, PA-02, LC-09: all pages, cursors as they came, full `_meta` on each page.
+#[tokio::test]
+async fn pa_02_all_pages() {
+    let script = testkit::server()
+        .tools_many(25, 100)
+        .page_size(10)
+        .resource("a:1", "x")
+        .template("t:{a}")
+        .prompt("p", "hi");
+    for (name, running, server) in everywhere(script).await {
+        let client = Client::connect(server).await.unwrap();
+        assert_eq!(client.list_tools().await.unwrap().len(), 25, "{name}");
+        assert_eq!(running.count("tools/list"), 3);
+        assert_eq!(client.list_resources().await.unwrap().len(), 1);
+        assert_eq!(client.list_resource_templates().await.unwrap().len(), 1);
+        assert_eq!(client.list_prompts().await.unwrap().len(), 1);
+        if name.starts_with("modern") {
+            let meta: Vec<_> = running
+                .received_of("tools/list")
+                .iter()
+                .map(|page| page.params()["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone())
+                .collect();
+            assert_eq!(meta, vec![json!({}); 3]);
+        }
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// PA-02: the empty string is a cursor like any other.
+#[tokio::test]
+async fn pa_02_an_empty_cursor_is_not_the_end() {
+    let server = testkit::server().tools_many(15, 50).page_size(10).cursors(Cursors::EmptyString).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    assert_eq!(client.list_tools().await.unwrap().len(), 15);
+    assert_eq!(server.received_of("tools/list")[1].params()["cursor"], "");
+    client.close().await;
+}
+
+/// PA-02: a cursor that comes back, and pages that never end, are caught.
+#[tokio::test]
+async fn pa_02_lists_that_do_not_end_are_caught() {
+    let server = testkit::server().tools_many(15, 50).page_size(5).cursors(Cursors::Looping).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let error = client.list_tools().await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Pages));
+    assert!(server.count("tools/list") < 10);
+    client.close().await;
+
+    let server = testkit::server().tools_many(3, 20).page_size(1).cursors(Cursors::Endless).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let error = client.list_tools().await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Pages));
+    client.close().await;
+}
+
+/// PA-03: a cursor the server no longer knows means starting over, once.
+#[tokio::test]
+async fn pa_03_an_invalid_cursor_starts_over() {
+    let server = testkit::server().tools_many(15, 50).page_size(10).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(Fault::error(-32602, "Invalid cursor").on("tools/list").skip(1));
+    assert_eq!(client.list_tools().await.unwrap().len(), 15);
+    let cursors: Vec<_> =
+        server.received_of("tools/list").iter().map(|page| page.params().get("cursor").is_some()).collect();
+    assert_eq!(cursors, [false, true, false, true]);
+    client.close().await;
+}
+
+/// LC-05, TL-01: a server without a capability is never asked for it, and lists are simply empty.
+#[tokio::test]
+async fn lc_05_what_is_not_offered_is_not_asked_for() {
+    let script = testkit::server().without("tools").without("resources").without("prompts");
+    for (name, running, server) in everywhere(script).await {
+        let client = Client::connect(server).await.unwrap();
+        assert!(client.list_tools().await.unwrap().is_empty(), "{name}");
+        assert!(client.list_resources().await.unwrap().is_empty());
+        assert!(client.list_resource_templates().await.unwrap().is_empty());
+        assert!(client.list_prompts().await.unwrap().is_empty());
+        for error in [
+            client.call_tool("x", &json!({})).await.unwrap_err(),
+            client.read_resource("a:1").await.unwrap_err(),
+            client.get_prompt("x", &Default::default()).await.unwrap_err(),
+        ] {
+            assert!(matches!(error.kind(), ErrorKind::NotOffered(_)), "{name}: {error}");
+        }
+        let asked = running.received().iter().filter(|received| received.method.contains('/')).count();
+        let handshake = running.count("server/discover") + running.count("notifications/initialized");
+        assert_eq!(asked, handshake, "{name}");
+        client.close().await;
+    }
+}
+
+/// BM-08: one malformed tool costs that tool, never the list; unknown members survive.
+#[tokio::test]
+async fn one_bad_tool_costs_one_tool() {
+    let server = testkit::server().tool("echo").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(Fault::reply(json!({
+        "resultType": "complete",
+        "tools": [
+            { "name": "good", "inputSchema": { "type": "object" }, "x-vendor": 1 },
+            { "name": 7, "inputSchema": { "type": "object" } },
+            "not even an object",
+            { "name": "odd", "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": "yes" } },
+        ],
+    })).on("tools/list"));
+    let list = client.list_tools_full().await.unwrap();
+    let names: Vec<_> = list.items.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, ["good", "odd"]);
+    assert!(list.items[0].json.as_str().contains("x-vendor"));
+    let dropped: Vec<_> = list.dropped.iter().map(|dropped| dropped.index).collect();
+    assert_eq!(dropped, [1, 2]);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn resources_and_prompts_are_read() {
+    let script = testkit::server().resource("mem:note", "a bowline holds").prompt("greet", "Hello");
+    for (name, running, server) in everywhere(script).await {
+        let client = Client::connect(server).await.unwrap();
+        let read = client.read_resource("mem:note").await.unwrap();
+        assert_eq!(read.contents.len(), 1, "{name}");
+        assert!(read.json.as_str().contains("a bowline holds"));
+        let prompt = client.get_prompt("greet", &[("who".to_owned(), "7".to_owned())].into()).await.unwrap();
+        assert_eq!(prompt.messages.len(), 1);
+        // PM-01: arguments are strings.
+        assert_eq!(running.received_of("prompts/get")[0].params()["arguments"], json!({ "who": "7" }));
+        let error = client.read_resource("mem:nothing").await.unwrap_err();
+        // RS-02: either code.
+        assert!(matches!(error.server_error().unwrap().code, -32602 | -32002), "{name}");
+        client.close().await;
+    }
+}

@@ -1,0 +1,244 @@
+//! Finding out what a server speaks (groups LC and DE), over the wire.
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::fault::Cause;
+use bowline::{Client, Era, Revision, Server};
+use bowline_testkit::{self as testkit, Answer, Fault};
+use serde_json::{Value, json};
+
+use crate::support::{SOON, http, stdio};
+
+async fn revision_of(client: &Client) -> Revision {
+    client.server().await.unwrap().revision
+}
+
+#[tokio::test]
+async fn every_revision_over_both_transports() {
+    for revision in Revision::ALL {
+        let script = match revision.era() {
+            Era::Legacy => testkit::server().tool("echo").legacy_only(revision.as_str()),
+            Era::Modern => testkit::server().tool("echo").modern(),
+        };
+        let web = script.clone().run().await;
+        let client = Client::connect(http(&web)).await.unwrap();
+        assert_eq!(revision_of(&client).await, revision);
+        assert_eq!(client.call_tool("echo", &json!({ "x": 1 })).await.unwrap().is_error, false);
+        client.close().await;
+        assert_eq!(web.violations(), Vec::<String>::new(), "{revision}");
+
+        let child = script.stdio().await;
+        let client = Client::connect(stdio(&child)).await.unwrap();
+        assert_eq!(revision_of(&client).await, revision);
+        assert_eq!(client.list_tools().await.unwrap().len(), 1);
+        client.close().await;
+        assert_eq!(child.violations(), Vec::<String>::new(), "{revision}");
+    }
+}
+
+/// DE-01, LC-14: on a dual server the modern era is found first, and nothing legacy is sent.
+#[tokio::test]
+async fn de_01_a_dual_server_is_modern() {
+    let server = testkit::server().tool("echo").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    assert_eq!(revision_of(&client).await, Revision::V2026_07_28);
+    client.ping().await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    client.close().await;
+    for gone in ["initialize", "notifications/initialized", "ping", "GET", "DELETE"] {
+        assert_eq!(server.count(gone), 0, "{gone}");
+    }
+    assert_eq!(server.received()[0].method, "server/discover");
+}
+
+/// LC-01, LC-03, DE-12: the first messages to a legacy server, after the probe.
+#[tokio::test]
+async fn lc_01_the_handshake() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::builder(stdio(&server)).client_info("host", "1.2").connect().await.unwrap();
+    client.list_tools().await.unwrap();
+    let seen: Vec<_> = server.received().iter().map(|received| received.method.clone()).collect();
+    assert_eq!(seen, ["server/discover", "initialize", "notifications/initialized", "tools/list"]);
+    let initialize = &server.received_of("initialize")[0];
+    assert_eq!(initialize.params()["protocolVersion"], "2025-11-25");
+    assert_eq!(initialize.params()["clientInfo"], json!({ "name": "host", "version": "1.2" }));
+    assert_eq!(initialize.params()["capabilities"], json!({}));
+    let list = &server.received_of("tools/list")[0];
+    assert!(list.params()["_meta"].get("io.modelcontextprotocol/protocolVersion").is_none());
+    client.close().await;
+}
+
+/// DE-07: what identifies a legacy server, as JSON, as plain text, as an event stream, or as nothing.
+#[tokio::test]
+async fn de_07_refusals_of_the_probe_in_every_framing() {
+    let error =
+        json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32601, "message": "Method not found" } });
+    let answers: Vec<(&str, Answer)> = vec![
+        ("400 text", Answer::new(400).text("Bad Request: No valid session ID provided")),
+        (
+            "400 JSON",
+            Answer::new(400)
+                .json(&json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": "x" } })),
+        ),
+        ("400 SSE", Answer::new(400).sse(&error)),
+        ("200 JSON", Answer::new(200).json(&error)),
+        ("200 SSE", Answer::new(200).sse(&error)),
+        ("200 HTML", Answer::new(200).html("<h1>hello</h1>")),
+        ("404", Answer::new(404)),
+        ("405", Answer::new(405)),
+        ("406", Answer::new(406)),
+        ("500", Answer::new(500).text("oops")),
+        ("502", Answer::new(502).html("<html>bad gateway</html>")),
+        ("503", Answer::new(503)),
+        ("empty object", Answer::new(200).json(&json!({}))),
+    ];
+    for (name, answer) in answers {
+        let server = testkit::server().legacy().tool("echo").run().await;
+        server.arm(Fault::answer(answer).on("server/discover"));
+        let client = Client::connect(http(&server)).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(revision_of(&client).await, Revision::V2025_11_25, "{name}");
+        client.close().await;
+    }
+}
+
+/// DE-06, LC-12: modern errors never lead to `initialize`; a version is corrected once.
+#[tokio::test]
+async fn de_06_modern_errors_never_lead_to_initialize() {
+    let refuse = |code: i64, data: Value| {
+        let error =
+            json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": code, "message": "no", "data": data } });
+        Fault::answer(Answer::new(400).json(&error)).on("server/discover")
+    };
+    let server = testkit::server().tool("echo").run().await;
+    server.arm(refuse(-32022, json!({ "supported": ["2026-07-28"], "requested": "2026-07-28" })));
+    let client = Client::connect(http(&server)).await.unwrap();
+    assert_eq!((server.count("server/discover"), server.count("initialize")), (2, 0));
+    client.close().await;
+
+    for (code, data) in [(-32020, json!({})), (-32021, json!({ "requiredCapabilities": { "sampling": {} } }))]
+    {
+        let server = testkit::server().tool("echo").run().await;
+        server.arm(refuse(code, data));
+        let error = Client::connect(http(&server)).await.unwrap_err();
+        // LC-13: reported, not got around.
+        assert!(error.to_string().contains(&code.to_string()), "{error}");
+        assert_eq!((server.count("server/discover"), server.count("initialize")), (1, 0));
+    }
+}
+
+/// A server that never answers the probe must neither hang nor fail the connection.
+#[tokio::test]
+async fn a_silent_probe_is_given_up_after_its_own_short_time() {
+    let quick = |server: Server| server.with_probe_timeout(Duration::from_millis(200));
+    let web = testkit::server().legacy().tool("echo").run().await;
+    web.arm(Fault::silent().on("server/discover"));
+    let client = Client::connect(quick(http(&web))).await.unwrap();
+    assert_eq!(revision_of(&client).await.era(), Era::Legacy);
+    client.close().await;
+
+    let child = testkit::server().legacy().tool("echo").stdio().await;
+    child.arm(Fault::silent().on("server/discover"));
+    let client = Client::connect(quick(stdio(&child))).await.unwrap();
+    assert_eq!(revision_of(&client).await.era(), Era::Legacy);
+    assert_eq!(child.runs(), 1, "the same process");
+    client.close().await;
+}
+
+/// DE-05: an answer to the probe that comes after the fallback is nobody's.
+#[tokio::test]
+async fn de_05_a_late_probe_answer_is_discarded() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    server.arm(Fault::delay(Duration::from_millis(400)).on("server/discover"));
+    let client =
+        Client::connect(stdio(&server).with_probe_timeout(Duration::from_millis(100))).await.unwrap();
+    server.wait_for(|received| received.is("notifications/initialized"), SOON).await;
+    for n in 0..20 {
+        let result = client.call_tool("echo", &json!({ "n": n })).await.unwrap();
+        assert!(result.text().contains(&n.to_string()));
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    assert_eq!(revision_of(&client).await.era(), Era::Legacy);
+    client.close().await;
+}
+
+/// DE-05: a process that exits on the probe is started again and spoken to in legacy.
+#[tokio::test]
+async fn de_05_a_server_that_dies_on_the_probe_is_started_again() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    server.arm(Fault::exit(1).on("server/discover").always());
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    assert_eq!(revision_of(&client).await, Revision::V2025_11_25);
+    assert_eq!(server.runs(), 2);
+    assert_eq!(server.count("server/discover"), 1, "the second process is not probed");
+    client.close().await;
+}
+
+/// DE-10: a login is not evidence; the error says what is wanted, and no handshake is tried.
+#[tokio::test]
+async fn de_10_a_login_is_no_evidence() {
+    let server = testkit::server().tool("echo").run().await;
+    let challenge = Answer::new(401).header("WWW-Authenticate", "Bearer resource_metadata=\"http://x/\"");
+    server.arm(Fault::answer(challenge).always());
+    let error = Client::connect(http(&server)).await.unwrap_err();
+    let Cause::LoginRequired { challenge } = &error.fault().unwrap().cause else { panic!("{error}") };
+    assert_eq!(challenge.len(), 1);
+    assert_eq!(server.count("initialize"), 0);
+}
+
+/// LC-02, LC-06: nothing in common ends the connection and names what the server speaks.
+#[tokio::test]
+async fn lc_02_nothing_in_common() {
+    let server = testkit::server().legacy_only("1999-01-01").tool("echo").run().await;
+    let error = Client::connect(http(&server)).await.unwrap_err();
+    assert!(error.to_string().contains("1999-01-01"), "{error}");
+    assert_eq!(server.count("tools/list"), 0);
+    assert_eq!(server.count("notifications/initialized"), 0);
+}
+
+/// DE-04: a pinned era is kept.
+#[tokio::test]
+async fn de_04_a_pinned_era_fails_up_front() {
+    let legacy = testkit::server().legacy().tool("echo").stdio().await;
+    let error = Client::connect(stdio(&legacy).with_protocol(Protocol::Modern)).await.unwrap_err();
+    assert!(error.fault().is_some(), "{error}");
+    assert_eq!(legacy.count("initialize"), 0);
+    let dual = testkit::server().tool("echo").run().await;
+    let client = Client::connect(http(&dual).with_protocol(Protocol::Legacy)).await.unwrap();
+    assert_eq!(revision_of(&client).await, Revision::V2025_11_25);
+    client.close().await;
+    assert_eq!(dual.count("server/discover"), 0);
+}
+
+/// DE-09: the era is remembered for the next connection of the same client.
+#[tokio::test]
+async fn de_09_the_era_is_remembered_and_re_probed_when_wrong() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    server.exit(0);
+    server.wait_until(|server| server.initialize_count() == 1, SOON).await;
+    client.status().wait_for(|status| !matches!(status, bowline::Status::Ready(_))).await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!((server.initialize_count(), server.count("server/discover")), (2, 1), "no second probe");
+    // The server is replaced by one that knows no handshake.
+    server.control().edit(|script| script.modern());
+    server.exit(0);
+    client.status().wait_for(|status| !matches!(status, bowline::Status::Ready(_))).await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(revision_of(&client).await.era(), Era::Modern);
+    client.close().await;
+}
+
+/// LC-04: nothing but the handshake before its answer; a ping meanwhile is answered.
+#[tokio::test]
+async fn lc_04_an_early_ping_is_answered() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    server.arm(Fault::delay(Duration::from_millis(500)).on("initialize"));
+    let connecting = tokio::spawn(Client::connect(stdio(&server)));
+    server.wait_for(|received| received.is("initialize"), SOON).await;
+    let pong = server.control().request("ping", json!({})).await;
+    assert_eq!(pong["result"], json!({}), "{pong}");
+    let client = connecting.await.unwrap().unwrap();
+    client.list_tools().await.unwrap();
+    client.close().await;
+}

@@ -1,0 +1,70 @@
+//! Servers to connect to, of both transports and both eras.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::{Client, Server};
+use bowline_testkit::{Control, HttpServer, Script, StdioServer};
+
+/// Generous: these tests wait on events, and end long before.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A running scripted server on either transport.
+pub(crate) enum Running {
+    Http(HttpServer),
+    Stdio(StdioServer),
+}
+
+impl Running {
+    pub(crate) fn server(&self) -> Server {
+        match self {
+            Self::Http(server) => http(server),
+            Self::Stdio(server) => stdio(server),
+        }
+    }
+
+    pub(crate) async fn connect(&self) -> Client {
+        Client::connect(self.server()).await.expect("connects")
+    }
+}
+
+impl Deref for Running {
+    type Target = Control;
+
+    fn deref(&self) -> &Control {
+        match self {
+            Self::Http(server) => server,
+            Self::Stdio(server) => server,
+        }
+    }
+}
+
+pub(crate) fn http(server: &HttpServer) -> Server {
+    Server::http("test", &server.url()).expect("a valid URL")
+}
+
+pub(crate) fn stdio(server: &StdioServer) -> Server {
+    let command = server.command();
+    let mut entry = Server::stdio("test", command.program.to_str().expect("UTF-8"), command.args);
+    for (name, value) in command.env {
+        entry = entry.with_env(name, value).expect("a valid variable");
+    }
+    entry
+}
+
+/// The script over both transports and in both eras, with the era pinned on our side too.
+pub(crate) async fn everywhere(script: Script) -> Vec<(&'static str, Running, Server)> {
+    let mut all = Vec::new();
+    for (name, era, protocol) in
+        [("legacy", script.clone().legacy(), Protocol::Legacy), ("modern", script.modern(), Protocol::Modern)]
+    {
+        let web = Running::Http(era.clone().run().await);
+        let server = web.server().with_protocol(protocol);
+        all.push((if name == "legacy" { "legacy http" } else { "modern http" }, web, server));
+        let child = Running::Stdio(era.stdio().await);
+        let server = child.server().with_protocol(protocol);
+        all.push((if name == "legacy" { "legacy stdio" } else { "modern stdio" }, child, server));
+    }
+    all
+}

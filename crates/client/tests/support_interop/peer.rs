@@ -1,0 +1,99 @@
+//! Other people's servers: where the test command put them, and how they are started and stopped.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+/// The value of a variable that the test command sets. Without it the test fails: a peer that is not
+/// there must not look like a peer that works.
+pub(crate) fn required(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the peers")
+    })
+}
+
+/// Fails a test that hangs, with more to say than the runner's own limit.
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(LIMIT, Box::pin(future)).await;
+    done.unwrap_or_else(|_| panic!("{what}: not done within {LIMIT:?}"))
+}
+
+/// An HTTP server in a process of its own, on a free port of the loopback. Dropping it ends the process.
+pub(crate) struct HttpPeer {
+    port: u16,
+    log: watch::Receiver<Vec<String>>,
+    process: Child,
+}
+
+impl HttpPeer {
+    /// Starts what `command` makes for a port, and waits until it accepts connections.
+    pub(crate) async fn start(command: impl Fn(u16) -> Command) -> Self {
+        let mut log = Vec::new();
+        // Between finding a free port and the server's bind, somebody else can take it.
+        for _ in 0..PORTS_TRIED {
+            let port = free_port();
+            let mut peer = Self::spawn(command(port), port);
+            if peer.accepts().await {
+                return peer;
+            }
+            log.clone_from(&peer.log.borrow());
+        }
+        panic!("the server never listened; its last words:\n{}", log.join("\n"));
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+
+    /// Waits until the server has written a line with `part` in it, and gives that line.
+    pub(crate) async fn logged(&self, part: &str) -> String {
+        let find = |lines: &Vec<String>| lines.iter().find(|line| line.contains(part)).cloned();
+        let mut log = self.log.clone();
+        let lines = within(part, log.wait_for(|lines| find(lines).is_some())).await;
+        find(&lines.expect("the server still runs")).expect("just seen")
+    }
+
+    fn spawn(mut command: Command, port: u16) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut process = command.spawn().expect("the server can be started");
+        let (sink, log) = watch::channel(Vec::new());
+        tokio::spawn(collect(process.stdout.take().expect("piped"), sink.clone()));
+        tokio::spawn(collect(process.stderr.take().expect("piped"), sink));
+        Self { port, log, process }
+    }
+
+    /// Whether it accepts connections before it ends or the patience does.
+    async fn accepts(&mut self) -> bool {
+        for _ in 0..CONNECTS_TRIED {
+            if self.process.try_wait().expect("a child can be asked").is_some() {
+                return false;
+            }
+            if TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
+                return true;
+            }
+            tokio::time::sleep(BETWEEN_CONNECTS).await;
+        }
+        false
+    }
+}
+
+async fn collect(pipe: impl AsyncRead + Unpin, sink: watch::Sender<Vec<String>>) {
+    let mut lines = BufReader::new(pipe).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        sink.send_modify(|log| log.push(line));
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+const LIMIT: Duration = Duration::from_secs(50);
+const PORTS_TRIED: usize = 3;
+const CONNECTS_TRIED: usize = 600;
+const BETWEEN_CONNECTS: Duration = Duration::from_millis(50);
