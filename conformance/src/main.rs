@@ -27,7 +27,7 @@ async fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    match tokio::time::timeout(LIMIT, run(&url, &scenario)).await {
+    match tokio::time::timeout(LIMIT, Box::pin(run(&url, &scenario))).await {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             eprintln!("{scenario}: {error}");

@@ -181,8 +181,7 @@ pub(crate) enum Protocol {
 ///
 /// Arguments are checked against the tool's input schema before anything is sent.
 #[derive(Debug, Args)]
-#[command(
-    after_long_help = "\
+#[command(after_long_help = "\
 Arguments:
   key=value      what the tool's input schema makes of it: text stays text; numbers, booleans,
                  arrays and objects are read as JSON where the schema asks for them
@@ -195,8 +194,7 @@ Examples:
   bowline call files search query=knots limit=5
   bowline call https://mcp.example.com/mcp add --json '{\"a\": 1, \"b\": 2}'
   echo '{\"a\": 1, \"b\": 2}' | bowline call math add --file - --output json
-  bowline call echo message=hello -- npx -y @modelcontextprotocol/server-everything"
-)]
+  bowline call echo message=hello -- npx -y @modelcontextprotocol/server-everything")]
 pub(crate) struct CallArgs {
     /// SERVER, unless a command is given; TOOL; then key=value or key:=json
     #[arg(value_name = "SERVER TOOL KEY=VALUE")]
@@ -297,7 +295,9 @@ pub(crate) struct ManArgs {
 /// Both ways to name the server; `words` is what follows it.
 pub(crate) fn usage(verb: &str, words: &str) -> String {
     let spaced = if words.is_empty() { String::new() } else { format!(" {words}") };
-    format!("bowline {verb} [OPTIONS] SERVER{spaced}\n       bowline {verb} [OPTIONS]{spaced} -- COMMAND [ARG]...")
+    format!(
+        "bowline {verb} [OPTIONS] SERVER{spaced}\n       bowline {verb} [OPTIONS]{spaced} -- COMMAND [ARG]..."
+    )
 }
 
 fn after_help() -> String {

@@ -27,7 +27,7 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Ping(args) => ping::run(args, settings).await,
         Verb::Info(args) => info::run(args, settings).await,
         Verb::Config(args) => config::run(args, settings),
-        Verb::Completions(args) => docs::completions(&args, settings),
+        Verb::Completions(args) => docs::completions(&args),
         Verb::Man(args) => docs::man(args, settings),
         Verb::Demo => demo::run(settings).await,
     }

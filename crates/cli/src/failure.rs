@@ -5,7 +5,7 @@ mod hint;
 use std::io;
 use std::path::Path;
 
-use bowline::config::{Errors, Problem, Server, Transport};
+use bowline::config::{Problem, Server, Transport};
 use bowline::fault::{Cause, Execution, Fault};
 use bowline::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
@@ -75,13 +75,6 @@ impl Failure {
         let lines = problems.iter().flat_map(problem_lines).collect();
         report.facts.push(Fact { label: "problems", lines });
         report.into()
-    }
-
-    /// All problems of a file.
-    pub(crate) fn config_errors(errors: Errors) -> Self {
-        let problems: Vec<Problem> = errors.into_iter().collect();
-        let file = problems.first().map(|problem| problem.file.display().to_string()).unwrap_or_default();
-        Self::config(format!("cannot use {file}"), problems)
     }
 
     /// A call that failed.

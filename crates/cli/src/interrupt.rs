@@ -13,7 +13,8 @@ impl Interrupt {
     #[cfg(unix)]
     pub(crate) fn listen() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
-        let both = signal(SignalKind::interrupt()).and_then(|int| Ok((int, signal(SignalKind::terminate())?)));
+        let both =
+            signal(SignalKind::interrupt()).and_then(|int| Ok((int, signal(SignalKind::terminate())?)));
         // A system without signals to take over keeps its default: the process ends.
         Self { signals: both.ok() }
     }

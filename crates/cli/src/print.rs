@@ -24,6 +24,7 @@ pub(crate) struct Printer {
     format: Format,
     quiet: bool,
     dumb: bool,
+    width: usize,
     out: Sink,
     err: Sink,
 }
@@ -56,7 +57,9 @@ impl Printer {
         };
         let sink = |terminal: bool| Sink { terminal, color: wanted(terminal) };
         let (out, err) = (sink(io::stdout().is_terminal()), sink(io::stderr().is_terminal()));
-        Self { format, quiet, dumb, out, err }
+        let width =
+            terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0).clamp(40, 240));
+        Self { format, quiet, dumb, width, out, err }
     }
 
     /// Whether a machine reads.
@@ -76,7 +79,7 @@ impl Printer {
 
     /// How many columns stdout has. Only meaningful on a terminal.
     pub(crate) fn width(&self) -> usize {
-        terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0).clamp(40, 240))
+        self.width
     }
 
     /// `text` in `style`, where stdout has colour.
@@ -99,13 +102,6 @@ impl Printer {
         if !shown.ends_with('\n') {
             out.write_all(b"\n")?;
         }
-        out.flush()
-    }
-
-    /// Bytes on stdout, as they are.
-    pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        out.write_all(bytes)?;
         out.flush()
     }
 
@@ -144,6 +140,13 @@ impl Printer {
         let _ = err.write_all(text.as_bytes());
         let _ = err.flush();
     }
+}
+
+/// Bytes on stdout, as they are.
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
 }
 
 fn choice(color: bool) -> anstream::ColorChoice {

@@ -25,7 +25,7 @@ pub(crate) struct Settings {
     pub(crate) files: Choice,
     /// Whether servers of a project's file may be connected to.
     pub(crate) trust: Trust,
-    /// Whether the person wants to hear less.
+    /// Variables, and files that the configuration names.
     pub(crate) env: Box<dyn Environment>,
 }
 

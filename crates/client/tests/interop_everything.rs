@@ -6,7 +6,7 @@ mod peer;
 #[path = "support_interop/person.rs"]
 mod person;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ async fn the_server_introduces_itself(everything: Everything) {
     let client = everything.connect().await;
     let peer = client.server().await.unwrap();
 
-    // LC-02, DE-03, DE-07: whatever it made of the probe, the handshake agreed on its newest revision.
+    // LC-02, DE-03 or DE-07: whatever it made of the probe, the handshake agreed on its newest revision.
     assert_eq!(peer.revision, Revision::V2025_11_25);
     assert_eq!(peer.era(), Era::Legacy);
     let info = peer.server.as_ref().unwrap();
@@ -103,7 +103,6 @@ async fn the_server_introduces_itself(everything: Everything) {
     assert!(peer.capabilities.resources.unwrap().subscribe);
     assert!(peer.capabilities.logging && peer.capabilities.completions);
     assert!(matches!(&*client.status().borrow(), Status::Ready(ready) if ready.revision == peer.revision));
-    // PG-02
     client.ping().await.unwrap();
     client.close().await;
 }
@@ -210,7 +209,7 @@ async fn all_kinds_of_content_arrive(everything: Everything) {
         })
         .collect();
     assert_eq!(uris.len(), 4);
-    // A link can be followed.
+    // TL-11: it can be followed, though no list has it.
     assert_eq!(client.read_resource(uris[0]).await.unwrap().contents.len(), 1);
 
     for (kind, id) in [("Text", 3), ("Blob", 4)] {
@@ -242,6 +241,7 @@ async fn results_can_be_structured(everything: Everything) {
     client.close().await;
 }
 
+/// TL-07
 async fn a_failed_tool_is_a_result_and_an_unknown_method_an_error(everything: Everything) {
     let client = everything.connect().await;
     let failed = client.call_tool("get-sum", &json!({ "a": "no number" })).await.unwrap();
@@ -270,11 +270,13 @@ async fn progress_arrives_in_order_before_the_result(everything: Everything) {
     client.close().await;
 }
 
-/// CN-01
+/// CN-03
 async fn a_dropped_call_leaves_the_connection_working(everything: Everything) {
     let client = everything.connect().await;
     let (started, mut running) = mpsc::unbounded_channel();
-    let options = CallOptions::new().on_progress(move |_| drop(started.send(())));
+    let options = CallOptions::new().on_progress(move |_| {
+        let _ = started.send(());
+    });
     let arguments = json!({ "duration": 60, "steps": 1200 });
     tokio::select! {
         outcome = client.call_tool_with("trigger-long-running-operation", &arguments, &options) => {
@@ -446,8 +448,9 @@ async fn roots_and_sampling_are_answered(everything: Everything) {
     assert!(roots.text().contains("file:///srv/knots"), "{}", roots.text());
     let sampled = client.call_tool("trigger-sampling-request", &json!({ "prompt": "Which?" })).await.unwrap();
     assert!(sampled.text().contains("A bowline."), "{}", sampled.text());
-    let methods: Vec<String> = person.asked().into_iter().map(|(method, _)| method).collect();
-    assert_eq!(methods, ["roots/list", "sampling/createMessage"]);
+    // It also asks for roots on its own, some time after the handshake.
+    let methods: BTreeSet<String> = person.asked().into_iter().map(|(method, _)| method).collect();
+    assert_eq!(methods, ["roots/list", "sampling/createMessage"].map(String::from).into());
     client.close().await;
 }
 

@@ -74,6 +74,7 @@ pub(crate) struct HttpScript {
     pub(crate) priming: bool,
     pub(crate) retry_ms: Option<u64>,
     pub(crate) check_headers: bool,
+    pub(crate) reply_headers: Vec<(String, String)>,
     pub(crate) sse_legacy: bool,
     pub(crate) sse_endpoint: String,
 }
@@ -356,6 +357,13 @@ impl Script {
         self
     }
 
+    /// Adds a header to every answer that no fault replaces, such as a load balancer's cookie.
+    #[must_use]
+    pub fn reply_header(mut self, name: &str, value: &str) -> Self {
+        self.http.reply_headers.push((name.into(), value.into()));
+        self
+    }
+
     /// Speaks the HTTP+SSE transport of 2024-11-05 and nothing else: GET on the URL opens the
     /// stream, POST there is answered with 405.
     #[must_use]
@@ -445,6 +453,7 @@ impl Default for HttpScript {
             priming: false,
             retry_ms: None,
             check_headers: true,
+            reply_headers: Vec::new(),
             sse_legacy: false,
             sse_endpoint: "/messages?session_id=$session".into(),
         }

@@ -1,10 +1,10 @@
 //! Scratch.
-use std::time::Instant;
 use bowline_transport::http::*;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
+use std::time::Instant;
 use tokio::net::{TcpListener, TcpStream};
 
 fn cpu() -> f64 {
@@ -16,12 +16,17 @@ fn cpu() -> f64 {
 async fn raw_loop(addr: std::net::SocketAddr, n: usize, body: Bytes) {
     let s = TcpStream::connect(addr).await.unwrap();
     s.set_nodelay(true).unwrap();
-    let (mut tx, conn) = hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(s)).await.unwrap();
+    let (mut tx, conn) =
+        hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(s)).await.unwrap();
     tokio::spawn(conn);
     for _ in 0..n {
         tx.ready().await.unwrap();
-        let req = http::Request::post("/mcp").header("host", "x").header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream").body(Full::new(body.clone())).unwrap();
+        let req = http::Request::post("/mcp")
+            .header("host", "x")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .body(Full::new(body.clone()))
+            .unwrap();
         let r = tx.send_request(req).await.unwrap();
         let b = r.into_body().collect().await.unwrap().to_bytes();
         assert!(b.len() > 50);
@@ -47,24 +52,42 @@ fn server() {
         loop {
             let (s, _) = l.accept().await.unwrap();
             s.set_nodelay(true).unwrap();
-            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(s), hyper::service::service_fn(|r: http::Request<hyper::body::Incoming>| async {
-                let _ = r.into_body().collect().await.unwrap();
-                Ok::<_, std::convert::Infallible>(http::Response::builder().header("content-type", "application/json").body(Full::new(Bytes::from_static(&[b'x'; 100]))).unwrap())
-            })));
+            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(
+                TokioIo::new(s),
+                hyper::service::service_fn(|r: http::Request<hyper::body::Incoming>| async {
+                    let _ = r.into_body().collect().await.unwrap();
+                    Ok::<_, std::convert::Infallible>(
+                        http::Response::builder()
+                            .header("content-type", "application/json")
+                            .body(Full::new(Bytes::from_static(&[b'x'; 100])))
+                            .unwrap(),
+                    )
+                }),
+            ));
         }
     });
 }
 
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("server") { return server(); }
+    if std::env::args().nth(1).as_deref() == Some("server") {
+        return server();
+    }
     use std::io::BufRead;
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap()).arg("server").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .arg("server")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
     std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let addr: std::net::SocketAddr = line.trim().parse().unwrap();
     for multi in [false, true] {
-    let rt = if multi { tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap() } else { tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap() };
-    rt.block_on(async {
+        let rt = if multi {
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+        } else {
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+        };
+        rt.block_on(async {
         let body = Bytes::from_static(&[b'y'; 100]);
         let cfg = bowline_config::Http { url: format!("http://{addr}/mcp").parse().unwrap(), headers: vec![], tls: Default::default() };
         let link = HttpLink::with_proxies(&cfg, Limits::default(), &Proxies::Direct).unwrap();
@@ -87,5 +110,6 @@ fn main() {
         }
     });
     }
-    child.kill().unwrap(); child.wait().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -103,6 +103,15 @@ impl AsyncWrite for SlowEnd {
         Poll::Ready(Ok(part))
     }
 
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        self.poll_write(cx, &bytes)
+    }
+
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -131,6 +140,25 @@ async fn a_ready_stream_is_written_by_the_caller_in_one_write() {
     assert_eq!(poll_once(pin!(writer.send(&frame))), Poll::Ready(Ok(())));
     assert_eq!(slow.bytes(), frame.line());
     assert_eq!(slow.0.lock().unwrap().writes, 1);
+}
+
+/// The hot path with many callers: they share a write.
+#[tokio::test]
+async fn many_callers_at_a_time_share_a_write() {
+    let slow = Slow::new(usize::MAX, usize::MAX);
+    let writer = slow_pipe(&slow);
+    let mut senders = JoinSet::new();
+    for number in 0..64 {
+        let writer = writer.clone();
+        senders.spawn(async move { writer.send(&frame(number, 100)).await });
+    }
+    within(senders.join_all()).await;
+    writer.close();
+    slow.dropped().await;
+    let expected: Vec<u8> = (0..64).flat_map(|number| frame(number, 100).line()).collect();
+    assert_eq!(String::from_utf8(slow.bytes()), String::from_utf8(expected));
+    let count = slow.0.lock().unwrap().writes;
+    assert!(count <= 3, "{count} writes");
 }
 
 #[tokio::test]

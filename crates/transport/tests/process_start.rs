@@ -56,12 +56,10 @@ async fn the_working_folder_and_a_command_relative_to_it() {
 #[tokio::test]
 async fn arguments_arrive_as_they_are() {
     let odd = ["two\nlines", "", " $HOME `x` \"' ", "--", "ünï"];
-    let script = r#"for a in "$@"; do printf '%s' "$a" | od -An -tx1 | tr -d ' \n'; echo .; done"#;
+    let script = r#"for a in "$@"; do printf '%s' "$a" | od -An -v -tu1 | tr -s ' \n' ' '; echo .; done"#;
     let args: Vec<_> = ["-c", script, "sh"].into_iter().chain(odd).collect();
-    let expected: Vec<_> = odd
-        .iter()
-        .map(|arg| arg.bytes().map(|byte| format!("{byte:02x}")).collect::<String>() + ".")
-        .collect();
+    let numbers = |arg: &str| arg.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(" ");
+    let expected: Vec<_> = odd.iter().map(|arg| format!("{} .", numbers(arg)).trim().to_owned()).collect();
     assert_eq!(output(&command("sh", &args)).await, expected);
 }
 

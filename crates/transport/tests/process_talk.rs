@@ -52,7 +52,7 @@ async fn st_02_a_banner_is_noise() {
 /// ST-03: were stderr not read, the script would block on it for ever.
 #[tokio::test]
 async fn st_03_a_megabyte_on_stderr() {
-    let flood = r#"head -c 1000000 /dev/zero | tr '\0' x >&2; echo >&2; echo last >&2"#;
+    let flood = r"head -c 1000000 /dev/zero | tr '\0' x >&2; echo >&2; echo last >&2";
     let mut process = start(&sh(&format!(r#"{flood}; echo '{{"done":1}}'; exec cat"#)), PATIENT).await;
     assert_eq!(message(&mut process.reader).await, r#"{"done":1}"#);
     process.handle.shutdown().await;

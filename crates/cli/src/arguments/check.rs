@@ -3,6 +3,8 @@
 //! The schema is a server's. Nothing it refers to is fetched, its patterns run in linear time, and
 //! one that cannot be used is no reason to refuse the call: the server checks too.
 
+use std::fmt::Write as _;
+
 use jsonschema::PatternOptions;
 use jsonschema::error::ValidationError;
 use serde_json::Value;
@@ -28,7 +30,8 @@ pub(crate) fn check(schema: &Value, arguments: &Value) -> Verdict {
         Ok(validator) => validator,
         Err(error) => return Verdict::Unusable(short(&error.to_string())),
     };
-    let misfits: Vec<String> = validator.iter_errors(arguments).take(MOST).map(|error| tell(&error)).collect();
+    let misfits: Vec<String> =
+        validator.iter_errors(arguments).take(MOST).map(|error| tell(&error)).collect();
     if misfits.is_empty() { Verdict::Fits } else { Verdict::Misfits(misfits) }
 }
 
@@ -49,7 +52,7 @@ fn dotted(pointer: &str) -> String {
     let mut out = String::new();
     for part in pointer.split('/').skip(1) {
         if part.bytes().all(|byte| byte.is_ascii_digit()) && !part.is_empty() {
-            out.push_str(&format!("[{part}]"));
+            write!(out, "[{part}]").expect("writing to a string");
         } else {
             if !out.is_empty() {
                 out.push('.');

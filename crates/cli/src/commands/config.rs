@@ -94,9 +94,8 @@ fn for_machines(layers: &Layers, trust: Trust) -> Value {
 
 /// Whether the server would be connected to, and if not, why.
 fn state(layers: &Layers, layer: &Layer, name: &str, server: &Server, trust: Trust) -> &'static str {
-    let named = |other: &Layer| {
-        other.config.servers.contains_key(name) || other.config.left_out.contains(name)
-    };
+    let named =
+        |other: &Layer| other.config.servers.contains_key(name) || other.config.left_out.contains(name);
     let stronger = layers.iter().skip_while(|other| other.path != layer.path).skip(1).any(named);
     if stronger {
         "overridden"
@@ -126,9 +125,9 @@ fn path(settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let paths = settings.files.paths();
     if printer.is_json() {
-        let files = paths.iter().map(|(path, origin)| {
-            json!({"path": path, "origin": origin.name(), "exists": path.exists()})
-        });
+        let files = paths
+            .iter()
+            .map(|(path, origin)| json!({"path": path, "origin": origin.name(), "exists": path.exists()}));
         printer.json(&Value::Array(files.collect()).to_string())?;
         return Ok(Exit::Ok);
     }

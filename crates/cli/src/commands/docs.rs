@@ -8,12 +8,13 @@ use clap::CommandFactory as _;
 use crate::args::{Cli, CompletionsArgs, ManArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::print;
 use crate::settings::Settings;
 
-pub(super) fn completions(args: &CompletionsArgs, settings: &Settings) -> Outcome {
+pub(super) fn completions(args: &CompletionsArgs) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "bowline", &mut script);
-    settings.printer.bytes(&script)?;
+    print::bytes(&script)?;
     Ok(Exit::Ok)
 }
 
@@ -22,10 +23,11 @@ pub(super) fn man(args: ManArgs, settings: &Settings) -> Outcome {
     let Some(folder) = folder else {
         let mut page = Vec::new();
         clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-        settings.printer.bytes(&page)?;
+        print::bytes(&page)?;
         return Ok(Exit::Ok);
     };
-    let written = fs::create_dir_all(&folder).and_then(|()| clap_mangen::generate_to(Cli::command(), &folder));
+    let written =
+        fs::create_dir_all(&folder).and_then(|()| clap_mangen::generate_to(Cli::command(), &folder));
     written.map_err(|error: io::Error| Failure::file(&folder, &error.to_string()))?;
     settings.printer.note(&format!("wrote the manual pages to {}", folder.display()));
     Ok(Exit::Ok)

@@ -5,8 +5,8 @@ use bowline::view::Body;
 use crate::args::ReadArgs;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::print::content;
 use crate::print::save::{Saver, decoded};
+use crate::print::{self, content};
 use crate::session;
 use crate::settings::Settings;
 use crate::settings::words::Words;
@@ -31,7 +31,7 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
         && let Body::Blob(blob) = &part.body
         && let Some(bytes) = decoded(&blob.get())
     {
-        printer.bytes(&bytes)?;
+        print::bytes(&bytes)?;
         return Ok(Exit::Ok);
     }
     let stem = uri.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or("resource");

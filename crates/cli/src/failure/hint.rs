@@ -21,8 +21,12 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
         Cause::Status { retry_after: Some(after), .. } => {
             return Some(format!("the server asks to be left alone for {}", seconds(*after)));
         }
-        Cause::Status { code: 404 | 405, .. } => "is the path of the URL right? Many servers listen under /mcp",
-        Cause::Status { code: 403, .. } => "the server knows you and refuses: is the token meant for this server?",
+        Cause::Status { code: 404 | 405, .. } => {
+            "is the path of the URL right? Many servers listen under /mcp"
+        }
+        Cause::Status { code: 403, .. } => {
+            "the server knows you and refuses: is the token meant for this server?"
+        }
         Cause::Status { code: 500.., .. } => "the fault is on the server's side; its log may say more",
         Cause::LoginRequired { .. } if sends_authorization(server) => {
             "the credentials were refused: has the token expired?"

@@ -74,9 +74,8 @@ mod tests {
 
     #[test]
     fn a_share_is_between_nothing_and_all() {
-        let of = |progress, total| {
-            permille(&Progress { token: Id::from(1_u64), progress, total, message: None })
-        };
+        let of =
+            |progress, total| permille(&Progress { token: Id::from(1_u64), progress, total, message: None });
         assert_eq!(of(1.0, Some(4.0)), Some(250));
         assert_eq!(of(9.0, Some(4.0)), Some(1000));
         assert_eq!(of(-1.0, Some(4.0)), Some(0));

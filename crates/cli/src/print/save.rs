@@ -25,10 +25,11 @@ impl Saver {
     /// Saves bytes and gives the file, or nothing when nothing is to be saved.
     pub(crate) fn save(&self, bytes: &[u8], mime_type: Option<&str>) -> io::Result<Option<PathBuf>> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        let saved = fs::create_dir_all(folder).and_then(|()| self.create(folder, extension(mime_type), bytes));
-        saved.map(Some).map_err(|error| {
-            io::Error::new(error.kind(), format!("saving to {}: {error}", folder.display()))
-        })
+        let saved =
+            fs::create_dir_all(folder).and_then(|()| self.create(folder, extension(mime_type), bytes));
+        saved
+            .map(Some)
+            .map_err(|error| io::Error::new(error.kind(), format!("saving to {}: {error}", folder.display())))
     }
 
     /// The first free number. Nothing is overwritten.

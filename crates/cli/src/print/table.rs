@@ -49,7 +49,8 @@ impl<const N: usize> Table<N> {
     }
 
     fn drawn(&self, width: usize, paint: impl Fn(Kind, &str) -> String) -> String {
-        let rows: Vec<[String; N]> = self.rows.iter().map(|row| row.each_ref().map(|cell| flat(cell))).collect();
+        let rows: Vec<[String; N]> =
+            self.rows.iter().map(|row| row.each_ref().map(|cell| flat(cell))).collect();
         let widths: [usize; N] = std::array::from_fn(|column| {
             let cells = rows.iter().map(|row| row[column].width());
             cells.chain([self.headers[column].len()]).max().unwrap_or(0).min(WIDEST)
@@ -124,10 +125,8 @@ fn wrap(text: &str, width: usize) -> Vec<&str> {
             break;
         }
         // A space right after what fits is a good place too.
-        let cut = match rest[..=fits + rest[fits..].chars().next().map_or(0, char::len_utf8) - 1].rfind(' ') {
-            Some(space) if space > 0 => space,
-            _ => fits,
-        };
+        let cut = if rest[fits..].starts_with(' ') { Some(fits) } else { rest[..fits].rfind(' ') };
+        let cut = cut.filter(|cut| *cut > 0).unwrap_or(fits);
         lines.push(rest[..cut].trim_end());
         rest = rest[cut..].trim_start();
     }
@@ -173,7 +172,10 @@ echo    read-only  Gives back what it is
     #[test]
     fn a_pipe_gets_whole_cells() {
         let lines = table().lines();
-        assert_eq!(lines.lines().next().unwrap(), "echo\tread-only\tGives back what it is given, word for word");
+        assert_eq!(
+            lines.lines().next().unwrap(),
+            "echo\tread-only\tGives back what it is given, word for word"
+        );
         assert_eq!(lines.lines().nth(1).unwrap(), "日本語\t\ta\\u{1b}[31m\\tb\\n\\nsecond paragraph");
     }
 

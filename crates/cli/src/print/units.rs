@@ -37,9 +37,14 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (count, shown) in
-            [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1499, "1.5 kB"), (12_345, "12 kB"), (999_900, "1.0 MB")]
-        {
+        for (count, shown) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 kB"),
+            (1499, "1.5 kB"),
+            (12_345, "12 kB"),
+            (999_900, "1.0 MB"),
+        ] {
             assert_eq!(bytes(count), shown);
         }
     }

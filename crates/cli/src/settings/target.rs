@@ -51,7 +51,10 @@ impl Settings {
             Found::Broken(problems) => {
                 let file = problems.first().map(|problem| problem.file.display().to_string());
                 let file = file.unwrap_or_default();
-                return Err(Failure::config(format!("the entry `{name}` in {file} cannot be used"), problems));
+                return Err(Failure::config(
+                    format!("the entry `{name}` in {file} cannot be used"),
+                    problems,
+                ));
             }
             Found::Unreadable(problems) => {
                 let file = problems.first().map(|problem| problem.file.display().to_string());
@@ -84,7 +87,10 @@ impl Settings {
         let names = layers.names();
         let message = format!("no server named `{name}` is configured");
         if let Some(near) = closest(name, names.iter().copied()) {
-            return Failure::usage_hint(message, format!("did you mean `{near}`? There are: {}", names.join(", ")));
+            return Failure::usage_hint(
+                message,
+                format!("did you mean `{near}`? There are: {}", names.join(", ")),
+            );
         }
         // A person who types `localhost:3000/mcp` means a URL.
         if name.contains(['/', ':']) {

@@ -22,7 +22,8 @@ impl Words {
     ) -> Outcome<Self> {
         let mut words = Self { verb, form, server: None, rest: words.into_iter() };
         if command.is_empty() {
-            words.server = Some(words.take("SERVER", "a configured name or a URL, or end with `-- COMMAND`")?);
+            words.server =
+                Some(words.take("SERVER", "a configured name or a URL, or end with `-- COMMAND`")?);
         } else if words.rest.as_slice().first().is_some_and(|word| word.contains("://")) && form != "URI" {
             return Err(words.wrong("both a URL and a command are given: which is the server?"));
         }

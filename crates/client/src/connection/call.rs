@@ -10,7 +10,7 @@ use bowline_proto::revision::Era;
 use bowline_proto::session::{Command, Status};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, NotAnObject};
-use bowline_proto::wire::view::Progress;
+use bowline_proto::wire::view::{InputRequired, Progress, ResultType, result_type};
 use bowline_proto::wire::{Json, code, method};
 use tokio::sync::oneshot;
 use tokio::time::{sleep_until, timeout};
@@ -91,21 +91,22 @@ impl Shared {
         options: &CallOptions,
     ) -> Result<Json> {
         let fail = |failure| self.error(method, failure);
-        let result = match self.once(live, method, params, options).await {
+        let outcome = self.once(live, method, params, options).await;
+        // What is rare is boxed, so that the future of every call stays small.
+        let result = match outcome {
             // HM-10: the schema we hold is out of date. Get the newest, then once more.
             Err(Failure::Server(error))
                 if error.code == code::HEADER_MISMATCH && method == method::TOOLS_CALL =>
             {
                 self.refresh_annotations(live).await;
-                self.once(live, method, params, options).await.map_err(fail)?
+                Box::pin(self.once(live, method, params, options)).await.map_err(fail)?
             }
             outcome => outcome.map_err(fail)?,
         };
-        if live.peer.era() == Era::Modern {
-            self.rounds(live, method, params, options, result).await
-        } else {
-            Ok(result)
+        if live.peer.era() == Era::Legacy || result_type(&result) == ResultType::Complete {
+            return Ok(result);
         }
+        Box::pin(self.rounds(live, method, params, options, result)).await
     }
 
     /// Modern results say what they are (BM-05). Input that is asked for is given, a bounded number of
@@ -118,7 +119,6 @@ impl Shared {
         options: &CallOptions,
         mut result: Json,
     ) -> Result<Json> {
-        use bowline_proto::wire::view::{InputRequired, ResultType, result_type};
         let broken = |misbehaviour| self.error(method, Failure::Fault(Fault::protocol(misbehaviour)));
         for _ in 0..MAX_ROUNDS {
             match result_type(&result) {
@@ -144,7 +144,7 @@ impl Shared {
         &self,
         method: &str,
         params: Option<&Json>,
-        wanted: &bowline_proto::wire::view::InputRequired,
+        wanted: &InputRequired,
     ) -> Result<Json> {
         let mut answers = Edit::new();
         let mut given = Vec::with_capacity(wanted.requests.len());

@@ -168,17 +168,16 @@ impl Driver {
                 self.links.insert(attempt, OpenLink::new(wire));
                 self.shared.report(attempt, Event::Opened);
             }
-            Target::Memory(end) => match end.take() {
-                Some(end) => {
-                    let link = OpenLink::piped(&self.shared, attempt, end.writer, end.reader);
-                    self.links.insert(attempt, link);
-                    self.shared.report(attempt, Event::Opened);
-                }
-                None => {
+            Target::Memory(end) => {
+                let Some(end) = end.take() else {
                     let fault = Fault::before_sending(Cause::Closed).note("an in-memory link opens once");
                     self.shared.report(attempt, Event::Lost(fault));
-                }
-            },
+                    return;
+                };
+                let link = OpenLink::piped(&self.shared, attempt, end.writer, end.reader);
+                self.links.insert(attempt, link);
+                self.shared.report(attempt, Event::Opened);
+            }
             Target::Stdio(stdio) => {
                 let stdio = stdio.clone();
                 self.spawn(attempt, stdio);
@@ -387,7 +386,7 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: imp
     let fault = loop {
         match reader.recv().await {
             Ok(Received::Message(frame)) => {
-                wire::parse(&frame, |parsed| shared.handle_message(&wire, parsed))
+                wire::parse(&frame, |parsed| shared.handle_message(&wire, parsed));
             }
             // ST-02: logged and skipped.
             Ok(Received::Noise(line)) => {

@@ -76,7 +76,8 @@ impl Exchange<'_> {
                     Err(fault) => break fault,
                 }
             };
-            events = match self.take_up(&mut resume, headers, ended).await {
+            // Rare, and large: kept out of the future of every call.
+            events = match Box::pin(self.take_up(&mut resume, headers, ended)).await {
                 Ok(events) => events,
                 Err(fault) => return Reply::Fault(fault),
             };
@@ -105,9 +106,12 @@ impl Exchange<'_> {
     /// The answer to our request, if it is in this message or batch. Everything else goes where it belongs.
     fn find(&self, frame: &Bytes) -> Option<Reply> {
         let mut found = None;
-        wire::parse(frame, |parsed| match self.mine(&parsed) {
-            true => found = Some(into_reply(parsed)),
-            false => self.shared.handle_message(self.wire, parsed),
+        wire::parse(frame, |parsed| {
+            if self.mine(&parsed) {
+                found = Some(into_reply(parsed));
+            } else {
+                self.shared.handle_message(self.wire, parsed);
+            }
         });
         found
     }

@@ -144,7 +144,7 @@ impl Shared {
         match parsed {
             Ok(Message::Result { id, result }) => self.finish(id.as_ours(), Ok(result)),
             Ok(Message::Error { id: Some(id), error }) => {
-                self.finish(id.as_ours(), Err(Failure::Server(error)))
+                self.finish(id.as_ours(), Err(Failure::Server(error)));
             }
             // BM-03: nobody can be told, but it must not pass unseen.
             Ok(Message::Error { id: None, error }) => {

@@ -107,7 +107,7 @@ impl Negotiation {
     pub fn begin(link: Link, choice: Choice, remembered: Option<Era>) -> (Self, Step) {
         let first = match (choice, remembered) {
             (Choice::Legacy, _) | (Choice::Auto, Some(Era::Legacy)) => Era::Legacy,
-            (Choice::Modern, _) | (Choice::Auto, _) => Era::Modern,
+            (Choice::Modern | Choice::Auto, _) => Era::Modern,
         };
         let (state, step) = State::begin(first, None);
         (Self { link, choice, state, probed: first == Era::Modern }, step)

@@ -50,7 +50,7 @@ pub enum Message {
 /// The error member of an answer: the peer's words, not ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
-    /// See [`super::codes`].
+    /// See [`super::code`].
     pub code: i64,
     /// Untrusted text.
     pub message: String,

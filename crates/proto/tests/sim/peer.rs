@@ -10,7 +10,7 @@ use fastrand::Rng;
 
 /// What a server is like for the length of one life.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     Modern,
     Legacy,
     /// Knows no `server/discover` and exits on it.
@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub fn roll(rng: &mut Rng) -> Self {
+    pub(crate) fn roll(rng: &mut Rng) -> Self {
         match rng.u8(..20) {
             0..5 => Self::Modern,
             5..11 => Self::Legacy,
@@ -36,7 +36,7 @@ impl Kind {
     }
 
     /// What this server does with a message of the negotiation. `None`: nothing, ever.
-    pub fn reply(self, hello: Hello) -> Option<Reply> {
+    pub(crate) fn reply(self, hello: Hello) -> Option<Reply> {
         match (self, hello) {
             (Self::Dead, _) => None,
             (_, Hello::Initialized(_)) => Some(Reply::Accepted),
@@ -58,7 +58,7 @@ impl Kind {
 }
 
 /// What went wrong this time.
-pub fn any_fault(rng: &mut Rng) -> Fault {
+pub(crate) fn any_fault(rng: &mut Rng) -> Fault {
     let cause = match rng.u8(..9) {
         0 => Cause::Refused,
         1 => Cause::Cut,

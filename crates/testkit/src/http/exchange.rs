@@ -213,13 +213,15 @@ impl Exchange {
         B: http_body::Body<Data = Bytes, Error = Infallible> + Unpin + Send + 'static,
     {
         pause(self.struck.delay(true)).await;
+        let mut answer = answer.clone();
+        answer.headers.extend(self.site.engine.script().http.reply_headers.iter().cloned());
         match self.struck.after() {
             Some(Kind::CutAfter(bytes)) => {
                 let body = Cut { body, left: *bytes, conn: self.conn.clone() };
-                respond(answer, UnsyncBoxBody::new(body))
+                respond(&answer, UnsyncBoxBody::new(body))
             }
             Some(Kind::EndAfter(_) | Kind::Reply(_) | Kind::Error(_)) | None => {
-                respond(answer, UnsyncBoxBody::new(body))
+                respond(&answer, UnsyncBoxBody::new(body))
             }
             Some(fault) => self.fail(fault).await,
         }

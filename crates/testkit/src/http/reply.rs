@@ -84,6 +84,7 @@ async fn stream(exchange: &Exchange, session: Option<&str>, work: Work) -> HttpR
     engine.register(Via::Post, session, stream.clone());
     let headers = with_session(Answer::new(work.status), &work).headers;
     let (era, id) = (work.era, work.id.clone());
+    let (owner, call) = (session.map(str::to_owned), id.clone());
     let task = {
         let (engine, stream, struck) = (engine.clone(), stream.clone(), exchange.struck.after().cloned());
         exchange.site.tasks.spawn(async move {
@@ -91,6 +92,7 @@ async fn stream(exchange: &Exchange, session: Option<&str>, work: Work) -> HttpR
             let response = engine.carry_out(work, &*stream).await;
             let response = altered(struck.as_ref(), response);
             stream.say(response);
+            engine.ended(owner.as_deref(), &call);
         })
     };
     engine.began(session, &id, task.abort_handle());

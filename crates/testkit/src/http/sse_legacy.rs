@@ -81,10 +81,12 @@ impl Exchange {
             return;
         }
         let (engine, id, delay) = (self.site.engine.clone(), work.id.clone(), self.struck.delay(true));
+        let (owner, call) = (session.to_owned(), id.clone());
         let task = self.site.tasks.spawn(async move {
             let response = engine.carry_out(work, &*stream).await;
             pause(delay).await;
             stream.say(altered(fault.as_ref(), response));
+            engine.ended(Some(&owner), &call);
         });
         self.site.engine.began(Some(session), &id, task.abort_handle());
     }

@@ -74,6 +74,37 @@ async fn one_connection_serves_many_requests() {
 }
 
 #[tokio::test]
+async fn http_2_with_prior_knowledge() {
+    let server = testkit::server().tool("slow").tool("echo").reply_header("set-cookie", "lb=1").run().await;
+    let client = Client::legacy(server.addr()).await;
+    let stream = TcpStream::connect(server.addr()).await.unwrap();
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(executor, hyper_util::rt::TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let send = async |tool: &str, ms: u64| {
+        let message = request(1, "tools/call", json!({"name": tool, "arguments": {"ms": ms}}));
+        let mut request = client.request("POST", message.to_string().into_bytes());
+        request.headers_mut().remove("host");
+        *request.uri_mut() = server.url().parse().unwrap();
+        sender.clone().send_request(request).await
+    };
+    // The slow one does not hold up the other: both are on one connection.
+    tokio::select! {
+        _ = send("slow", 3_600_000) => panic!("it cannot be done"),
+        reply = soon(send("echo", 0)) => {
+            let reply = reply.unwrap();
+            assert_eq!((reply.version(), reply.status().as_u16()), (hyper::Version::HTTP_2, 200));
+            assert_eq!(reply.headers()["set-cookie"], "lb=1");
+        }
+    }
+    server.arm(testkit::Fault::cut_after(5).on("tools/call"));
+    let reply = soon(send("echo", 0)).await.unwrap();
+    assert!(soon(reply.into_body().collect()).await.is_err());
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
 async fn waiting_wakes_for_what_comes_later() {
     let server = testkit::server().run().await;
     let waiting = tokio::spawn({

@@ -7,6 +7,8 @@ mod reader;
 mod writer;
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bowline_proto::fault::Fault;
 use bytes::Bytes;
@@ -54,5 +56,6 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    (PipeWriter::new(writer), PipeReader::new(reader, limit))
+    let heard = Arc::new(AtomicBool::new(true));
+    (PipeWriter::new(writer, heard.clone()), PipeReader::new(reader, limit, heard))
 }

@@ -2,6 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::{fmt, io, mem};
 
@@ -15,6 +17,8 @@ use super::{Inbound, Received};
 pub struct PipeReader {
     state: State,
     limit: usize,
+    /// Tells the writer that something was received.
+    heard: Arc<AtomicBool>,
 }
 
 enum State {
@@ -36,9 +40,13 @@ const LARGE_ROOM: usize = 256 * 1024;
 // === impl PipeReader ===
 
 impl PipeReader {
-    pub(super) fn new(io: impl AsyncRead + Send + Unpin + 'static, limit: usize) -> Self {
+    pub(super) fn new(
+        io: impl AsyncRead + Send + Unpin + 'static,
+        limit: usize,
+        heard: Arc<AtomicBool>,
+    ) -> Self {
         let state = State::Open { io: Box::new(io), lines: Lines::with_limit(limit), room: ROOM };
-        Self { state, limit }
+        Self { state, limit, heard }
     }
 
     pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Fault>> {
@@ -48,6 +56,7 @@ impl PipeReader {
                 State::Ended(fault) => return Poll::Ready(Err(fault.clone())),
             };
             if let Some(line) = lines.next() {
+                self.heard.store(true, Ordering::Relaxed);
                 return Poll::Ready(Ok(received(line, self.limit)));
             }
             let fault = match ready!(poll_fill(io.as_mut(), lines, room, cx)) {

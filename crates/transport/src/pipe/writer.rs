@@ -3,17 +3,18 @@
 //! The stream has one holder at a time. While nobody holds it, a sender takes it, writes its frame and
 //! puts it back: one system call, no task, no copy. While somebody holds it, frames are queued, and the
 //! holder writes them with its own before it lets go. What the stream does not take at once is written by
-//! a task, which then is the holder. A task is also the holder in a burst of frames: it waits until all
-//! who are ready to send have sent, and writes their frames at once.
+//! a task, which then is the holder. A task also is the holder when many send at a time: it waits until
+//! all who are ready to send have sent, and writes their frames at once, which costs less than a system
+//! call for each.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::mem;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
 
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::outgoing::Frame;
@@ -39,17 +40,15 @@ struct Shared {
     /// One permit per byte that may wait. Closed when no frame will be taken any more.
     room: Semaphore,
     runtime: Handle,
+    /// Whether anything was received since the last frame that found the stream idle.
+    heard: Arc<AtomicBool>,
 }
 
 type Sink = Box<dyn AsyncWrite + Send + Unpin>;
 
 enum State {
     /// Nobody holds the stream, and nothing waits.
-    Idle {
-        sink: Sink,
-        /// When it was put back.
-        since: Option<Instant>,
-    },
+    Idle(Sink),
     /// A [`Turn`] holds it.
     Held(Held),
     /// No frame will be taken any more, for this reason.
@@ -76,11 +75,12 @@ struct Waiting {
 // === impl PipeWriter ===
 
 impl PipeWriter {
-    pub(super) fn new(sink: impl AsyncWrite + Send + Unpin + 'static) -> Self {
+    pub(super) fn new(sink: impl AsyncWrite + Send + Unpin + 'static, heard: Arc<AtomicBool>) -> Self {
         Self(Arc::new(Clones(Arc::new(Shared {
-            state: Mutex::new(State::Idle { sink: Box::new(sink), since: None }),
+            state: Mutex::new(State::Idle(Box::new(sink))),
             room: Semaphore::new(QUEUE as usize),
             runtime: Handle::current(),
+            heard,
         }))))
     }
 
@@ -129,7 +129,7 @@ impl PipeWriter {
 impl fmt::Debug for PipeWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &*self.0.0.lock() {
-            State::Idle { .. } => "idle",
+            State::Idle(_) => "idle",
             State::Held(_) => "writing",
             State::Ended(_) => "ended",
         };
@@ -171,17 +171,19 @@ impl Shared {
                 held.queue.push_back(Waiting { rest: line, room });
                 return Ok(None);
             }
-            State::Idle { .. } => {}
+            State::Idle(_) => {}
         }
-        let State::Idle { sink, since } = mem::replace(&mut *state, State::Held(Held::default())) else {
+        let State::Idle(sink) = mem::replace(&mut *state, State::Held(Held::default())) else {
             unreachable!("the other states have returned")
         };
         drop(state);
         let turn = Turn { shared: self.clone(), sink: Some(sink), batch: VecDeque::new() };
-        if since.is_some_and(|since| since.elapsed() < BURST) {
-            turn.begin_later(line);
-        } else {
+        // The first frame after something was received goes out at once: a caller by itself waits for
+        // each answer. More without anything received between them are one of many.
+        if self.heard.swap(false, Ordering::Relaxed) {
             turn.begin(line)?;
+        } else {
+            turn.begin_later(line);
         }
         Ok(None)
     }
@@ -191,7 +193,7 @@ impl Shared {
         self.room.close();
         match &mut *state {
             State::Held(held) => held.closing = true,
-            State::Idle { .. } => drop(replace(state, State::Ended(closed()))),
+            State::Idle(_) => drop(replace(state, State::Ended(closed()))),
             State::Ended(_) => {}
         }
     }
@@ -212,7 +214,7 @@ impl Shared {
 fn replace(mut state: MutexGuard<'_, State>, new: State) -> State {
     let mut old = mem::replace(&mut *state, new);
     drop(state);
-    if let State::Idle { sink, .. } = &mut old {
+    if let State::Idle(sink) = &mut old {
         shut(sink);
     }
     old
@@ -229,9 +231,6 @@ struct Turn {
     batch: VecDeque<Waiting>,
 }
 
-/// A frame that comes this soon after another is one of many: an answer cannot have come in between. The
-/// detour through a task then costs less than a system call for each.
-const BURST: Duration = Duration::from_micros(2);
 /// How many frames go into one write.
 const BATCH: usize = 64;
 /// How much one poll writes before it lets other tasks run.
@@ -287,7 +286,7 @@ impl Turn {
         }
         let closing = held.closing;
         if let Some(sink) = self.sink.take() {
-            let held = mem::replace(&mut *state, State::Idle { sink, since: Some(Instant::now()) });
+            let held = mem::replace(&mut *state, State::Idle(sink));
             if closing {
                 drop(replace(state, State::Ended(closed())));
             }
@@ -331,7 +330,7 @@ impl Turn {
                 held.waker = Some(waker.clone());
                 false
             }
-            State::Idle { .. } | State::Ended(_) => true,
+            State::Idle(_) | State::Ended(_) => true,
         }
     }
 

@@ -1,0 +1,368 @@
+//! Interop with servers made with rmcp, the Rust SDK, in both eras: over Streamable HTTP in this process,
+//! and over stdio in a process that is this test again.
+
+#[path = "support_interop/knots.rs"]
+mod knots;
+#[path = "support_interop/peer.rs"]
+#[expect(dead_code, reason = "these servers need nothing installed")]
+mod peer;
+#[path = "support_interop/person.rs"]
+mod person;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::fault::{Cause, Execution};
+use bowline::view::{Body, Content};
+use bowline::wire::code;
+use bowline::{CallOptions, Client, Era, Revision, Server};
+use knots::{Knots, TOOLS};
+use peer::within;
+use person::Person;
+use rmcp::model::ProtocolVersion;
+use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
+use serde_json::{Value, json};
+
+/// Runs checks against servers.
+macro_rules! against {
+    ($($server:ident: $($check:ident),* $(,)?;)*) => {
+        $(mod $server {
+            $(#[tokio::test]
+            async fn $check() {
+                super::within(stringify!($check), async {
+                    super::$check(super::$server().await).await;
+                })
+                .await;
+            })*
+        })*
+    };
+}
+
+against! {
+    legacy_http: is_legacy, lists_are_complete, tools_are_called, progress_arrives_in_order,
+        a_dropped_call_is_cancelled, a_form_is_filled_in, resources_are_read, prompts_are_expanded;
+    legacy_http_without_sessions: is_legacy, lists_are_complete, tools_are_called,
+        progress_arrives_in_order, resources_are_read, prompts_are_expanded;
+    modern_http: is_modern, lists_are_complete, tools_are_called, progress_arrives_in_order,
+        a_dropped_call_is_cancelled, a_form_is_filled_in, resources_are_read, prompts_are_expanded,
+        arguments_are_mirrored_into_headers;
+    modern_http_with_json: is_modern, lists_are_complete, tools_are_called, progress_arrives_in_order,
+        a_dropped_call_is_cancelled, a_form_is_filled_in, resources_are_read, prompts_are_expanded,
+        arguments_are_mirrored_into_headers;
+    legacy_stdio: is_legacy, lists_are_complete, tools_are_called, progress_arrives_in_order,
+        a_dropped_call_is_cancelled, a_form_is_filled_in, resources_are_read, prompts_are_expanded;
+    modern_stdio: is_modern, lists_are_complete, tools_are_called, progress_arrives_in_order,
+        a_dropped_call_is_cancelled, a_form_is_filled_in, resources_are_read, prompts_are_expanded;
+}
+
+// === the servers ===
+
+async fn legacy_http() -> Server {
+    http(Knots::speaking(ALL), config()).await.with_protocol(Protocol::Legacy)
+}
+
+async fn legacy_http_without_sessions() -> Server {
+    let config = config().with_legacy_session_mode(false).with_json_response(true);
+    http(Knots::speaking(ALL), config).await.with_protocol(Protocol::Legacy)
+}
+
+async fn modern_http() -> Server {
+    http(Knots::speaking(ALL), config()).await.with_protocol(Protocol::Modern)
+}
+
+async fn modern_http_with_json() -> Server {
+    let config = config().with_json_response(true).with_legacy_session_mode(false);
+    http(Knots::speaking(ALL), config).await.with_protocol(Protocol::Modern)
+}
+
+async fn legacy_stdio() -> Server {
+    stdio("all").with_protocol(Protocol::Legacy)
+}
+
+async fn modern_stdio() -> Server {
+    stdio("all").with_protocol(Protocol::Modern)
+}
+
+async fn http(knots: Knots, config: StreamableHttpServerConfig) -> Server {
+    Server::http("knots", knots.serve_http(config).await).expect("a loopback URL")
+}
+
+/// rmcp notices that a client has left when it writes next, so it is made to write often.
+fn config() -> StreamableHttpServerConfig {
+    StreamableHttpServerConfig::default().with_sse_keep_alive(Some(Duration::from_millis(50)))
+}
+
+/// This very test binary in the role of a server. What its harness prints before the test begins is noise
+/// to the client (ST-02).
+fn stdio(speaking: &str) -> Server {
+    let this = std::env::current_exe().expect("a test has a path");
+    let args = ["--quiet", "--nocapture", "--exact", "the_era_of_a_child_is_found"];
+    Server::stdio("knots", this.to_str().expect("a path in UTF-8"), args)
+        .with_env(ROLE, speaking)
+        .expect("a plain name and value")
+}
+
+const ROLE: &str = "INTEROP_RMCP_SPEAKS";
+const ALL: &[ProtocolVersion] = ProtocolVersion::KNOWN_VERSIONS;
+const MODERN: &[ProtocolVersion] = &[ProtocolVersion::V_2026_07_28];
+
+fn legacy() -> &'static [ProtocolVersion] {
+    ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25)
+}
+
+// === which era ===
+
+/// DE-01, DE-02, DE-03
+#[tokio::test]
+async fn the_era_of_a_child_is_found() {
+    // The role of the server, when started by `stdio`.
+    if let Ok(speaking) = std::env::var(ROLE) {
+        let versions = match &*speaking {
+            "all" => ALL,
+            "legacy" => legacy(),
+            "modern" => MODERN,
+            other => panic!("{other}: speaks nothing"),
+        };
+        Knots::speaking(versions).serve_stdio().await;
+        std::process::exit(0);
+    }
+    within("negotiation", async {
+        for (speaking, revision) in [
+            ("all", Revision::V2026_07_28),
+            ("modern", Revision::V2026_07_28),
+            ("legacy", Revision::V2025_11_25),
+        ] {
+            let client = Client::connect(stdio(speaking)).await.unwrap();
+            assert_eq!(client.server().await.unwrap().revision, revision, "{speaking}");
+            assert_eq!(client.list_tools().await.unwrap().len(), TOOLS.len(), "{speaking}");
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+/// DE-06, DE-11, LC-02
+#[tokio::test]
+async fn the_newest_common_revision_is_found_over_http() {
+    within("negotiation", async {
+        for (speaking, revision) in [
+            (ALL, Revision::V2026_07_28),
+            (MODERN, Revision::V2026_07_28),
+            (legacy(), Revision::V2025_11_25),
+            (ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_06_18), Revision::V2025_06_18),
+            (ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_03_26), Revision::V2025_03_26),
+            (ProtocolVersion::known_up_to(&ProtocolVersion::V_2024_11_05), Revision::V2024_11_05),
+        ] {
+            let client = Client::connect(http(Knots::speaking(speaking), config()).await).await.unwrap();
+            assert_eq!(client.server().await.unwrap().revision, revision);
+            assert_eq!(client.list_tools().await.unwrap().len(), TOOLS.len(), "{revision:?}");
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+/// DE-04, LC-06: what cannot agree says so before anything is called.
+#[tokio::test]
+async fn an_era_that_a_server_does_not_speak_is_refused() {
+    within("refusal", async {
+        let legacy_only = http(Knots::speaking(legacy()), config()).await;
+        let modern_only = http(Knots::speaking(MODERN), config()).await;
+        for server in [
+            legacy_only.with_protocol(Protocol::Modern),
+            modern_only.with_protocol(Protocol::Legacy),
+            stdio("legacy").with_protocol(Protocol::Modern),
+            stdio("modern").with_protocol(Protocol::Legacy),
+        ] {
+            let asked = format!("{server:?}");
+            let error = Client::connect(server).await.unwrap_err();
+            let fault = error.fault().unwrap();
+            assert!(matches!(fault.cause, Cause::Versions { .. }), "{asked}: {error:?}");
+            assert_eq!(error.execution(), Execution::NotExecuted);
+        }
+    })
+    .await;
+}
+
+async fn is_legacy(server: Server) {
+    let client = introduced(server).await;
+    let peer = client.server().await.unwrap();
+    assert_eq!((peer.era(), peer.revision), (Era::Legacy, Revision::V2025_11_25));
+    client.close().await;
+}
+
+async fn is_modern(server: Server) {
+    let client = introduced(server).await;
+    let peer = client.server().await.unwrap();
+    assert_eq!((peer.era(), peer.revision), (Era::Modern, Revision::V2026_07_28));
+    client.close().await;
+}
+
+/// LC-07, LC-10, LC-11
+async fn introduced(server: Server) -> Client {
+    let client = connect(server).await;
+    let peer = client.server().await.unwrap();
+    let info = peer.server.as_ref().unwrap();
+    assert_eq!((&*info.name, &*info.version), ("knots", "1.2.3"));
+    assert_eq!(info.title().as_deref(), Some("Knots"));
+    assert_eq!(peer.instructions.as_deref(), Some("Tie them tight."));
+    assert!(peer.capabilities.tools.is_some() && !peer.capabilities.logging);
+    // LC-14: in the modern era this is no `ping`, which rmcp would refuse.
+    client.ping().await.unwrap();
+    client
+}
+
+// === what is offered ===
+
+/// PA-01, PA-02
+async fn lists_are_complete(server: Server) {
+    let client = connect(server).await;
+    let tools = client.list_tools().await.unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, TOOLS);
+    assert!(tools[0].output_schema.is_some());
+    let resources = client.list_resources().await.unwrap();
+    assert_eq!((&*resources[0].uri, resources[0].size()), ("knot://bowline", Some(9)));
+    assert_eq!(client.list_resource_templates().await.unwrap(), []);
+    let prompts = client.list_prompts().await.unwrap();
+    assert!(prompts[0].arguments()[0].required);
+    client.close().await;
+}
+
+/// TL-04, TL-05, TL-07
+async fn tools_are_called(server: Server) {
+    let client = connect(server).await;
+    let sum = client.call_tool("add", &json!({ "a": 40, "b": 2 })).await.unwrap();
+    assert_eq!(sum.structured.unwrap().decode::<Value>().unwrap(), json!({ "sum": 42 }));
+
+    let kinds = client.call_tool("kinds", &Value::Null).await.unwrap();
+    let [
+        Content::Text(text),
+        Content::Image(image),
+        Content::Audio(audio),
+        Content::ResourceLink(link),
+        Content::Resource(embedded),
+    ] = &*kinds.content
+    else {
+        panic!("{:?}", kinds.content)
+    };
+    assert_eq!(text.text.get(), "a knot 🪢");
+    assert_eq!((&*image.data.get(), &*image.mime_type), ("AAEC", "image/png"));
+    assert_eq!((&*audio.data.get(), &*audio.mime_type), ("AwQF", "audio/wav"));
+    assert_eq!(&*link.uri, "knot://bowline");
+    assert!(matches!(&embedded.resource.body, Body::Text(text) if text.get() == "up the hole"));
+
+    let failed = client.call_tool("fail", &Value::Null).await.unwrap();
+    assert!(failed.is_error);
+    assert_eq!(failed.text(), "it slipped");
+
+    let error = client.call_tool("untie", &Value::Null).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, code::INVALID_PARAMS);
+    client.close().await;
+}
+
+/// PR-01, PR-02
+async fn progress_arrives_in_order(server: Server) {
+    let client = connect(server).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let options = CallOptions::new().on_progress({
+        let seen = Arc::clone(&seen);
+        move |progress| seen.lock().unwrap().push((progress.progress, progress.message))
+    });
+    let result = client.call_tool_with("count", &json!({ "to": 200 }), &options).await.unwrap();
+    assert_eq!(result.text(), "counted");
+    let expected: Vec<_> =
+        (1..=200).map(|step| (f64::from(step), Some(format!("step {step}").into_boxed_str()))).collect();
+    assert_eq!(*seen.lock().unwrap(), expected);
+    client.close().await;
+}
+
+/// CN-01 on legacy connections and on stdio, HM-12 on modern HTTP: the server's own token fires.
+async fn a_dropped_call_is_cancelled(server: Server) {
+    let client = connect(server).await;
+    let hang = || {
+        let client = client.clone();
+        tokio::spawn(async move { client.call_tool("hang", &Value::Null).await })
+    };
+    let hung = async |expected: &str| {
+        let mut seen = String::new();
+        for _ in 0..500 {
+            seen = client.call_tool("hung", &Value::Null).await.unwrap().text();
+            if seen == expected {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{seen}, not {expected}");
+    };
+    let (kept, dropped) = (hang(), hang());
+    hung("2 began, 0 cancelled").await;
+    dropped.abort();
+    hung("2 began, 1 cancelled").await;
+    assert!(!kept.is_finished(), "only the dropped call is cancelled");
+    kept.abort();
+    hung("2 began, 2 cancelled").await;
+    client.close().await;
+}
+
+/// HL-06 in the legacy era; MR-02, MR-03, MR-04 in the modern one.
+async fn a_form_is_filled_in(server: Server) {
+    let person = Person::filling_in(&json!({ "name": "Ann" }));
+    let client = Client::builder(server).handler(person.clone()).connect().await.unwrap();
+    let greeting = client.call_tool("greet", &Value::Null).await.unwrap();
+    assert_eq!(greeting.text(), "hello Ann");
+    let asked = person.asked();
+    let [(method, params)] = &*asked else { panic!("{asked:?}") };
+    assert_eq!(method, "elicitation/create");
+    assert_eq!(params["message"], "Who are you?");
+    client.close().await;
+}
+
+/// RS-01, RS-02
+async fn resources_are_read(server: Server) {
+    let client = connect(server).await;
+    let knot = client.read_resource("knot://bowline").await.unwrap();
+    let uris: Vec<&str> = knot.contents.iter().map(|part| &*part.uri).collect();
+    assert_eq!(uris, ["knot://bowline/words", "knot://bowline/picture"]);
+    assert!(matches!(&knot.contents[0].body, Body::Text(text) if text.get() == "up the hole"));
+    assert!(matches!(&knot.contents[1].body, Body::Blob(blob) if blob.get() == "AAEC"));
+
+    let not_found = match client.server().await.unwrap().era() {
+        Era::Legacy => -32002,
+        Era::Modern => code::INVALID_PARAMS,
+    };
+    let error = client.read_resource("knot://granny").await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, not_found);
+    client.close().await;
+}
+
+/// PM-01
+async fn prompts_are_expanded(server: Server) {
+    let client = connect(server).await;
+    let knot = BTreeMap::from([("knot".to_owned(), "sheet bend".to_owned())]);
+    let prompt = client.get_prompt("teach", &knot).await.unwrap();
+    let Content::Text(text) = &prompt.messages[0].content else { panic!("{prompt:?}") };
+    assert_eq!(text.text.get(), "Teach me sheet bend");
+    let error = client.get_prompt("teach", &BTreeMap::new()).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, code::INVALID_PARAMS);
+    client.close().await;
+}
+
+/// HM-03, HM-04, HM-08, HM-10: rmcp compares headers and body itself, and refuses what differs.
+async fn arguments_are_mirrored_into_headers(server: Server) {
+    let client = connect(server).await;
+    client.list_tools().await.unwrap();
+    for (region, seen) in [("eu-north", "eu-north"), ("日本", "=?base64?5pel5pys?=")] {
+        let route = client.call_tool("route", &json!({ "region": region })).await.unwrap();
+        assert_eq!(route.text(), seen);
+    }
+    let route = client.call_tool("route", &json!({ "region": null })).await.unwrap();
+    assert_eq!(route.text(), "none");
+    client.close().await;
+}
+
+async fn connect(server: Server) -> Client {
+    Client::connect(server).await.expect("the server can be connected to")
+}

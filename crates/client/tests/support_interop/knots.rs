@@ -1,0 +1,261 @@
+//! A server made with rmcp, of either era: what it offers, and how it is put on a socket or on stdio.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ElicitRequest,
+    ElicitRequestParams, GetPromptRequestParams, GetPromptResponse, GetPromptResult, InputRequest,
+    InputRequests, InputRequiredResult, ListPromptsResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// The server. Clones share their counts.
+#[derive(Clone)]
+pub(crate) struct Knots {
+    versions: Cow<'static, [ProtocolVersion]>,
+    /// How many calls of `hang` began, and how many of them were cancelled.
+    counts: Arc<(AtomicUsize, AtomicUsize)>,
+}
+
+impl Knots {
+    /// Speaks these revisions only.
+    pub(crate) fn speaking(versions: impl Into<Cow<'static, [ProtocolVersion]>>) -> Self {
+        Self { versions: versions.into(), counts: Arc::default() }
+    }
+
+    /// Serves on a free port of the loopback until the runtime ends.
+    pub(crate) async fn serve_http(self, config: StreamableHttpServerConfig) -> String {
+        let sessions = Arc::new(LocalSessionManager::default());
+        let service = StreamableHttpService::new(move || Ok(self.clone()), sessions, config);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("bound"));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let service = hyper_util::service::TowerToHyperService::new(service.clone());
+                let stream = hyper_util::rt::TokioIo::new(stream);
+                tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(stream, service));
+            }
+        });
+        url
+    }
+
+    /// Serves on this process's stdin and stdout until the client leaves.
+    pub(crate) async fn serve_stdio(self) {
+        if let Ok(running) = self.serve(rmcp::transport::io::stdio()).await {
+            let _ = running.waiting().await;
+        }
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let argument = |name: &str| request.arguments.as_ref().and_then(|all| all.get(name));
+        let integer = |name: &str| argument(name).and_then(Value::as_i64).unwrap_or_default();
+        match &*request.name {
+            "add" => {
+                let sum = json!({ "sum": integer("a") + integer("b") });
+                Ok(CallToolResult::structured(sum).into())
+            }
+            "kinds" => Ok(CallToolResult::success(kinds()).into()),
+            "fail" => Ok(CallToolResult::error(vec![ContentBlock::text("it slipped")]).into()),
+            "count" => count(integer("to"), &context).await,
+            "hang" => {
+                self.counts.0.fetch_add(1, Ordering::SeqCst);
+                context.ct.cancelled().await;
+                self.counts.1.fetch_add(1, Ordering::SeqCst);
+                Err(ErrorData::internal_error("cancelled", None))
+            }
+            "hung" => {
+                let [began, cancelled] =
+                    [&self.counts.0, &self.counts.1].map(|count| count.load(Ordering::SeqCst));
+                Ok(text(format!("{began} began, {cancelled} cancelled")))
+            }
+            "route" => Ok(text(header(&context, "mcp-param-region").unwrap_or_else(|| "none".into()))),
+            "greet" => greet(&request, &context).await,
+            other => Err(ErrorData::invalid_params(format!("no tool {other}"), None)),
+        }
+    }
+}
+
+impl ServerHandler for Knots {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources().build();
+        let mut info = ServerConfig::new(capabilities).with_instructions("Tie them tight.");
+        info.server_info = from(json!({ "name": "knots", "version": "1.2.3", "title": "Knots" }));
+        info
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.versions.clone()
+    }
+
+    /// PA-02: three pages, and the first one's cursor is empty.
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let (page, next) = match request.and_then(|request| request.cursor).as_deref() {
+            None => (0..3, Some("")),
+            Some("") => (3..6, Some("last")),
+            Some("last") => (6..TOOLS.len(), None),
+            Some(_) => return Err(ErrorData::invalid_params("no such cursor", None)),
+        };
+        let tools: Vec<Value> = TOOLS[page].iter().map(|name| tool(name)).collect();
+        Ok(from(json!({ "tools": tools, "nextCursor": next })))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        TOOLS.contains(&name).then(|| from(tool(name)))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.call(request, context).await
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(from(json!({ "resources": [{ "uri": "knot://bowline", "name": "bowline", "size": 9 }] })))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if request.uri != "knot://bowline" {
+            return Err(ErrorData::resource_not_found("no such knot", None));
+        }
+        let result: ReadResourceResult = from(json!({ "contents": [
+            { "uri": "knot://bowline/words", "mimeType": "text/plain", "text": "up the hole" },
+            { "uri": "knot://bowline/picture", "mimeType": "image/png", "blob": "AAEC" },
+        ] }));
+        Ok(result.into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let arguments = json!([{ "name": "knot", "required": true }]);
+        Ok(from(json!({ "prompts": [{ "name": "teach", "arguments": arguments }] })))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let knot = request.arguments.as_ref().and_then(|all| all.get("knot")?.as_str());
+        let knot = knot.ok_or_else(|| ErrorData::invalid_params("which knot?", None))?;
+        let content = json!({ "type": "text", "text": format!("Teach me {knot}") });
+        let result: GetPromptResult = from(json!({ "messages": [{ "role": "user", "content": content }] }));
+        Ok(result.into())
+    }
+}
+
+/// The tools, in the order they are listed.
+pub(crate) const TOOLS: [&str; 8] = ["add", "kinds", "fail", "count", "hang", "hung", "route", "greet"];
+
+fn tool(name: &str) -> Value {
+    let mut tool = json!({ "name": name, "inputSchema": { "type": "object" } });
+    match name {
+        "add" => {
+            tool["outputSchema"] =
+                json!({ "type": "object", "properties": { "sum": { "type": "integer" } } });
+        }
+        "route" => {
+            tool["inputSchema"]["properties"] =
+                json!({ "region": { "type": "string", "x-mcp-header": "Region" } });
+        }
+        _ => {}
+    }
+    tool
+}
+
+fn kinds() -> Vec<ContentBlock> {
+    vec![
+        ContentBlock::text("a knot 🪢"),
+        ContentBlock::image("AAEC", "image/png"),
+        ContentBlock::audio("AwQF", "audio/wav"),
+        from(json!({ "type": "resource_link", "uri": "knot://bowline", "name": "bowline" })),
+        ContentBlock::embedded_text("knot://bowline/words", "up the hole"),
+    ]
+}
+
+async fn count(to: i64, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+    let token = context.meta.get_progress_token();
+    let token = token.ok_or_else(|| ErrorData::invalid_params("no progress token", None))?;
+    for step in 1..=i32::try_from(to).unwrap_or_default() {
+        let progress = ProgressNotificationParam::new(token.clone(), f64::from(step))
+            .with_total(f64::from(step) * 2.0)
+            .with_message(format!("step {step}"));
+        let sent = context.peer.notify_progress(progress).await;
+        sent.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+    }
+    Ok(text("counted".to_owned()))
+}
+
+/// Asks for a name: by a request of its own in the legacy era, by `input_required` in the modern one.
+async fn greet(
+    request: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResponse, ErrorData> {
+    // MR-04: characters that a client might be tempted to tidy up.
+    const STATE: &str = "st.ate/with+odd=  \"bytes\"\n\t\u{7f}é";
+    let params: ElicitRequestParams = from(json!({
+        "mode": "form",
+        "message": "Who are you?",
+        "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } },
+    }));
+    if context.protocol_version().is_none_or(|version| version < ProtocolVersion::V_2026_07_28) {
+        let answer = context.peer.create_elicitation(params).await;
+        let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let name = answer.content.as_ref().and_then(|content| content["name"].as_str());
+        return Ok(text(format!("hello {}", name.unwrap_or("stranger"))));
+    }
+    let Some(responses) = &request.input_responses else {
+        let mut requests = InputRequests::new();
+        requests.insert("who".to_owned(), InputRequest::Elicitation(ElicitRequest::new(params)));
+        return Ok(InputRequiredResult::new(Some(requests), Some(STATE.into())).into());
+    };
+    if request.request_state.as_deref() != Some(STATE) {
+        return Err(ErrorData::invalid_params("the state came back changed", None));
+    }
+    let name = responses.get("who").and_then(|answer| answer["content"]["name"].as_str());
+    Ok(text(format!("hello {}", name.unwrap_or("stranger"))))
+}
+
+fn header(context: &RequestContext<RoleServer>, name: &str) -> Option<String> {
+    let parts = context.extensions.get::<http::request::Parts>()?;
+    Some(parts.headers.get(name)?.to_str().ok()?.to_owned())
+}
+
+fn text(text: String) -> CallToolResponse {
+    CallToolResult::success(vec![ContentBlock::text(text)]).into()
+}
+
+/// The wire form is easier to read than rmcp's builders.
+fn from<T: DeserializeOwned>(json: Value) -> T {
+    serde_json::from_value(json).expect("the shape that rmcp knows")
+}
