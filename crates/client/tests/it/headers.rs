@@ -1,5 +1,7 @@
 //! What goes over HTTP beside the body (groups HT, HL, HM).
 
+use std::collections::BTreeMap;
+
 use bowline::{Client, Server};
 use bowline_testkit::{self as testkit, Answer, Fault};
 use serde_json::json;
@@ -70,7 +72,7 @@ async fn hm_01_modern_headers() {
     let client = Client::connect(http(&server)).await.unwrap();
     client.call_tool("日本", &json!({})).await.unwrap();
     client.read_resource("file:///ä b").await.unwrap();
-    client.get_prompt("p", &Default::default()).await.unwrap();
+    client.get_prompt("p", &BTreeMap::new()).await.unwrap();
     client.close().await;
     for received in server.received() {
         assert_eq!(received.http, "POST");

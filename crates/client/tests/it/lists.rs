@@ -1,5 +1,7 @@
 //! Complete lists (group PA), capability gating (LC-05) and leniency.
 
+use std::collections::BTreeMap;
+
 use bowline::fault::{Cause, Misbehaviour};
 use bowline::{Client, ErrorKind};
 use bowline_testkit::{self as testkit, Cursors, Fault};
@@ -89,7 +91,7 @@ async fn lc_05_what_is_not_offered_is_not_asked_for() {
         for error in [
             client.call_tool("x", &json!({})).await.unwrap_err(),
             client.read_resource("a:1").await.unwrap_err(),
-            client.get_prompt("x", &Default::default()).await.unwrap_err(),
+            client.get_prompt("x", &BTreeMap::new()).await.unwrap_err(),
         ] {
             assert!(matches!(error.kind(), ErrorKind::NotOffered(_)), "{name}: {error}");
         }

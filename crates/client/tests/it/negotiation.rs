@@ -24,7 +24,7 @@ async fn every_revision_over_both_transports() {
         let web = script.clone().run().await;
         let client = Client::connect(http(&web)).await.unwrap();
         assert_eq!(revision_of(&client).await, revision);
-        assert_eq!(client.call_tool("echo", &json!({ "x": 1 })).await.unwrap().is_error, false);
+        assert!(!client.call_tool("echo", &json!({ "x": 1 })).await.unwrap().is_error);
         client.close().await;
         assert_eq!(web.violations(), Vec::<String>::new(), "{revision}");
 
@@ -221,7 +221,7 @@ async fn de_09_the_era_is_remembered_and_re_probed_when_wrong() {
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!((server.initialize_count(), server.count("server/discover")), (2, 1), "no second probe");
     // The server is replaced by one that knows no handshake.
-    server.control().edit(|script| script.modern());
+    server.control().edit(bowline_testkit::Script::modern);
     server.exit(0);
     client.status().wait_for(|status| !matches!(status, bowline::Status::Ready(_))).await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();

@@ -41,7 +41,7 @@ impl Deref for Running {
 }
 
 pub(crate) fn http(server: &HttpServer) -> Server {
-    Server::http("test", &server.url()).expect("a valid URL")
+    Server::http("test", server.url()).expect("a valid URL")
 }
 
 pub(crate) fn stdio(server: &StdioServer) -> Server {
