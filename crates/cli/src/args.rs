@@ -162,7 +162,7 @@ pub(crate) struct TargetArgs {
     #[arg(short = 'e', long = "env", value_name = "KEY=VALUE")]
     pub(crate) envs: Vec<String>,
     /// A command that starts the server, in place of SERVER
-    #[arg(last = true, value_name = "COMMAND", help_heading = "Arguments")]
+    #[arg(last = true, value_name = "COMMAND", help_heading = None::<&str>)]
     pub(crate) command: Vec<String>,
 }
 
@@ -293,7 +293,7 @@ pub(crate) struct ManArgs {
 }
 
 /// Both ways to name the server; `words` is what follows it.
-pub(crate) fn usage(verb: &str, words: &str) -> String {
+fn usage(verb: &str, words: &str) -> String {
     let spaced = if words.is_empty() { String::new() } else { format!(" {words}") };
     format!(
         "bowline {verb} [OPTIONS] SERVER{spaced}\n       bowline {verb} [OPTIONS]{spaced} -- COMMAND [ARG]..."

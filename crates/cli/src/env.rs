@@ -19,6 +19,8 @@ pub(crate) const NO_COLOR: &str = "NO_COLOR";
 pub(crate) const TERM: &str = "TERM";
 /// Where configuration files lie, instead of `~/.config`.
 pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+/// Where configuration files lie on Windows.
+pub(crate) const APPDATA: &str = "APPDATA";
 /// The user's folder.
 pub(crate) const HOME: &str = "HOME";
 
@@ -92,13 +94,14 @@ pub(crate) fn given(env: &dyn Environment, name: &str) -> Option<String> {
 /// The user's own configuration file. It need not exist.
 pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
     let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    // Where the variable is missing, the system's account of the user has it.
+    let home = || given(env, HOME).and_then(absolute).or_else(std::env::home_dir);
     let folder = given(env, XDG_CONFIG_HOME).and_then(absolute).or_else(|| {
         // macOS has a place of its own, but tools of the command line are looked for in ~/.config.
         if cfg!(windows) {
-            dirs::config_dir()
+            given(env, APPDATA).and_then(absolute).or_else(|| Some(home()?.join("AppData").join("Roaming")))
         } else {
-            let home = given(env, HOME).and_then(absolute).or_else(dirs::home_dir);
-            home.map(|home| home.join(".config"))
+            Some(home()?.join(".config"))
         }
     })?;
     Some(folder.join("bowline").join("config.toml"))

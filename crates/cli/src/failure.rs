@@ -7,6 +7,7 @@ use std::path::Path;
 
 use bowline::config::{Problem, Server, Transport};
 use bowline::fault::{Cause, Execution, Fault};
+use bowline::wire::method;
 use bowline::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
 
@@ -162,7 +163,8 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     };
     report.fact("phase", if connecting { "connecting" } else { error.method() });
     report.fact("transport", transport);
-    if !connecting {
+    // Of what only reads, nobody asks.
+    if error.method() == method::TOOLS_CALL {
         report.fact(
             "executed",
             match fault.execution {

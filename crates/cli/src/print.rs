@@ -115,7 +115,7 @@ impl Printer {
         if self.quiet || self.is_json() {
             return;
         }
-        self.say(FAINT, "note:", &escape::text(text));
+        self.say(FAINT, "note:", &escape::hanging(text));
     }
 
     /// A failure, on stderr.

@@ -1,6 +1,8 @@
 //! Interop with `@modelcontextprotocol/server-everything`, the reference server of the TypeScript SDK,
 //! over stdio and over Streamable HTTP. It speaks the legacy era.
 
+#[path = "support_interop/limit.rs"]
+mod limit;
 #[path = "support_interop/peer.rs"]
 mod peer;
 #[path = "support_interop/person.rs"]
@@ -15,7 +17,8 @@ use base64::prelude::BASE64_STANDARD;
 use bowline::view::{Body, Content, Level, LogMessage, Role};
 use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Event, Revision, Server, Status};
-use peer::{HttpPeer, required, within};
+use limit::within;
+use peer::{HttpPeer, required};
 use person::Person;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -428,6 +431,9 @@ async fn a_form_is_filled_in_during_a_call(everything: Everything) {
     assert_eq!(defaults["integer"], 42);
     assert_eq!(defaults["titledSingleSelectEnum"], "hero-1");
     assert_eq!(defaults["titledMultipleSelectEnum"], json!(["fish-1"]));
+    // EL-08
+    let result = client.call_tool("trigger-elicitation-request", &Value::Null).await.unwrap();
+    assert!(result.text().contains("User declined"), "{}", result.text());
     client.close().await;
 }
 
@@ -436,12 +442,12 @@ async fn roots_and_sampling_are_answered(everything: Everything) {
     // One object that is a good answer to either request: each reads the members it knows.
     let person = Person::new(
         json!({ "roots": {}, "sampling": {} }),
-        json!({
+        [json!({
             "roots": [{ "uri": "file:///srv/knots", "name": "knots" }],
             "role": "assistant",
             "content": { "type": "text", "text": "A bowline." },
             "model": "test",
-        }),
+        })],
     );
     let client = Client::builder(everything.server.clone()).handler(person.clone()).connect().await.unwrap();
     let roots = client.call_tool("get-roots-list", &Value::Null).await.unwrap();

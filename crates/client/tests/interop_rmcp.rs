@@ -3,9 +3,8 @@
 
 #[path = "support_interop/knots.rs"]
 mod knots;
-#[path = "support_interop/peer.rs"]
-#[expect(dead_code, reason = "these servers need nothing installed")]
-mod peer;
+#[path = "support_interop/limit.rs"]
+mod limit;
 #[path = "support_interop/person.rs"]
 mod person;
 
@@ -19,7 +18,7 @@ use bowline::view::{Body, Content};
 use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Revision, Server};
 use knots::{Knots, TOOLS};
-use peer::within;
+use limit::within;
 use person::Person;
 use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
@@ -31,7 +30,7 @@ macro_rules! against {
         $(mod $server {
             $(#[tokio::test]
             async fn $check() {
-                super::within(stringify!($check), async {
+                super::limit::within(stringify!($check), async {
                     super::$check(super::$server().await).await;
                 })
                 .await;
@@ -186,6 +185,21 @@ async fn an_era_that_a_server_does_not_speak_is_refused() {
     .await;
 }
 
+/// DE-05, DE-09: the probe runs out before a modern server answers it. The handshake that is tried instead
+/// is refused, and the refusal names what the server does speak.
+#[tokio::test]
+async fn a_slow_answer_is_no_sign_of_the_legacy_era() {
+    within("negotiation", async {
+        // Slower than the first probe, faster than a second one that is given the time.
+        let knots = Knots::speaking(MODERN).discovered_after(Duration::from_millis(300));
+        let server = http(knots, config()).await.with_probe_timeout(Duration::from_millis(100));
+        let client = Client::connect(server).await.unwrap();
+        assert_eq!(client.server().await.unwrap().revision, Revision::V2026_07_28);
+        client.close().await;
+    })
+    .await;
+}
+
 async fn is_legacy(server: Server) {
     let client = introduced(server).await;
     let peer = client.server().await.unwrap();
@@ -282,11 +296,11 @@ async fn progress_arrives_in_order(server: Server) {
 /// CN-01 on legacy connections and on stdio, HM-12 on modern HTTP: the server's own token fires.
 async fn a_dropped_call_is_cancelled(server: Server) {
     let client = connect(server).await;
-    let hang = || {
+    let hangs = || {
         let client = client.clone();
         tokio::spawn(async move { client.call_tool("hang", &Value::Null).await })
     };
-    let hung = async |expected: &str| {
+    let until = async |expected: &str| {
         let mut seen = String::new();
         for _ in 0..500 {
             seen = client.call_tool("hung", &Value::Null).await.unwrap().text();
@@ -297,13 +311,13 @@ async fn a_dropped_call_is_cancelled(server: Server) {
         }
         panic!("{seen}, not {expected}");
     };
-    let (kept, dropped) = (hang(), hang());
-    hung("2 began, 0 cancelled").await;
+    let (kept, dropped) = (hangs(), hangs());
+    until("2 began, 0 cancelled").await;
     dropped.abort();
-    hung("2 began, 1 cancelled").await;
+    until("2 began, 1 cancelled").await;
     assert!(!kept.is_finished(), "only the dropped call is cancelled");
     kept.abort();
-    hung("2 began, 2 cancelled").await;
+    until("2 began, 2 cancelled").await;
     client.close().await;
 }
 
@@ -317,6 +331,9 @@ async fn a_form_is_filled_in(server: Server) {
     let [(method, params)] = &*asked else { panic!("{asked:?}") };
     assert_eq!(method, "elicitation/create");
     assert_eq!(params["message"], "Who are you?");
+    // EL-08
+    let greeting = client.call_tool("greet", &Value::Null).await.unwrap();
+    assert_eq!(greeting.text(), "hello stranger");
     client.close().await;
 }
 

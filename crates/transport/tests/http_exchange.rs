@@ -81,7 +81,8 @@ async fn ht_03_an_accepted_notification_has_no_body() {
         _ => {
             let (pieces, reply) = stream(202, "text/plain");
             tokio::spawn(async move {
-                pieces.send("never ends".into()).await.map(|()| pieces.closed()).unwrap().await
+                pieces.send("never ends".into()).await.unwrap();
+                pieces.closed().await;
             });
             reply
         }

@@ -4,7 +4,7 @@
 mod process_support;
 
 use bowline_proto::fault::{Cause, Execution, Exit};
-use process_support::{GRACE, PATIENT, Witness, end, is_reaped, message, sh, start};
+use process_support::{GRACE, PATIENT, Witness, end, frame, is_reaped, message, sh, start, within};
 
 #[tokio::test]
 async fn the_exit_code_and_the_last_words() {
@@ -38,11 +38,26 @@ async fn a_grandchild_that_holds_stdout_hides_nothing() {
     let script = format!(r#"{} read go < /dev/stdin; echo '{{"last":1}}'; exit 4"#, witness.grandchild(""));
     let mut process = start(&sh(&script), PATIENT).await;
     let grandchild = witness.up_async().await;
-    process.writer.send(&process_support::frame("go")).await.unwrap();
+    process.writer.send(&frame("go")).await.unwrap();
     assert_eq!(message(&mut process.reader).await, r#"{"last":1}"#);
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(4)));
     // It is of no use any more, and is ended too.
     grandchild.dead_async().await;
+}
+
+/// What left the group outlives the process and holds its stdout: no end of the output would ever come.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_daemon_that_holds_stdout_hides_nothing() {
+    let daemon = r#"setsid sh -c 'echo "[$$]"; exec sleep 100' &"#;
+    let mut process = start(&sh(&format!("{daemon} read go < /dev/stdin; exit 4")), PATIENT).await;
+    let pid = message(&mut process.reader).await;
+    let pid = nix::unistd::Pid::from_raw(pid.trim_matches(['[', ']']).parse().unwrap());
+    process.writer.send(&frame("go")).await.unwrap();
+    assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(4)));
+    assert_eq!(within(process.handle.shutdown()).await, Exit::Code(4));
+    // It was there all the time.
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
 }
 
 /// Deaf to SIGTERM and writing without end.

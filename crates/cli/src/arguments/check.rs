@@ -22,8 +22,8 @@ pub(crate) enum Verdict {
 
 /// Checks `arguments` against `schema` (2020-12, unless it names another draft).
 pub(crate) fn check(schema: &Value, arguments: &Value) -> Verdict {
-    if refers_to_itself(schema) {
-        return Verdict::Unusable("it refers to itself without end".to_owned());
+    if let Some(why) = endless(schema) {
+        return Verdict::Unusable(why.to_owned());
     }
     let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
     let validator = match options.build(schema) {
@@ -71,18 +71,30 @@ fn short(text: &str) -> String {
     format!("{cut}…")
 }
 
-/// Whether a schema leads to itself without going down into the arguments on the way: such a one
-/// would be followed for ever. Only steps that stay on the same value count.
-fn refers_to_itself(root: &Value) -> bool {
+/// Why a schema could be followed for ever, if it could.
+///
+/// One that leads to itself without going down into the arguments on the way has no end, and the
+/// validator would follow it until the stack is gone. Only references by place can be seen through
+/// here, so a schema with any other kind is not used at all: the server checks too.
+fn endless(root: &Value) -> Option<&'static str> {
     let mut refs = 0;
     let mut all = vec![root];
+    let mut named = false;
     while let Some(value) = all.pop() {
         match value {
             Value::Object(members) => {
-                if members.contains_key("$ref") {
+                // Below another `$id`, `#` is another place.
+                named |= !std::ptr::eq(value, root) && members.get("$id").is_some_and(Value::is_string);
+                if members.contains_key("$dynamicRef") || members.contains_key("$recursiveRef") {
+                    return Some(NOT_BY_PLACE);
+                }
+                if let Some(Value::String(reference)) = members.get("$ref") {
                     refs += 1;
+                    if target(root, reference).is_none() {
+                        return Some(NOT_BY_PLACE);
+                    }
                     if refs > MOST_REFS || leads_back(root, value) {
-                        return true;
+                        return Some("it refers to itself without end");
                     }
                 }
                 all.extend(members.values());
@@ -91,7 +103,14 @@ fn refers_to_itself(root: &Value) -> bool {
             _ => {}
         }
     }
-    false
+    (named && refs > 0).then_some(NOT_BY_PLACE)
+}
+
+const NOT_BY_PLACE: &str = "it refers to something other than a place within itself";
+
+/// What a reference by place means.
+fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+    root.pointer(reference.strip_prefix('#')?)
 }
 
 /// References looked at before a schema counts as unusable: each costs a walk.
@@ -122,16 +141,17 @@ fn leads_back(root: &Value, start: &Value) -> bool {
 /// The schemas that are applied to the same value as this one.
 fn same_value<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
     let mut next = Vec::new();
-    let target = schema.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));
-    next.extend(target.and_then(|pointer| root.pointer(pointer)));
+    next.extend(schema.get("$ref").and_then(Value::as_str).and_then(|reference| target(root, reference)));
     for one in ["not", "if", "then", "else"] {
         next.extend(schema.get(one));
     }
     for several in ["allOf", "anyOf", "oneOf"] {
         next.extend(schema.get(several).and_then(Value::as_array).into_iter().flatten());
     }
-    let dependent = schema.get("dependentSchemas").and_then(Value::as_object);
-    next.extend(dependent.into_iter().flat_map(serde_json::Map::values));
+    for keyed in ["dependentSchemas", "dependencies"] {
+        let schemas = schema.get(keyed).and_then(Value::as_object);
+        next.extend(schemas.into_iter().flat_map(serde_json::Map::values));
+    }
     next
 }
 
@@ -146,6 +166,7 @@ mod tests {
         let schema = json!({
             "type": "object",
             "properties": {
+                "query": {"type": "string"},
                 "limit": {"type": "integer"},
                 "list": {"type": "array", "items": {"properties": {"x": {"type": "string"}}}},
             },
@@ -187,8 +208,14 @@ mod tests {
             json!({"$ref": "#"}),
             json!({"allOf": [{"$ref": "#"}]}),
             json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}),
+            json!({"dependentSchemas": {"x": {"if": {"$ref": "#"}}}}),
+            json!({"$anchor": "a", "$ref": "#a"}),
+            json!({"$dynamicAnchor": "a", "$dynamicRef": "#a"}),
+            json!({"$id": "http://h/", "$ref": "http://h/"}),
+            json!({"$defs": {"a b": {"$ref": "#/$defs/a%20b"}}, "$ref": "#/$defs/a%20b"}),
+            json!({"properties": {"x": {"$id": "y", "$ref": "#"}}}),
         ] {
-            let verdict = check(&schema, &json!({}));
+            let verdict = check(&schema, &json!({"x": 1}));
             assert!(matches!(verdict, Verdict::Unusable(_)), "{schema}: {verdict:?}");
         }
         // A tree is none of these: every step goes down into the arguments.

@@ -21,7 +21,7 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     let mut words = Words::new("call", "TOOL [KEY=VALUE]...", words, &target.command)?;
     let tool = words.take("TOOL", "`bowline tools` lists a server's tools")?;
     if tool.contains('=') {
-        return Err(Failure::usage(format!("TOOL is missing: `{tool}` looks like an argument")));
+        return Err(words.wrong(&format!("TOOL is missing: `{tool}` looks like an argument")));
     }
     let server = settings.server(words.server(), target)?;
     let whole = arguments::whole(args, file.as_deref())?;

@@ -34,11 +34,17 @@ pub(super) async fn run(settings: &Settings) -> Outcome {
 
         story.step("List")?;
         for tool in client.list_tools().await.map_err(failed)? {
-            story.line(&format!("tool {:<15} {}", tool.name, tool.description().unwrap_or_default()))?;
+            story.line(&format!(
+                "{:<9}{:<17}{}",
+                "tool",
+                tool.name,
+                tool.description().unwrap_or_default()
+            ))?;
         }
         for resource in client.list_resources().await.map_err(failed)? {
             story.line(&format!(
-                "resource {:<11} {}",
+                "{:<9}{:<17}{}",
+                "resource",
                 resource.uri,
                 resource.description().unwrap_or_default()
             ))?;

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use bowline::config::{Server, Transport};
 use bowline::wire::Json;
+use bowline::wire::object::Edit;
 use bowline::{Era, Peer};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::args::ListArgs;
 use crate::exit::Exit;
@@ -22,24 +23,28 @@ pub(super) async fn run(args: ListArgs, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let peer = session::with(printer, &server, async |client| client.server().await).await?;
     if printer.is_json() {
-        printer.json(&for_machines(&server, &peer).to_string())?;
+        printer.json(for_machines(&server, &peer).as_str())?;
     } else {
         printer.layout(&for_people(printer, &server, &peer))?;
     }
     Ok(Exit::Ok)
 }
 
-fn for_machines(server: &Server, peer: &Peer) -> Value {
-    let value = |json: &Json| json.decode::<Value>().unwrap_or_default();
-    json!({
-        "name": server.name,
-        "transport": transport(server),
-        "revision": peer.revision.as_str(),
-        "era": era(peer),
-        "server": peer.server.as_ref().map(|server| value(&server.json)),
-        "capabilities": value(&peer.capabilities.json),
-        "instructions": peer.instructions,
-    })
+/// What the server said of itself stands in it as it came.
+fn for_machines(server: &Server, peer: &Peer) -> Json {
+    let null = Json::parse("null").expect("`null` is JSON");
+    let who = peer.server.as_ref().map_or(&null, |server| &server.json);
+    let instructions = Json::of(&peer.instructions).expect("text is JSON");
+    Edit::new()
+        .set_str("name", &server.name)
+        .set_str("transport", transport(server))
+        .set_str("revision", peer.revision.as_str())
+        .set_str("era", era(peer))
+        .set("server", who)
+        .set("capabilities", &peer.capabilities.json)
+        .set("instructions", &instructions)
+        .apply(None)
+        .expect("a new object can be written to")
 }
 
 fn for_people(printer: &Printer, server: &Server, peer: &Peer) -> String {
@@ -47,8 +52,11 @@ fn for_people(printer: &Printer, server: &Server, peer: &Peer) -> String {
     let mut line = |label: &str, text: &str| {
         let label = printer.paint(STRONG, &format!("{label:<13}"));
         let text = escape::text(text);
-        let text = text.trim_end().replace('\n', &format!("\n{:13}", ""));
-        writeln!(out, "{label}{text}").expect("writing to a string");
+        write!(out, "{label}").expect("writing to a string");
+        for (index, line) in text.trim_end().split('\n').enumerate() {
+            let indent = if index == 0 || line.is_empty() { 0 } else { 13 };
+            writeln!(out, "{:indent$}{line}", "").expect("writing to a string");
+        }
     };
     line("name", &server.name);
     let who = peer.server.as_ref().map_or_else(

@@ -14,6 +14,12 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
 }
 
+/// Text of several lines within our own layout: what follows the first is indented, so that no
+/// line of it can pass for ours.
+pub(crate) fn hanging(text: &str) -> String {
+    self::text(text).trim_end().replace('\n', "\n    ")
+}
+
 /// What a terminal may act on instead of showing it.
 pub(crate) fn is_active(c: char) -> bool {
     c.is_control()

@@ -11,7 +11,7 @@ use crate::failure::{Fact, Report};
 impl Report {
     /// For people. Everything in it may hold a server's words, so all of it is escaped.
     pub(super) fn to_text(&self, bad: Style, hint: Style) -> String {
-        let mut out = format!("{bad}error:{bad:#} {}\n", escape::text(&self.message));
+        let mut out = format!("{bad}error:{bad:#} {}\n", escape::hanging(&self.message));
         for Fact { label, lines } in &self.facts {
             match lines.as_slice() {
                 [] => {}
@@ -25,7 +25,7 @@ impl Report {
             }
         }
         if let Some(text) = &self.hint {
-            writeln!(out, "\n{hint}hint:{hint:#} {}", escape::text(text)).expect("writing to a string");
+            writeln!(out, "\n{hint}hint:{hint:#} {}", escape::line(text)).expect("writing to a string");
         }
         out
     }
@@ -49,13 +49,14 @@ mod tests {
 
     #[test]
     fn a_servers_words_cannot_forge_the_layout() {
-        let mut report = Report::new(Exit::Server, "it said \x1b[2Jbad");
+        let mut report = Report::new(Exit::Server, "it said \x1b[2Jbad\nhint: fake");
         report.facts.push(Fact { label: "body begins", lines: vec!["one\rhint: fake".into()] });
         report.facts.push(Fact { label: "stderr ends", lines: vec!["a".into(), "b\x07".into()] });
         report.hint = Some("do this".into());
         let text = report.to_text(Style::new(), Style::new());
         let expected = "\
 error: it said \\u{1b}[2Jbad
+    hint: fake
   body begins: one\\rhint: fake
   stderr ends:
     a

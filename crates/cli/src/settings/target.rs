@@ -99,7 +99,7 @@ impl Settings {
         if names.is_empty() {
             let files = self.files.paths();
             let file = files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
-            let hint = format!("no servers are configured yet; {file} is read. A URL works, or `-- COMMAND`");
+            let hint = format!("add [servers.{name}] to {file}, or give a URL, or a command after `--`");
             return Failure::usage_hint(message, hint);
         }
         Failure::usage_hint(message, format!("there are: {}", names.join(", ")))

@@ -1,7 +1,6 @@
 //! Owns the grammar of the words after a verb: SERVER comes first, unless a command after `--`
 //! stands in for it.
 
-use crate::args::usage;
 use crate::failure::{Failure, Outcome};
 
 /// The words of one verb, taken from the left.
@@ -67,9 +66,13 @@ impl Words {
         Err(self.wrong(&format!("unexpected `{stray}`: {why}")))
     }
 
-    fn wrong(&self, message: &str) -> Failure {
-        let usage = usage(self.verb, self.form).replace('\n', "\n ");
-        Failure::usage_hint(message, format!("{usage}\n\nSee `bowline help {}`.", self.verb))
+    /// What is wrong, and how it is written.
+    pub(crate) fn wrong(&self, message: &str) -> Failure {
+        let Self { verb, form, .. } = self;
+        let spaced = if form.is_empty() { String::new() } else { format!(" {form}") };
+        let hint =
+            format!("write `bowline {verb} SERVER{spaced}`, or `bowline {verb}{spaced} -- COMMAND [ARG]...`");
+        Failure::usage_hint(message, hint)
     }
 }
 

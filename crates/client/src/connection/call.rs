@@ -13,10 +13,10 @@ use bowline_proto::wire::outgoing::{self, NotAnObject};
 use bowline_proto::wire::view::{InputRequired, Progress, ResultType, result_type};
 use bowline_proto::wire::{Json, code, method};
 use tokio::sync::oneshot;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 
 use super::exchange::Exchange;
-use super::{Failure, Live, Outcome, Shared, Waiter, Wire};
+use super::{Failure, Live, News, Outcome, Shared, Waiter, Wire};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Called with each progress notification of a call, from the task that reads the link: be quick.
@@ -178,76 +178,81 @@ impl Shared {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Outcome {
-        let (sender, answer) = oneshot::channel();
-        let waiter = Waiter::Call { answer: sender, progress: options.progress.clone() };
-        let limits = self.limits(options);
-        let now = Instant::now();
-        let id = self.core().calls.begin(now, limits, waiter);
-        let guard = Guard { shared: self, live, id };
+        let (sender, mut answer) = oneshot::channel();
+        let waiter =
+            Waiter::Call { answer: sender, progress: options.progress.clone(), live: Arc::clone(live) };
+        let id = self.begin(self.limits(options), waiter);
+        // Dropped before the outcome is there, it cancels the call.
+        let _guard = Guard { shared: self, id };
         let frame = outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted).map_err(
             |NotAnObject| {
-                Failure::Fault(
-                    Fault::before_sending(Cause::Protocol(Misbehaviour::BadResult))
-                        .note("params must be an object"),
-                )
+                Failure::Fault(Fault::before_sending(Cause::Closed).note("params must be an object"))
             },
         )?;
-        let until = now + limits.idle.min(limits.total).min(FAR);
-        let exchange = async {
-            match &live.wire {
-                Wire::Pipe(writer) => {
-                    if let Err(fault) = writer.send(&frame).await {
-                        return Err(Failure::Fault(fault));
-                    }
-                    // The reader answers through the table.
-                    std::future::pending().await
-                }
-                Wire::Http { link, headers } => {
-                    let headers = self.call_headers(live, headers, method, params);
-                    Exchange { shared: self, link, wire: &live.wire, id, era: live.peer.era() }
-                        .run(frame.body(), &headers)
-                        .await
-                        .into_outcome()
+        match &live.wire {
+            Wire::Pipe(writer) => {
+                if let Err(fault) = writer.send(&frame).await {
+                    self.core().calls.end(id);
+                    return Err(Failure::Fault(fault));
                 }
             }
-        };
-        self.wait(guard, answer, exchange, until).await
+            Wire::Http { link, headers } => {
+                let headers = self.call_headers(live, headers, method, params);
+                let exchange = Exchange { shared: self, link, wire: &live.wire, id, era: live.peer.era() };
+                let exchange = exchange.run(frame.body(), &headers);
+                tokio::pin!(exchange);
+                // The answer comes through the table if it came on another stream, if the deadline struck, or
+                // if the connection was closed.
+                let reply = tokio::select! {
+                    biased;
+                    reply = &mut exchange => reply,
+                    outcome = &mut answer => return outcome.unwrap_or_else(|_| gone()),
+                };
+                self.core().calls.end(id);
+                return into_outcome(reply);
+            }
+        }
+        answer.await.unwrap_or_else(|_| gone())
     }
 
-    /// Waits for whatever comes first: the answer, the end of the exchange, the deadline.
-    async fn wait(
-        self: &Arc<Self>,
-        guard: Guard<'_>,
-        mut answer: oneshot::Receiver<Outcome>,
-        exchange: impl Future<Output = Outcome>,
-        until: Instant,
-    ) -> Outcome {
-        tokio::pin!(exchange);
-        let deadline = sleep_until(until.into());
-        tokio::pin!(deadline);
-        loop {
-            tokio::select! {
-                biased;
-                outcome = &mut answer => {
-                    // The table is done with the call; dropping the sender unsent means the same.
-                    return outcome.unwrap_or_else(|_| Err(Failure::Fault(Fault::new(Cause::Closed))));
+    /// Opens a call. The driver watches its deadline; it is told only if it would look too late, which is
+    /// once a minute and not once a call.
+    fn begin(&self, limits: Limits, waiter: Waiter) -> u64 {
+        let now = Instant::now();
+        let mut core = self.core();
+        let id = core.calls.begin(now, limits, waiter);
+        let due = now + limits.idle.min(limits.total).min(FAR);
+        if core.watched.is_none_or(|watched| due < watched) {
+            core.watched = Some(due);
+            drop(core);
+            let _ = self.news.send(News::Deadline);
+        }
+        id
+    }
+
+    /// Ends the calls whose time is up. Says when to look again.
+    pub(super) fn expire_calls(self: &Arc<Self>, now: Instant) {
+        let mut expired = Vec::new();
+        {
+            let mut core = self.core();
+            if core.watched.is_none_or(|watched| now < watched) {
+                return;
+            }
+            let ids: Vec<_> = core.calls.ids().collect();
+            let mut next = None;
+            for id in ids {
+                match core.calls.due(now, id) {
+                    Due::At(at) => next = Some(next.map_or(at, |next: Instant| next.min(at))),
+                    Due::Expired(waiter, limit) => expired.push((id, waiter, limit)),
+                    Due::Gone => {}
                 }
-                outcome = &mut exchange => {
-                    self.core().calls.end(guard.id);
-                    return outcome;
-                }
-                () = &mut deadline => {
-                    let due = self.core().calls.due(Instant::now(), guard.id);
-                    match due {
-                        Due::At(later) => deadline.as_mut().reset(later.into()),
-                        Due::Expired(_, limit) => {
-                            self.cancel(guard.live, guard.id, "the call timed out");
-                            return Err(Failure::Fault(Fault::new(Cause::Timeout(limit))));
-                        }
-                        // The outcome is on its way through the channel.
-                        Due::Gone => deadline.as_mut().reset((Instant::now() + GONE_GRACE).into()),
-                    }
-                }
+            }
+            core.watched = next;
+        }
+        for (id, waiter, limit) in expired {
+            if let Waiter::Call { answer, live, .. } = waiter {
+                self.cancel(&live, id, "the call timed out");
+                let _ = answer.send(Err(Failure::Fault(Fault::new(Cause::Timeout(limit)))));
             }
         }
     }
@@ -333,34 +338,31 @@ impl Shared {
 /// Cancels the call if its future is dropped before the outcome.
 struct Guard<'a> {
     shared: &'a Arc<Shared>,
-    live: &'a Arc<Live>,
     id: u64,
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // CN-01: only a call that is still open is cancelled.
-        let open = self.shared.core().calls.end(self.id).is_some();
-        if open {
-            self.shared.cancel(self.live, self.id, "the caller no longer waits");
+        let open = self.shared.core().calls.end(self.id);
+        if let Some(Waiter::Call { live, .. }) = open {
+            self.shared.cancel(&live, self.id, "the caller no longer waits");
         }
     }
 }
 
-/// Extracts the outcome of a call from the reply to it.
-trait IntoOutcome {
-    fn into_outcome(self) -> Outcome;
+fn into_outcome(reply: Reply) -> Outcome {
+    match reply {
+        Reply::Result(result) => Ok(result),
+        Reply::Error { error, .. } => Err(Failure::Server(error)),
+        Reply::Fault(fault) => Err(Failure::Fault(fault)),
+        Reply::Accepted | Reply::Silence => Err(Failure::Fault(Fault::protocol(Misbehaviour::NoAnswer))),
+    }
 }
 
-impl IntoOutcome for Reply {
-    fn into_outcome(self) -> Outcome {
-        match self {
-            Self::Result(result) => Ok(result),
-            Self::Error { error, .. } => Err(Failure::Server(error)),
-            Self::Fault(fault) => Err(Failure::Fault(fault)),
-            Self::Accepted | Self::Silence => Err(Failure::Fault(Fault::protocol(Misbehaviour::NoAnswer))),
-        }
-    }
+/// The table was dropped with the call in it: only when the whole connection is.
+fn gone() -> Outcome {
+    Err(Failure::Fault(Fault::new(Cause::Closed)))
 }
 
 /// MR-01: only these may ask for input.
@@ -370,9 +372,6 @@ fn may_ask(method: &str) -> bool {
 
 /// MR-06: how often a server may ask for more before we stop answering.
 const MAX_ROUNDS: usize = 16;
-
-/// Long enough for any answer that is already on its way.
-const GONE_GRACE: Duration = Duration::from_secs(1);
 
 /// `Instant + Duration::MAX` overflows; nobody waits longer than this.
 const FAR: Duration = Duration::from_secs(86_400 * 365);

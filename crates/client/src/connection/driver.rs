@@ -78,7 +78,7 @@ impl Driver {
             handler,
             live: RwLock::default(),
             status: watch::Sender::new(session.status()),
-            core: Mutex::new(Core { session, calls: Calls::default() }),
+            core: Mutex::new(Core { session, calls: Calls::default(), watched: None }),
             events: broadcast::Sender::new(EVENT_BUFFER),
             news: news_in,
             serving: Mutex::default(),
@@ -101,7 +101,8 @@ impl Driver {
             let (actions, due, status) = {
                 let mut core = self.shared.core();
                 let actions: Vec<_> = std::iter::from_fn(|| core.session.poll_action()).collect();
-                (actions, core.session.poll_timeout(), core.session.status())
+                let due = [core.session.poll_timeout(), core.watched].into_iter().flatten().min();
+                (actions, due, core.session.status())
             };
             for action in actions {
                 self.perform(action);
@@ -123,6 +124,7 @@ impl Driver {
                 () = sleep_until(due) => {
                     let now = Instant::now();
                     self.shared.core().session.handle_timeout(now);
+                    self.shared.expire_calls(now);
                 }
             }
         }
@@ -135,6 +137,8 @@ impl Driver {
         let mut core = self.shared.core();
         match news {
             News::Command(command) => core.session.handle_command(now, command),
+            // The loop looks at the clock anew.
+            News::Deadline => {}
             News::Link(attempt, event) => core.session.handle_event(now, attempt, event),
             News::Opened(attempt, link) if attempt == core.session.attempt() => {
                 core.session.handle_event(now, attempt, Event::Opened);

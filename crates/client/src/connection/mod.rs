@@ -69,6 +69,9 @@ pub(crate) struct Identity {
 struct Core {
     session: Session,
     calls: Calls<Waiter>,
+    /// When the driver looks at the deadlines of calls next. A timer of its own for every call would
+    /// wake another thread for each.
+    watched: Option<Instant>,
 }
 
 /// A link over which calls may go, with everything that is fixed for its life.
@@ -88,7 +91,7 @@ enum Wire {
 
 /// What waits for an answer.
 enum Waiter {
-    Call { answer: oneshot::Sender<Outcome>, progress: Option<ProgressFn> },
+    Call { answer: oneshot::Sender<Outcome>, progress: Option<ProgressFn>, live: Arc<Live> },
     Hello(Attempt),
 }
 
@@ -104,6 +107,8 @@ enum Failure {
 enum News {
     Command(Command),
     Link(Attempt, SessionEvent),
+    /// A call has a deadline earlier than any before.
+    Deadline,
     /// A link that took time to open.
     Opened(Attempt, Box<driver::OpenLink>),
 }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ElicitRequest,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, DiscoverResult, ElicitRequest,
     ElicitRequestParams, GetPromptRequestParams, GetPromptResponse, GetPromptResult, InputRequest,
     InputRequests, InputRequiredResult, ListPromptsResult, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams,
@@ -24,12 +25,18 @@ pub(crate) struct Knots {
     versions: Cow<'static, [ProtocolVersion]>,
     /// How many calls of `hang` began, and how many of them were cancelled.
     counts: Arc<(AtomicUsize, AtomicUsize)>,
+    slowness: Duration,
 }
 
 impl Knots {
     /// Speaks these revisions only.
     pub(crate) fn speaking(versions: impl Into<Cow<'static, [ProtocolVersion]>>) -> Self {
-        Self { versions: versions.into(), counts: Arc::default() }
+        Self { versions: versions.into(), counts: Arc::default(), slowness: Duration::ZERO }
+    }
+
+    /// Takes this long over each `server/discover`.
+    pub(crate) fn discovered_after(self, slowness: Duration) -> Self {
+        Self { slowness, ..self }
     }
 
     /// Serves on a free port of the loopback until the runtime ends.
@@ -99,6 +106,11 @@ impl ServerHandler for Knots {
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         self.versions.clone()
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        tokio::time::sleep(self.slowness).await;
+        Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), self.get_info()))
     }
 
     /// PA-02: three pages, and the first one's cursor is empty.

@@ -8,18 +8,14 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
+use crate::limit::within;
+
 /// The value of a variable that the test command sets. Without it the test fails: a peer that is not
 /// there must not look like a peer that works.
 pub(crate) fn required(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the peers")
     })
-}
-
-/// Fails a test that hangs, with more to say than the runner's own limit.
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let done = tokio::time::timeout(LIMIT, Box::pin(future)).await;
-    done.unwrap_or_else(|_| panic!("{what}: not done within {LIMIT:?}"))
 }
 
 /// An HTTP server in a process of its own, on a free port of the loopback. Dropping it ends the process.
@@ -93,7 +89,6 @@ fn free_port() -> u16 {
     listener.local_addr().expect("a bound socket has an address").port()
 }
 
-const LIMIT: Duration = Duration::from_secs(50);
 const PORTS_TRIED: usize = 3;
 const CONNECTS_TRIED: usize = 600;
 const BETWEEN_CONNECTS: Duration = Duration::from_millis(50);

@@ -8,22 +8,24 @@ use bowline::wire::Json;
 use bowline::{Answer, Handler, ServerRequest};
 use serde_json::{Value, json};
 
-/// Answers every request with the same result. Clones share what was asked.
+/// Answers requests with results in their order, then with the last one for ever. Clones share what was
+/// asked.
 #[derive(Clone)]
 pub(crate) struct Person {
     capabilities: Value,
-    result: Value,
+    results: Vec<Value>,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Person {
-    pub(crate) fn new(capabilities: Value, result: Value) -> Self {
-        Self { capabilities, result, asked: Arc::default() }
+    pub(crate) fn new(capabilities: Value, results: impl Into<Vec<Value>>) -> Self {
+        Self { capabilities, results: results.into(), asked: Arc::default() }
     }
 
-    /// One who fills in forms, always with the same words.
+    /// One who fills in the first form, and declines all others.
     pub(crate) fn filling_in(content: &Value) -> Self {
-        Self::new(json!({ "elicitation": { "form": {} } }), json!({ "action": "accept", "content": content }))
+        let answers = [json!({ "action": "accept", "content": content }), json!({ "action": "decline" })];
+        Self::new(json!({ "elicitation": { "form": {} } }), answers)
     }
 
     /// What was asked so far: methods and params, in order.
@@ -39,7 +41,9 @@ impl Handler for Person {
 
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
         let params = request.params.decode().expect("params are JSON");
-        self.asked.lock().expect("no holder panics").push((request.method.into(), params));
-        Box::pin(async move { Ok(Json::of(&self.result).expect("a value is JSON")) })
+        let mut asked = self.asked.lock().expect("no holder panics");
+        let result = Json::of(&self.results[asked.len().min(self.results.len() - 1)]);
+        asked.push((request.method.into(), params));
+        Box::pin(async move { Ok(result.expect("a value is JSON")) })
     }
 }

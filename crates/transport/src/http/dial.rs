@@ -24,6 +24,7 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 use super::failure::{self, Unresolved};
+use super::pool::Line;
 use super::proxy::Route;
 use super::target::Target;
 use super::tls::Trust;
@@ -41,9 +42,9 @@ impl<T: Read + Write + Send + Unpin> Io for T {}
 /// A connection that was just made.
 pub(super) enum Opened {
     /// To be driven by whoever uses it.
-    H1(http1::SendRequest<Payload>, http1::Connection<Stream, Payload>),
+    Own(Box<Line>),
     /// Shared by many, so it is driven by a task of its own.
-    H2(http2::SendRequest<Payload>),
+    Shared(http2::SendRequest<Payload>),
 }
 
 /// Makes connections to one server.
@@ -150,7 +151,7 @@ impl fmt::Debug for Dialer {
 
 async fn h1(stream: Stream) -> Result<Opened, Fault> {
     let (sender, connection) = http1::handshake(stream).await.map_err(|error| failure::dialling(&error))?;
-    Ok(Opened::H1(sender, connection))
+    Ok(Opened::Own(Box::new(Line::new(sender, connection))))
 }
 
 async fn h2(stream: Stream) -> Result<Opened, Fault> {
@@ -161,7 +162,7 @@ async fn h2(stream: Stream) -> Result<Opened, Fault> {
     let (sender, connection) = builder.handshake(stream).await.map_err(|error| failure::dialling(&error))?;
     // How it ends is told to each request on it.
     drop(tokio::spawn(connection));
-    Ok(Opened::H2(sender))
+    Ok(Opened::Shared(sender))
 }
 
 const PING_EVERY: Duration = Duration::from_secs(20);

@@ -13,7 +13,10 @@ use super::coding::Chunks;
 /// Dropped before its end, it ends the exchange: over HTTP/1.1 the connection is closed, over HTTP/2 the
 /// stream is reset.
 #[derive(Debug)]
-pub struct Events {
+pub struct Events(Box<State>);
+
+#[derive(Debug)]
+struct State {
     chunks: Chunks,
     decoder: sse::Decoder,
     limit: usize,
@@ -23,7 +26,7 @@ pub struct Events {
 
 impl Events {
     pub(super) fn new(chunks: Chunks, limit: usize) -> Self {
-        Self { chunks, decoder: sse::Decoder::with_limit(limit), limit, over: false }
+        Self(Box::new(State { chunks, decoder: sse::Decoder::with_limit(limit), limit, over: false }))
     }
 
     /// The next event; `None` when the server ended the stream in order.
@@ -40,30 +43,30 @@ impl Events {
 
     /// As [`next`](Self::next), for those who poll.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Fault>> {
+        let State { chunks, decoder, limit, over } = &mut *self.0;
         loop {
-            match self.decoder.next() {
+            match decoder.next() {
                 Some(Ok(event)) => return Poll::Ready(Ok(Some(event))),
                 Some(Err(long)) => {
-                    let fault =
-                        Fault::protocol(Misbehaviour::TooLarge { limit: self.limit }).body(&long.head);
+                    let fault = Fault::protocol(Misbehaviour::TooLarge { limit: *limit }).body(&long.head);
                     return Poll::Ready(Err(fault));
                 }
-                None if self.over => return Poll::Ready(Ok(None)),
+                None if *over => return Poll::Ready(Ok(None)),
                 None => {}
             }
-            match ready!(self.chunks.poll_chunk(cx)) {
-                Some(Ok(chunk)) => self.decoder.push(chunk),
+            match ready!(chunks.poll_chunk(cx)) {
+                Some(Ok(chunk)) => decoder.push(chunk),
                 Some(Err(fault)) => {
-                    self.over = true;
+                    *over = true;
                     return Poll::Ready(Err(fault));
                 }
-                None => self.over = true,
+                None => *over = true,
             }
         }
     }
 
     /// The last event id of the stream, which is where a broken one can be taken up again (HL-07).
     pub fn last_id(&self) -> Option<&str> {
-        self.decoder.last_id().map(AsRef::as_ref)
+        self.0.decoder.last_id().map(AsRef::as_ref)
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn dialling(error: &(dyn Error + 'static)) -> Fault {
     } else if tls(error).is_some() {
         Cause::Tls
     } else {
-        match chain(error).filter_map(<dyn Error>::downcast_ref::<io::Error>).last().map(io::Error::kind) {
+        match innermost_io(error) {
             Some(io::ErrorKind::ConnectionRefused) => Cause::Refused,
             Some(
                 io::ErrorKind::ConnectionReset
@@ -47,11 +47,6 @@ pub(super) fn exchanging(error: &(dyn Error + 'static)) -> Fault {
         // With TLS 1.3 a server judges our certificate after we have begun to speak. It has not read on.
         return if refuses_handshake(error) { fault.not_executed() } else { fault };
     }
-    // HTTP/2 keeps only the kind of an I/O error and its text. Plain TCP has none of this kind.
-    let invalid = |io: &io::Error| io.kind() == io::ErrorKind::InvalidData;
-    if find::<h2::Error>(error).and_then(h2::Error::get_io).is_some_and(invalid) {
-        return Fault::new(Cause::Tls).note(story(error));
-    }
     let not_http = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
     if not_http {
         return Fault::protocol(Misbehaviour::ContentType).note(format!("not HTTP: {}", story(error)));
@@ -59,6 +54,15 @@ pub(super) fn exchanging(error: &(dyn Error + 'static)) -> Fault {
     let fault = Fault::new(Cause::Cut).note(story(error));
     let refused = find::<h2::Error>(error).is_some_and(|h2| h2.reason() == Some(h2::Reason::REFUSED_STREAM));
     if refused { fault.not_executed() } else { fault }
+}
+
+/// The same over HTTP/2, which keeps only the kind of an I/O error and its text. Only TLS has errors of this
+/// kind; which alert it was is not known any more, so nothing is said about the request.
+pub(super) fn exchanging_shared(error: &(dyn Error + 'static)) -> Fault {
+    match innermost_io(error) {
+        Some(io::ErrorKind::InvalidData) => Fault::new(Cause::Tls).note(story(error)),
+        _ => exchanging(error),
+    }
 }
 
 /// A connection ended before the request was written to it.
@@ -87,6 +91,11 @@ fn refuses_handshake(error: &rustls::Error) -> bool {
                 | Alert::DecryptError
         )
     )
+}
+
+/// The kind of the I/O error that says most.
+fn innermost_io(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
+    chain(error).filter_map(<dyn Error>::downcast_ref::<io::Error>).last().map(io::Error::kind)
 }
 
 fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {

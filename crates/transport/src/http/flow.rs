@@ -69,6 +69,7 @@ pub(super) async fn exchange(
             Err(mut error) => match (error.take_message(), reused) {
                 (Some(_), true) => {}
                 (Some(_), false) => return Err(failure::unsent(&error.into_error())),
+                (None, _) if line.is_none() => return Err(failure::exchanging_shared(&error.into_error())),
                 (None, _) => return Err(failure::exchanging(&error.into_error())),
             },
         }

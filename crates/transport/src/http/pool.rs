@@ -111,11 +111,11 @@ impl Pool {
                 return Ok(lease);
             }
             Ok(match self.dialer.open().await? {
-                Opened::H1(sender, connection) => {
+                Opened::Own(line) => {
                     self.state().one_each = true;
-                    Lease::Own(Box::new(Line { sender, connection: Some(connection), reused: false }))
+                    Lease::Own(line)
                 }
-                Opened::H2(sender) => {
+                Opened::Shared(sender) => {
                     self.state().shared = Some(sender.clone());
                     Lease::Shared { sender, reused: false }
                 }
@@ -128,14 +128,13 @@ impl Pool {
         }
     }
 
-    /// Forgets what has been idle too long. Says when to look again, if ever.
-    fn prune(&self) -> Option<Instant> {
+    /// Forgets what has been idle too long. Says whether anything is left to be looked after.
+    fn prune(&self) -> bool {
         let mut state = self.state();
         let now = Instant::now();
         state.idle.retain(|idle| idle.until > now);
-        let next = state.idle.iter().map(|idle| idle.until).min();
-        state.reaper = next.is_some();
-        next
+        state.reaper = !state.idle.is_empty();
+        state.reaper
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -145,10 +144,16 @@ impl Pool {
 
 /// Nobody drives an idle connection, so nobody would notice that it should be closed.
 async fn reap(pool: Weak<Pool>) {
-    while let Some(next) = pool.upgrade().and_then(|pool| pool.prune()) {
-        tokio::time::sleep_until(next).await;
+    loop {
+        // First of all, since a pool that is busy is often empty: this shall not start with every request.
+        tokio::time::sleep(SWEEP).await;
+        if !pool.upgrade().is_some_and(|pool| pool.prune()) {
+            return;
+        }
     }
 }
+
+const SWEEP: Duration = Duration::from_secs(5);
 
 /// How long a connection is kept when the server says nothing about it: less than the minute after which
 /// common load balancers close theirs.
@@ -167,6 +172,13 @@ impl std::fmt::Debug for State {
 // === impl Line ===
 
 impl Line {
+    pub(super) fn new(
+        sender: http1::SendRequest<Payload>,
+        connection: http1::Connection<Stream, Payload>,
+    ) -> Self {
+        Self { sender, connection: Some(connection), reused: false }
+    }
+
     /// Moves bytes. When the connection has ended it is dropped, which tells everybody who waits on it.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
         if let Some(connection) = &mut self.connection
@@ -178,7 +190,10 @@ impl Line {
 
     /// Ends an exchange. Says whether there can be another on this connection.
     pub(super) fn rest(&mut self) -> bool {
-        let mut drive = pin!(unconstrained(poll_fn(|cx| Poll::Ready(self.drive(cx)))));
+        let mut drive = pin!(unconstrained(poll_fn(|cx| {
+            self.drive(cx);
+            Poll::Ready(())
+        })));
         // Makes it forget who drove it, or the next request would wake that task for nothing.
         let _ = drive.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.sender.is_ready()

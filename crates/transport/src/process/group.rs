@@ -111,6 +111,7 @@ impl Group {
 }
 
 impl Drop for Group {
+    #[expect(clippy::disallowed_methods, reason = "a drop cannot await, and waits this little only")]
     fn drop(&mut self) {
         if self.has_members() {
             self.kill();

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bowline_config::Stdio;
 use bowline_proto::fault::Fault;
@@ -90,11 +90,11 @@ impl Witness {
         Self { folder }
     }
 
-    /// A background process for a script, deaf to SIGTERM if wanted, that lives for ever and says that it
-    /// does.
+    /// A background process for a script, deaf to SIGTERM if wanted, that lives longer than any test waits,
+    /// and says that it lives.
     pub(crate) fn grandchild(&self, trap: &str) -> String {
         let pipe = self.path().display().to_string();
-        format!("( {trap} exec 3>'{pipe}'; echo up >&3; exec sleep 1000 ) &")
+        format!("( {trap} exec 3>'{pipe}'; echo up >&3; exec sleep 100 ) &")
     }
 
     pub(crate) fn path(&self) -> std::path::PathBuf {
@@ -121,7 +121,9 @@ pub(crate) struct Alive(BufReader<File>);
 impl Alive {
     /// Blocks until it is dead.
     pub(crate) fn dead(mut self) {
+        let asked = Instant::now();
         assert_eq!(self.0.read_to_end(&mut vec![]).unwrap(), 0);
+        assert!(asked.elapsed() < Duration::from_secs(60), "it ended by itself");
     }
 
     pub(crate) async fn dead_async(self) {

@@ -1,0 +1,284 @@
+//! `bowline call`
+
+use bowline_testkit::{self as testkit, Fault, Script, Tool};
+use serde_json::{Value, json};
+
+use crate::context::{Context, snapshot};
+
+fn script() -> Script {
+    testkit::server().tool("echo").tool("add").tool("fail").tool("structured").tool("slow")
+}
+
+#[tokio::test]
+async fn words_are_typed_by_the_schema() {
+    let context = Context::new();
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"},
+            "count": {"type": "integer"},
+            "deep": {"type": "boolean"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+    });
+    let server = testkit::server().tool(Tool::named("echo").schema(schema)).run().await;
+    let words = [
+        "call",
+        &server.url(),
+        "echo",
+        "text=5",
+        "count=5",
+        "deep=true",
+        "tags=a",
+        "tags=b",
+        "any:={\"x\":[1]}",
+    ];
+    snapshot!(context.run(context.bowline(words)), @r#"
+    exit: 0
+    --- stdout
+    {"any":{"x":[1]},"count":5,"deep":true,"tags":["a","b"],"text":"5"}
+    --- stderr
+    ---
+    "#);
+}
+
+#[tokio::test]
+async fn arguments_as_a_whole() {
+    let context = Context::new();
+    let server = script().run().await;
+    let url = server.url();
+    let object = r#"{"a": 1, "b": 2}"#;
+    for given in [
+        vec!["call", &url, "add", "--json", object],
+        vec!["call", "--json", object, &url, "add"],
+        vec!["call", &url, "add", "--args", object],
+        vec!["call", &url, "add", "--args", r#"{"a": 1, "b": 9}"#, "b=2"],
+    ] {
+        let shown = context.run(context.bowline(&given));
+        assert_eq!(shown, "exit: 0\n--- stdout\n3\n--- stderr\n---", "{given:?}");
+    }
+    let from_stdin = context.run_with_input(context.bowline(["call", &url, "add", "--file", "-"]), object);
+    assert_eq!(from_stdin, "exit: 0\n--- stdout\n3\n--- stderr\n---");
+    std::fs::write(context.path("args.json"), object).unwrap();
+    let file = context.path("args.json").display().to_string();
+    let from_file = context.run(context.bowline(["call", &url, "add", "--file", &file]));
+    assert_eq!(from_file, "exit: 0\n--- stdout\n3\n--- stderr\n---");
+}
+
+#[tokio::test]
+async fn json_without_an_object_is_the_format() {
+    let context = Context::new();
+    let server = script().run().await;
+    let url = server.url();
+    for given in [
+        vec!["call", &url, "add", "a=1", "b=2", "--json"],
+        vec!["call", "--json", &url, "add", "a=1", "b=2"],
+        vec!["--json", "call", &url, "add", "--json", r#"{"a": 1, "b": 2}"#],
+        vec!["call", &url, "add", "a=1", "b=2", "--output", "json"],
+    ] {
+        let output = context.bowline(&given).output().unwrap();
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{given:?}"));
+        assert_eq!(result["content"][0]["text"], "3", "{given:?}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_not_sent() {
+    let context = Context::new();
+    let server = script().run().await;
+    let url = server.url();
+    snapshot!(context.run(context.bowline(["call", &url, "add", "a=one"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the arguments do not fit `add` of `127.0.0.1:[PORT]`
+      because:
+        "b" is a required property
+        a: "one" is not of type "number"
+
+    hint: it takes: a=<number> b=<number>; --unchecked sends them anyway
+    ---
+    "#);
+    snapshot!(context.run(context.bowline(["call", "--json", &url, "add", "a=one"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    {"error":{"exit_code":2,"hint":"it takes: a=<number> b=<number>; --unchecked sends them anyway","kind":"usage","message":"the arguments do not fit `add` of `127.0.0.1:[PORT]`","misfits":["\"b\" is a required property","a: \"one\" is not of type \"number\""]}}
+    ---
+    "#);
+    assert_eq!(server.executions("add"), 0);
+    let unchecked = context.run(context.bowline(["call", &url, "echo", "--unchecked", "a=1"]));
+    assert!(unchecked.starts_with("exit: 0\n"), "{unchecked}");
+}
+
+#[tokio::test]
+async fn a_schema_that_cannot_be_used_is_no_obstacle() {
+    let context = Context::new();
+    let schema = json!({"type": "object", "$ref": "http://127.0.0.1:9/elsewhere"});
+    let server = testkit::server().tool(Tool::named("echo").schema(schema)).run().await;
+    snapshot!(context.run(context.bowline(["call", &server.url(), "echo", "a=1"])), @r#"
+    exit: 0
+    --- stdout
+    {"a":"1"}
+    --- stderr
+    note: the input schema of `echo` cannot be used: it refers to something other than a place within itself
+    ---
+    "#);
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_is_shown_and_counted() {
+    let context = Context::new();
+    let server = script().run().await;
+    snapshot!(context.run(context.bowline(["call", &server.url(), "fail", "message=out of rope"])), @"
+    exit: 1
+    --- stdout
+    out of rope
+    --- stderr
+    error: the tool `fail` reported an error
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn structured_content_is_shown_once() {
+    let context = Context::new();
+    let server = script().run().await;
+    snapshot!(context.run(context.bowline(["call", &server.url(), "structured"])), @r#"
+    exit: 0
+    --- stdout
+    {
+      "arguments": {},
+      "size": 0
+    }
+    --- stderr
+    ---
+    "#);
+}
+
+#[tokio::test]
+async fn content_of_every_kind() {
+    let context = Context::new();
+    let result = json!({"content": [
+        {"type": "text", "text": "some text\n"},
+        {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
+        {"type": "audio", "data": "not base64", "mimeType": "audio/wav"},
+        {"type": "resource_link", "uri": "file:///a.txt", "name": "a", "mimeType": "text/plain"},
+        {"type": "resource", "resource": {"uri": "file:///b.txt", "text": "inside"}},
+        {"type": "hologram", "data": [1]},
+        {"type": "text"},
+    ]});
+    let server =
+        testkit::server().tool_fn("mixed", json!({"type": "object"}), move |_| result.clone()).run().await;
+    snapshot!(context.run(context.bowline(["call", &server.url(), "mixed"])), @r#"
+    exit: 0
+    --- stdout
+    some text
+    [image image/png, 5 B]
+    [audio audio/wav, not valid Base64]
+    [link file:///a.txt (a) text/plain]
+    [resource file:///b.txt]
+    inside
+    {
+      "data": [
+        1
+      ],
+      "type": "hologram"
+    }
+    --- stderr
+    note: a part of the result was left out: content[6].text: expected a string, found nothing
+    ---
+    "#);
+    let out = context.path("out").display().to_string();
+    let saved = context.run(context.bowline(["call", &server.url(), "mixed", "--save", &out]));
+    assert!(saved.contains("[image image/png, 5 B, saved to [TMP]/out/mixed-1.png]"), "{saved}");
+    assert_eq!(std::fs::read(context.path("out/mixed-1.png")).unwrap(), b"hello");
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_found_out_before_the_call() {
+    let context = Context::new();
+    let server = script().run().await;
+    snapshot!(context.run(context.bowline(["call", &server.url(), "ehco"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `127.0.0.1:[PORT]` has no tool named `ehco`
+
+    hint: did you mean `echo`?
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", &server.url(), "zzz"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `127.0.0.1:[PORT]` has no tool named `zzz`
+
+    hint: there are: echo, add, fail, structured, slow
+    ---
+    ");
+    assert_eq!(server.count("tools/call"), 0);
+}
+
+#[tokio::test]
+async fn an_error_of_the_server_is_told_as_such() {
+    let context = Context::new();
+    let fault = Fault::error_with(-32000, "no rope left", &json!({"rope": 0})).on("tools/call").always();
+    let server = script().fault(fault).run().await;
+    snapshot!(context.run(context.bowline(["call", &server.url(), "echo"])), @r#"
+    exit: 6
+    --- stdout
+    --- stderr
+    error: `127.0.0.1:[PORT]` answered tools/call with an error: no rope left (code -32000)
+      data: {"rope":0}
+    ---
+    "#);
+    snapshot!(context.run(context.bowline(["call", "--json", &server.url(), "echo"])), @r#"
+    exit: 6
+    --- stdout
+    --- stderr
+    {"error":{"code":-32000,"data":{"rope":0},"executed":null,"exit_code":6,"hint":null,"kind":"server","message":"`127.0.0.1:[PORT]` answered tools/call with an error: no rope left (code -32000)","method":"tools/call","server":"127.0.0.1:[PORT]"}}
+    ---
+    "#);
+}
+
+#[tokio::test]
+async fn progress_extends_the_time_and_silence_does_not() {
+    let context = Context::new();
+    let server = script().run().await;
+    let url = server.url();
+    let going = ["call", &url, "slow", "ms=1200", "steps=12", "--timeout", "700ms"];
+    let shown = context.run(context.bowline(going));
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    server.arm(Fault::silent().on("tools/call"));
+    let silent = ["call", &url, "echo", "--timeout", "300ms"];
+    snapshot!(context.run(context.bowline(silent)), @"
+    exit: 4
+    --- stdout
+    --- stderr
+    error: tools/call on `127.0.0.1:[PORT]` failed: no answer in time
+      phase: tools/call
+      transport: http
+      executed: unknown; the server may have acted on it
+
+    hint: allow longer silence with --timeout
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn by_command() {
+    let context = Context::new();
+    let server = script().stdio().await;
+    let shown = context.run(context.started(&["call", "add", "a=1", "b=2"], &server.command()));
+    assert_eq!(shown, "exit: 0\n--- stdout\n3\n--- stderr\n---");
+    assert_eq!(server.executions("add"), 1);
+}
+
+#[tokio::test]
+async fn no_terminal_no_progress_bar() {
+    let context = Context::new();
+    let server = script().run().await;
+    let shown = context.run(context.bowline(["call", &server.url(), "slow", "ms=200"]));
+    assert!(shown.ends_with("--- stderr\n---"), "{shown}");
+}

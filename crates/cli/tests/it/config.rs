@@ -1,0 +1,228 @@
+//! Configured names, and `bowline config`.
+
+use bowline_testkit as testkit;
+use serde_json::Value;
+
+use crate::context::{Context, snapshot, toml_path};
+
+#[tokio::test]
+async fn a_configured_server_by_name() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    context.user_config(&format!(
+        "[servers.rope]\nurl = '{}'\nheaders = {{ X-Key = '${{ROPE_KEY}}' }}\n",
+        server.url()
+    ));
+    let mut command = context.bowline(["call", "rope", "echo", "a=1"]);
+    command.env("ROPE_KEY", "s3cret");
+    snapshot!(context.run(command), @r#"
+    exit: 0
+    --- stdout
+    {"a":"1"}
+    --- stderr
+    ---
+    "#);
+    assert!(server.received().iter().all(|received| received.header("x-key") == Some("s3cret")));
+    snapshot!(context.run(context.bowline(["tools", "rope"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the entry `rope` in [TMP]/home/.config/bowline/config.toml cannot be used
+      problems:
+        3:21: servers.rope.headers.X-Key: environment variable `ROPE_KEY` is not set
+          set it, or give a default: `${ROPE_KEY:-value}`
+    ---
+    ");
+}
+
+#[test]
+fn an_unknown_name() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["tools", "rope"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no server named `rope` is configured
+
+    hint: add [servers.rope] to [TMP]/home/.config/bowline/config.toml, or give a URL, or a command after `--`
+    ---
+    ");
+    context.user_config("[servers.rope]\ncommand = 'a'\n[servers.knot]\ncommand = 'b'\nenabled = false\n");
+    snapshot!(context.run(context.bowline(["tools", "ropes"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no server named `ropes` is configured
+
+    hint: did you mean `rope`? There are: knot, rope
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "sail"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no server named `sail` is configured
+
+    hint: there are: knot, rope
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "knot"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `knot` is disabled in [TMP]/home/.config/bowline/config.toml
+
+    hint: set `enabled = true` in its entry to use it
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn a_broken_neighbour_is_no_obstacle() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    context.user_config(&format!("[servers.rope]\nurl = '{}'\n[servers.knot]\ncomand = 'b'\n", server.url()));
+    snapshot!(context.run(context.bowline(["tools", "rope"])), @"
+    exit: 0
+    --- stdout
+    echo		Gives its arguments back
+    --- stderr
+    note: [TMP]/home/.config/bowline/config.toml has problems elsewhere; see `bowline config check`
+    ---
+    ");
+}
+
+#[test]
+fn check() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["config", "check"])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: no servers are configured
+    ---
+    ");
+    context.user_config(
+        "[servers.rope]\ncommand = 'a'\nargs = ['s3cret']\n[servers.far]\nurl = 'https://h/s3cret'\n",
+    );
+    context
+        .project_config("[servers.rope]\ncommand = 'evil'\n[servers.off]\ncommand = 'b'\nenabled = false\n");
+    snapshot!(context.run(context.bowline(["config", "check"])), @"
+    exit: 0
+    --- stdout
+    far	user	ok	http https://h
+    rope	user	overridden	stdio a
+    off	project	disabled	stdio b
+    rope	project	not trusted	stdio evil
+    --- stderr
+    note: [TMP]/home/.config/bowline/config.toml: 2 servers
+    note: [TMP]/project/bowline.toml: 2 servers
+    ---
+    ");
+    context.user_config("[servers.rope]\ncomand = 'a'\n[servers.far]\nurl = '${NOWHERE}'\n");
+    snapshot!(context.run(context.bowline(["config", "check"])), @"
+    exit: 2
+    --- stdout
+    far	user	left out
+    rope	user	left out
+    off	project	disabled	stdio b
+    rope	project	not trusted	stdio evil
+    --- stderr
+    note: [TMP]/home/.config/bowline/config.toml: 0 servers
+    note: [TMP]/project/bowline.toml: 2 servers
+    error: 2 problems in [TMP]/home/.config/bowline/config.toml
+      problems:
+        2:1: servers.rope.comand: unknown key
+          did you mean `command`?
+        4:7: servers.far.url: environment variable `NOWHERE` is not set
+          set it, or give a default: `${NOWHERE:-value}`
+    ---
+    ");
+    let output = context.bowline(["config", "check", "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["files"][0]["problems"][0]["line"], 2);
+}
+
+#[test]
+fn a_file_of_another_host() {
+    let context = Context::new();
+    let file = context.path("mcp.json");
+    std::fs::write(&file, r#"{"mcpServers": {"files": {"command": "srv"}}}"#).unwrap();
+    let file = file.display().to_string();
+    snapshot!(context.run(context.bowline(["config", "check", "--config", &file])), @"
+    exit: 0
+    --- stdout
+    files	named	ok	stdio srv
+    --- stderr
+    note: [TMP]/mcp.json: 1 server
+    ---
+    ");
+    let mut by_variable = context.bowline(["config", "path"]);
+    by_variable.env("BOWLINE_CONFIG", &file);
+    snapshot!(context.run(by_variable), @"
+    exit: 0
+    --- stdout
+    [TMP]/mcp.json
+    --- stderr
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "x", "--config", "/nowhere.toml"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: cannot use /nowhere.toml: no such file
+    ---
+    ");
+}
+
+#[test]
+fn path() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["config", "path"])), @"
+    exit: 0
+    --- stdout
+    [TMP]/home/.config/bowline/config.toml
+    --- stderr
+    note: [TMP]/home/.config/bowline/config.toml does not exist
+    ---
+    ");
+    context.user_config("").project_config("");
+    snapshot!(context.run(context.bowline(["config", "path", "--json"])), @r#"
+    exit: 0
+    --- stdout
+    [{"exists":true,"origin":"user","path":"[TMP]/home/.config/bowline/config.toml"},{"exists":true,"origin":"project","path":"[TMP]/project/bowline.toml"}]
+    --- stderr
+    ---
+    "#);
+    let mut elsewhere = context.bowline(["config", "path"]);
+    elsewhere.env("XDG_CONFIG_HOME", context.path("xdg"));
+    snapshot!(context.run(elsewhere), @"
+    exit: 0
+    --- stdout
+    [TMP]/xdg/bowline/config.toml
+    [TMP]/project/bowline.toml
+    --- stderr
+    note: [TMP]/xdg/bowline/config.toml does not exist
+    ---
+    ");
+}
+
+#[test]
+fn schema() {
+    let context = Context::new();
+    let output = context.bowline(["config", "schema"]).output().unwrap();
+    let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(schema["properties"]["servers"].is_object());
+}
+
+#[test]
+fn secrets_from_files() {
+    let context = Context::new();
+    std::fs::write(context.path("token"), "s3cret\n").unwrap();
+    let token = toml_path(&context.path("token"));
+    let token = token.trim_matches('\'');
+    context.user_config(&format!("[servers.a]\ncommand = 'x'\nenv = {{ T = '{{file:{token}}}' }}\n"));
+    let shown = context.run(context.bowline(["config", "check"]));
+    assert!(shown.starts_with("exit: 0\n") && !shown.contains("s3cret"), "{shown}");
+}

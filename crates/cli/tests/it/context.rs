@@ -1,0 +1,135 @@
+//! What a test runs in: an empty home, an environment with nothing of ours, and filters that take
+//! out what differs from run to run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use bowline_testkit::StdioCommand;
+use tempfile::TempDir;
+
+/// A home and a project folder, gone when dropped.
+pub(crate) struct Context {
+    root: TempDir,
+}
+
+impl Context {
+    pub(crate) fn new() -> Self {
+        let context = Self { root: tempfile::tempdir().expect("a temporary folder") };
+        for folder in ["home/.config/bowline", "project/below"] {
+            std::fs::create_dir_all(context.path(folder)).expect("a folder");
+        }
+        context
+    }
+
+    /// A path below the temporary folder.
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.root.path().join(below)
+    }
+
+    /// The user's configuration file.
+    pub(crate) fn user_config(&self, text: &str) -> &Self {
+        std::fs::write(self.path("home/.config/bowline/config.toml"), text).expect("a file");
+        self
+    }
+
+    /// The project's configuration file.
+    pub(crate) fn project_config(&self, text: &str) -> &Self {
+        std::fs::write(self.path("project/bowline.toml"), text).expect("a file");
+        self
+    }
+
+    /// `bowline` with these arguments, in a folder below the project's.
+    pub(crate) fn bowline<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command
+            .args(args)
+            .current_dir(self.path("project/below"))
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("APPDATA", self.path("home/.config"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .stdin(Stdio::null());
+        #[cfg(windows)]
+        command.env("SystemRoot", std::env::var_os("SystemRoot").unwrap_or_default());
+        command
+    }
+
+    /// `bowline WORDS… -- COMMAND`, with what the command needs in its environment.
+    pub(crate) fn started(&self, words: &[&str], server: &StdioCommand) -> Command {
+        let mut args: Vec<String> = words.iter().map(ToString::to_string).collect();
+        for (key, value) in &server.env {
+            args.extend(["-e".to_owned(), format!("{key}={value}")]);
+        }
+        args.push("--".to_owned());
+        args.push(server.program.display().to_string());
+        args.extend(server.args.iter().cloned());
+        self.bowline(args)
+    }
+
+    /// Runs and shows what came of it, with what differs from run to run taken out.
+    pub(crate) fn run(&self, mut command: Command) -> String {
+        let output = command.output().expect("bowline starts");
+        self.shown(&output)
+    }
+
+    /// The same with something on stdin.
+    pub(crate) fn run_with_input(&self, mut command: Command, input: &str) -> String {
+        use std::io::Write as _;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("bowline starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(input.as_bytes()).expect("bowline reads");
+        drop(stdin);
+        self.shown(&child.wait_with_output().expect("bowline ends"))
+    }
+
+    pub(crate) fn shown(&self, output: &Output) -> String {
+        let stdout = self.filtered(&String::from_utf8_lossy(&output.stdout));
+        let stderr = self.filtered(&String::from_utf8_lossy(&output.stderr));
+        let exit = output.status.code().map_or("none".to_owned(), |code| code.to_string());
+        format!("exit: {exit}\n--- stdout\n{stdout}--- stderr\n{stderr}---")
+    }
+
+    fn filtered(&self, text: &str) -> String {
+        let real = std::fs::canonicalize(self.root.path()).expect("the folder is there");
+        let mut text = text.to_owned();
+        for root in [real.as_path(), self.root.path()] {
+            text = text.replace(&root.display().to_string(), "[TMP]");
+        }
+        if let Some(path) = std::env::var_os("PATH").and_then(|path| path.into_string().ok()) {
+            text = text.replace(&path, "[PATH]");
+        }
+        // Help pads empty lines, which editors take away again.
+        text.split('\n').map(|line| line.trim_end_matches(' ')).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Filters for what only differs in numbers.
+pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
+    vec![
+        (r" \(os error \d+\)", ""),
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:[PORT]"),
+        (r"\d+(\.\d+)? (ms|s)\b", "[TIME]"),
+        (concat!("bowline ", env!("CARGO_PKG_VERSION")), "bowline [VERSION]"),
+        (concat!("knots ", env!("CARGO_PKG_VERSION")), "knots [VERSION]"),
+    ]
+}
+
+/// Compares with what is written in the test.
+macro_rules! snapshot {
+    ($shown:expr, @$expected:literal) => {
+        insta::with_settings!({ filters => crate::context::filters() }, {
+            insta::assert_snapshot!($shown, @$expected);
+        });
+    };
+}
+pub(crate) use snapshot;
+
+/// The text as a path that a TOML literal can hold.
+pub(crate) fn toml_path(path: &Path) -> String {
+    format!("'{}'", path.display())
+}

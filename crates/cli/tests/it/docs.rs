@@ -1,0 +1,30 @@
+//! `bowline completions` and `bowline man`
+
+use crate::context::Context;
+
+#[test]
+fn a_script_for_every_shell() {
+    let context = Context::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = context.bowline(["completions", shell]).output().unwrap();
+        assert!(output.status.success(), "{shell}");
+        let script = String::from_utf8(output.stdout).unwrap();
+        for verb in ["tools", "call", "trust-project"] {
+            assert!(script.contains(verb), "{verb} for {shell}");
+        }
+    }
+}
+
+#[test]
+fn a_page_for_every_verb() {
+    let context = Context::new();
+    let output = context.bowline(["man"]).output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.contains(".TH bowline 1") && page.contains("Exit codes"), "{page}");
+    let folder = context.path("man");
+    let shown = context.run(context.bowline(["man", &folder.display().to_string()]));
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    for page in ["bowline.1", "bowline-call.1", "bowline-config-check.1", "bowline-demo.1"] {
+        assert!(folder.join(page).exists(), "{page}");
+    }
+}

@@ -1,0 +1,166 @@
+//! What is told when it does not work, and with which exit code.
+
+use bowline_testkit::{self as testkit, Answer, Fault};
+
+use crate::context::{Context, snapshot};
+
+#[tokio::test]
+async fn nobody_listens() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    server.stop().await;
+    snapshot!(context.run(context.bowline(["tools", &server.url()])), @"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: cannot connect to `127.0.0.1:[PORT]`: connection refused: tcp connect error: Connection refused
+      phase: connecting
+      transport: http
+
+    hint: is the server running, and does it listen on that port?
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "--json", &server.url()])), @r#"
+    exit: 3
+    --- stdout
+    --- stderr
+    {"error":{"executed":false,"exit_code":3,"hint":"is the server running, and does it listen on that port?","kind":"connection","message":"cannot connect to `127.0.0.1:[PORT]`: connection refused: tcp connect error: Connection refused","method":"connect","phase":"connect","server":"127.0.0.1:[PORT]","transport":"http"}}
+    ---
+    "#);
+}
+
+#[test]
+fn no_such_command() {
+    let context = Context::new();
+    let mut command = context.bowline(["tools", "--", "no-such-mcp-server", "--flag"]);
+    command.env("PATH", "/nowhere/at/all").env("SHELL", "/nowhere/sh");
+    snapshot!(context.run(command), @"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: cannot connect to `no-such-mcp-server`: command not found: no-such-mcp-server is in no folder of the PATH /nowhere/at/all
+      phase: connecting
+      transport: stdio
+
+    hint: is it installed? A full path works from anywhere
+    ---
+    ");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_that_dies_is_quoted() {
+    let context = Context::new();
+    let script = "echo first >&2; printf 'no \\033[31mtoken\\n' >&2; exit 7";
+    snapshot!(context.run(context.bowline(["tools", "--", "/bin/sh", "-c", script])), @r"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: cannot connect to `sh`: the server exited with code 7
+      phase: connecting
+      transport: stdio
+      stderr ends:
+        first
+        no \u{1b}[31mtoken
+
+    hint: its own words are above; run the command by itself to try
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn a_login_is_wanted() {
+    let context = Context::new();
+    let challenge = Answer::new(401).header("www-authenticate", "Bearer realm=\"x\"").text("who are you?");
+    let server = testkit::server().tool("echo").fault(Fault::answer(challenge).always()).run().await;
+    snapshot!(context.run(context.bowline(["tools", &server.url()])), @"
+    exit: 5
+    --- stdout
+    --- stderr
+    error: cannot connect to `127.0.0.1:[PORT]`: the server wants a login
+      phase: connecting
+      transport: http
+      body begins: who are you?
+
+    hint: send a token with -H 'Authorization: Bearer …', or set it under `headers` in the configuration
+    ---
+    ");
+    let refused =
+        context.run(context.bowline(["tools", "-H", "Authorization: Bearer s3cret", &server.url()]));
+    snapshot!(refused, @"
+    exit: 5
+    --- stdout
+    --- stderr
+    error: cannot connect to `127.0.0.1:[PORT]`: the server wants a login
+      phase: connecting
+      transport: http
+      body begins: who are you?
+
+    hint: the credentials were refused: has the token expired?
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn a_status_comes_with_its_body() {
+    let context = Context::new();
+    let server = testkit::server()
+        .tool("echo")
+        .fault(
+            Fault::answer(Answer::new(503).html("<h1>Down\x1b[2J</h1>\n<p>for repairs</p>"))
+                .on("tools/list")
+                .always(),
+        )
+        .run()
+        .await;
+    snapshot!(context.run(context.bowline(["tools", &server.url()])), @r"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: tools/list on `127.0.0.1:[PORT]` failed: HTTP status 503
+      phase: tools/list
+      transport: http
+      body begins:
+        <h1>Down\u{1b}[2J</h1>
+        <p>for repairs</p>
+
+    hint: the fault is on the server's side; its log may say more
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "--json", &server.url()])), @r#"
+    exit: 3
+    --- stdout
+    --- stderr
+    {"error":{"body":"<h1>Down\u001b[2J</h1>\n<p>for repairs</p>","executed":null,"exit_code":3,"hint":"the fault is on the server's side; its log may say more","kind":"connection","message":"tools/list on `127.0.0.1:[PORT]` failed: HTTP status 503","method":"tools/list","phase":"call","server":"127.0.0.1:[PORT]","status":503,"transport":"http"}}
+    ---
+    "#);
+}
+
+#[tokio::test]
+async fn a_server_that_never_becomes_ready() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").fault(Fault::silent().always()).run().await;
+    snapshot!(context.run(context.bowline(["tools", "--connect-timeout", "500ms", &server.url()])), @"
+    exit: 4
+    --- stdout
+    --- stderr
+    error: cannot connect to `127.0.0.1:[PORT]`: the server did not become ready in time
+      phase: connecting
+      transport: http
+
+    hint: allow more time with --connect-timeout; a first start may have to download
+    ---
+    ");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    use std::process::Stdio;
+    let context = Context::new();
+    let mut child =
+        context.bowline(["config", "schema"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+}

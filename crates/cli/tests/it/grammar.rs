@@ -1,0 +1,369 @@
+//! What can be typed, and what mistakes teach.
+
+use crate::context::{Context, snapshot};
+
+#[test]
+fn help_in_short() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["-h"])), @"
+    exit: 0
+    --- stdout
+    MCP connections that hold: connect to Model Context Protocol servers, look, and call.
+
+    Usage: bowline [OPTIONS] <COMMAND>
+
+    Commands:
+      tools        List the tools of a server
+      resources    List the resources of a server
+      templates    List the resource templates of a server
+      prompts      List the prompts of a server
+      call         Call a tool
+      read         Read a resource
+      prompt       Expand a prompt
+      ping         Measure how fast a server answers
+      info         Show who a server is, what it speaks and what it offers
+      config       Look at the configuration
+      completions  Print a completion script for a shell
+      man          Print the manual page, or write all of them into a folder
+      demo         See it work: a small server in this process, and a client that uses it
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help (see more with '--help')
+      -V, --version  Print version
+
+    Global options:
+          --config <PATH>    Read this configuration file instead of the user's and the project's
+          --trust-project    Allow connecting to servers that the project's `bowline.toml` defines
+          --json             Print JSON for machines, the server's own where there is one
+          --output <FORMAT>  How to print [possible values: text, json]
+          --color <WHEN>     When to use colour [default: auto] [possible values: auto, always, never]
+      -v, --verbose...       Log more to stderr; up to three times
+      -q, --quiet            No notes and no progress on stderr; errors are still shown
+
+    Exit codes:
+        0  ok
+        1  the tool ran and reported an error
+        2  wrong usage or configuration; nothing was sent
+        3  the server could not be reached, started or understood
+        4  a time limit ran out
+        5  the server wants a login
+        6  the server answered with an error, or does not offer this
+      130  interrupted; the call was cancelled on the server
+
+    Environment:
+      BOWLINE_CONFIG         configuration file, as --config
+      BOWLINE_TRUST_PROJECT  1: as --trust-project
+      BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
+      NO_COLOR               no colour
+    --- stderr
+    ---
+    ");
+}
+
+#[test]
+fn help_of_call() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["call", "--help"])), @r#"
+    exit: 0
+    --- stdout
+    Call a tool
+
+    Usage: bowline call [OPTIONS] SERVER TOOL [KEY=VALUE]...
+           bowline call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND [ARG]...
+
+    Arguments:
+      [SERVER TOOL KEY=VALUE]...
+              SERVER, unless a command is given; TOOL; then key=value or key:=json
+
+      [COMMAND]...
+              A command that starts the server, in place of SERVER
+
+    Options:
+          --args <JSON>
+              The arguments as a JSON object; `--json '{…}'` means the same
+
+          --file <PATH>
+              The arguments as a JSON object in a file, or `-` for stdin
+
+          --unchecked
+              Send the arguments without a look at the tool's schema; key=value is then always text
+
+          --save <DIR>
+              Save images, sounds and binary resources into this folder
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Connection options:
+          --timeout <TIME>
+              Give up a call when nothing is heard for this long; progress counts [default: 60s]
+
+          --max-timeout <TIME>
+              Give up a call after this long, progress or not [default: 10m]
+
+          --connect-timeout <TIME>
+              Give up connecting after this long [default: 30s]
+
+          --protocol <ERA>
+              Which era of the protocol to speak
+
+              Possible values:
+              - auto:   Find out
+              - legacy: Revisions up to 2025-11-25
+              - modern: Revision 2026-07-28 and later
+
+      -H, --header <NAME: VALUE>
+              Send this header with every request, for a server with a URL
+
+      -e, --env <KEY=VALUE>
+              Set this in the environment of a server that is started
+
+    Global options:
+          --config <PATH>
+              Read this configuration file instead of the user's and the project's
+
+          --trust-project
+              Allow connecting to servers that the project's `bowline.toml` defines
+
+              Such an entry can start any program and send any of your environment variables anywhere:
+              read the file first.
+
+          --json
+              Print JSON for machines, the server's own where there is one
+
+          --output <FORMAT>
+              How to print
+
+              Possible values:
+              - text: For people; plain and stable when piped
+              - json: For machines
+
+          --color <WHEN>
+              When to use colour
+
+              Possible values:
+              - auto:   On a terminal, unless NO_COLOR is set
+              - always: Always
+              - never:  Never
+
+              [default: auto]
+
+      -v, --verbose...
+              Log more to stderr; up to three times
+
+      -q, --quiet
+              No notes and no progress on stderr; errors are still shown
+
+    Arguments:
+      key=value      what the tool's input schema makes of it: text stays text; numbers, booleans,
+                     arrays and objects are read as JSON where the schema asks for them
+      key:=json      JSON, whatever the schema says
+      --args '{…}'   all at once; key=value is laid over it
+      --json '{…}'   the same as --args; --json without an object prints the result as JSON
+      --file -       the object from stdin, or from a file
+
+    Examples:
+      bowline call files search query=knots limit=5
+      bowline call https://mcp.example.com/mcp add --json '{"a": 1, "b": 2}'
+      echo '{"a": 1, "b": 2}' | bowline call math add --file - --output json
+      bowline call echo message=hello -- npx -y @modelcontextprotocol/server-everything
+    --- stderr
+    ---
+    "#);
+}
+
+#[test]
+fn help_of_a_list() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["tools", "-h"])), @"
+    exit: 0
+    --- stdout
+    List the tools of a server
+
+    Usage: bowline tools [OPTIONS] SERVER
+           bowline tools [OPTIONS] -- COMMAND [ARG]...
+
+    Arguments:
+      [SERVER]...   A configured name, or a URL; left out with `-- COMMAND`
+      [COMMAND]...  A command that starts the server, in place of SERVER
+
+    Options:
+      -h, --help  Print help (see more with '--help')
+
+    Connection options:
+          --timeout <TIME>          Give up a call when nothing is heard for this long; progress counts
+                                    [default: 60s]
+          --max-timeout <TIME>      Give up a call after this long, progress or not [default: 10m]
+          --connect-timeout <TIME>  Give up connecting after this long [default: 30s]
+          --protocol <ERA>          Which era of the protocol to speak [possible values: auto, legacy,
+                                    modern]
+      -H, --header <NAME: VALUE>    Send this header with every request, for a server with a URL
+      -e, --env <KEY=VALUE>         Set this in the environment of a server that is started
+
+    Global options:
+          --config <PATH>    Read this configuration file instead of the user's and the project's
+          --trust-project    Allow connecting to servers that the project's `bowline.toml` defines
+          --json             Print JSON for machines, the server's own where there is one
+          --output <FORMAT>  How to print [possible values: text, json]
+          --color <WHEN>     When to use colour [default: auto] [possible values: auto, always, never]
+      -v, --verbose...       Log more to stderr; up to three times
+      -q, --quiet            No notes and no progress on stderr; errors are still shown
+    --- stderr
+    ---
+    ");
+}
+
+#[test]
+fn the_server_is_missing() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["tools"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: SERVER is missing: a configured name or a URL, or end with `-- COMMAND`
+
+    hint: write `bowline tools SERVER`, or `bowline tools -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "files"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: TOOL is missing: `bowline tools` lists a server's tools
+
+    hint: write `bowline call SERVER TOOL [KEY=VALUE]...`, or `bowline call TOOL [KEY=VALUE]... -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "add", "a=1"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: TOOL is missing: `a=1` looks like an argument
+
+    hint: write `bowline call SERVER TOOL [KEY=VALUE]...`, or `bowline call TOOL [KEY=VALUE]... -- COMMAND [ARG]...`
+    ---
+    ");
+}
+
+#[test]
+fn one_server_too_many() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["tools", "npx", "server"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: unexpected `server`: to start a server, write `-- npx server …`
+
+    hint: write `bowline tools SERVER`, or `bowline tools -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "files", "--", "server"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: unexpected `files`: SERVER is left out when a command is given after `--`
+
+    hint: write `bowline tools SERVER`, or `bowline tools -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "http://h/mcp", "add", "--", "server"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: both a URL and a command are given: which is the server?
+
+    hint: write `bowline call SERVER TOOL [KEY=VALUE]...`, or `bowline call TOOL [KEY=VALUE]... -- COMMAND [ARG]...`
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "files", "add", "a=1", "--", "server"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `add` is not key=value: SERVER is left out when a command is given after `--`
+
+    hint: write `bowline call SERVER TOOL [KEY=VALUE]...`, or `bowline call TOOL [KEY=VALUE]... -- COMMAND [ARG]...`
+    ---
+    ");
+}
+
+#[test]
+fn a_url_that_cannot_be_used_is_not_repeated() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["tools", "https://me:s3cret@h/"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the URL cannot be used: the URL contains credentials
+
+    hint: send them as a header, such as `Authorization`, with the value in an environment variable
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "ftp://h/"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the URL cannot be used: the URL must begin with http:// or https://
+
+    hint: for example "https://mcp.example.com/mcp"
+    ---
+    "#);
+    snapshot!(context.run(context.bowline(["tools", "localhost:3000/mcp"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no server named `localhost:3000/mcp` is configured
+
+    hint: for a URL, write http://localhost:3000/mcp or https://localhost:3000/mcp
+    ---
+    ");
+}
+
+#[test]
+fn arguments_that_are_none() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["call", "http://h/", "t", "a:=x"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `a` is not JSON: expected value at line 1 column 1
+
+    hint: for text, write a=…
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["call", "http://h/", "t", "--args", "[1]"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: arguments must be a JSON object
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "--timeout", "soon", "http://h/"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: invalid value 'soon' for '--timeout <TIME>': not a length of time; for example 20s, 500ms or 2m
+
+    For more information, try '--help'.
+    ---
+    ");
+}
+
+#[test]
+fn mistakes_for_machines() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["tools", "--json"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    {"error":{"exit_code":2,"hint":"write `bowline tools SERVER`, or `bowline tools -- COMMAND [ARG]...`","kind":"usage","message":"SERVER is missing: a configured name or a URL, or end with `-- COMMAND`"}}
+    ---
+    "#);
+    snapshot!(context.run(context.bowline(["tolls", "--json"])), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    {"error":{"exit_code":2,"hint":null,"kind":"usage","message":"unrecognized subcommand 'tolls'"}}
+    ---
+    "#);
+}

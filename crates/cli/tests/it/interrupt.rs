@@ -1,0 +1,74 @@
+//! Ctrl-C: the call is cancelled on the server before we leave.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, Control, Fault};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::context::Context;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn spawn(mut command: Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bowline starts")
+}
+
+fn send(signal: Signal, child: &Child) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+    kill(pid, signal).expect("it is still there");
+}
+
+/// Signals `child` once the tool runs, and gives its exit code.
+async fn interrupted(child: Child, server: &Control, signal: Signal) -> Option<i32> {
+    server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+    send(signal, &child);
+    let server = server.clone();
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
+    let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+    server.wait_until(|server| !server.cancellations().is_empty(), PATIENCE).await;
+    output.status.code()
+}
+
+#[tokio::test]
+async fn a_legacy_http_server_is_told() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let child = spawn(context.bowline(["call", &server.url(), "slow", "ms=60000"]));
+    assert_eq!(interrupted(child, &server, Signal::SIGINT).await, Some(130));
+    assert_eq!(server.count("notifications/cancelled"), 1);
+    // The session was ended too.
+    assert_eq!(server.count("DELETE"), 1);
+}
+
+#[tokio::test]
+async fn a_modern_http_server_sees_the_stream_close() {
+    let context = Context::new();
+    let server = testkit::server().modern().tool("slow").run().await;
+    let child = spawn(context.bowline(["call", &server.url(), "slow", "ms=60000"]));
+    assert_eq!(interrupted(child, &server, Signal::SIGINT).await, Some(130));
+}
+
+#[tokio::test]
+async fn a_server_on_a_pipe_is_told_and_ended() {
+    let context = Context::new();
+    let server = testkit::server().tool("slow").stdio().await;
+    let child = spawn(context.started(&["call", "slow", "ms=60000"], &server.command()));
+    assert_eq!(interrupted(child, &server, Signal::SIGTERM).await, Some(143));
+    assert_eq!(server.count("notifications/cancelled"), 1);
+    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+}
+
+#[tokio::test]
+async fn connecting_can_be_interrupted() {
+    let context = Context::new();
+    let server = testkit::server().tool("slow").fault(Fault::silent().always()).stdio().await;
+    let child = spawn(context.started(&["tools"], &server.command()));
+    server.wait_until(|server| !server.received().is_empty(), PATIENCE).await;
+    send(Signal::SIGINT, &child);
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
+    let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+    assert_eq!(output.status.code(), Some(130));
+    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+}

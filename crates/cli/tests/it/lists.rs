@@ -1,0 +1,158 @@
+//! `bowline tools|resources|templates|prompts`
+
+use bowline_testkit::{self as testkit, Fault, Script, Tool};
+use serde_json::json;
+
+use crate::context::{Context, snapshot};
+
+fn script() -> Script {
+    testkit::server()
+        .tool(Tool::named("echo").member("description", json!("Gives back\nwhat it gets")).read_only())
+        .tool("add")
+        .resource("file:///notes.txt", "remember")
+        .template("file:///{name}")
+        .prompt("greet", "Hello {name}")
+}
+
+#[tokio::test]
+async fn tools_in_a_pipe_are_lines_with_tabs() {
+    let context = Context::new();
+    let server = script().run().await;
+    snapshot!(context.run(context.bowline(["tools", &server.url()])), @r"
+    exit: 0
+    --- stdout
+    echo	read-only	Gives back\nwhat it gets
+    add		Adds a and b
+    --- stderr
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn tools_for_machines_are_the_servers_own() {
+    let context = Context::new();
+    let server = testkit::server()
+        .tool_json(json!({"name": "odd", "inputSchema": {"type": "object"}, "x-unknown": [1.0, null]}))
+        .run()
+        .await;
+    snapshot!(context.run(context.bowline(["tools", "--json", &server.url()])), @r#"
+    exit: 0
+    --- stdout
+    [{"inputSchema":{"type":"object"},"name":"odd","x-unknown":[1.0,null]}]
+    --- stderr
+    ---
+    "#);
+}
+
+#[tokio::test]
+async fn a_tool_that_is_none_costs_itself_alone() {
+    let context = Context::new();
+    let server = testkit::server().tool_json(json!({"name": 7})).tool("echo").run().await;
+    snapshot!(context.run(context.bowline(["tools", &server.url()])), @"
+    exit: 0
+    --- stdout
+    echo		Gives its arguments back
+    --- stderr
+    note: a tool was left out: tools[0].name: expected a string, found a number
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn resources_templates_and_prompts() {
+    let context = Context::new();
+    let server = script().run().await;
+    for verb in ["resources", "templates", "prompts"] {
+        let shown = context.run(context.bowline([verb, &server.url()]));
+        assert!(shown.starts_with("exit: 0\n"), "{verb}: {shown}");
+    }
+    snapshot!(context.run(context.bowline(["resources", &server.url()])), @"
+    exit: 0
+    --- stdout
+    file:///notes.txt	text/plain	notes.txt
+    --- stderr
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["templates", &server.url()])), @"
+    exit: 0
+    --- stdout
+    file:///{name}		file:///{name}
+    --- stderr
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["prompts", &server.url()])), @"
+    exit: 0
+    --- stdout
+    greet
+    --- stderr
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn a_server_without_tools_is_no_error() {
+    let context = Context::new();
+    let server = testkit::server().resource("a:b", "c").run().await;
+    snapshot!(context.run(context.bowline(["tools", &server.url()])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: `127.0.0.1:[PORT]` offers no tools
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["tools", "--json", &server.url()])), @"
+    exit: 0
+    --- stdout
+    []
+    --- stderr
+    ---
+    ");
+    assert_eq!(server.count("tools/list"), 0);
+}
+
+#[tokio::test]
+async fn over_stdio_and_in_both_eras() {
+    let context = Context::new();
+    let by_pipe = async |script: Script| {
+        let server = script.stdio().await;
+        context.run(context.started(&["tools"], &server.command()))
+    };
+    let by_url = {
+        let server = script().run().await;
+        context.run(context.bowline(["tools", &server.url()]))
+    };
+    assert_eq!(by_pipe(script().legacy()).await, by_url);
+    assert_eq!(by_pipe(script().modern()).await, by_url);
+}
+
+#[tokio::test]
+async fn a_hostile_name_reaches_no_terminal() {
+    let context = Context::new();
+    let server = testkit::server()
+        .tool_json(json!({"name": "a\u{1b}[2Jb\tc\nd", "inputSchema": {"type": "object"}}))
+        .run()
+        .await;
+    snapshot!(context.run(context.bowline(["tools", &server.url()])), @r"
+    exit: 0
+    --- stdout
+    a\u{1b}[2Jb\tc\nd
+    --- stderr
+    ---
+    ");
+}
+
+#[tokio::test]
+async fn a_broken_list_says_what_came() {
+    let context = Context::new();
+    let server = script().fault(Fault::reply(json!({"tools": "none"})).on("tools/list").always()).run().await;
+    snapshot!(context.run(context.bowline(["tools", &server.url()])), @r#"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: tools/list on `127.0.0.1:[PORT]` failed: the server's result does not fit the request: tools: expected an array, found a string
+      phase: tools/list
+      transport: http
+      body begins: {"tools":"none"}
+    ---
+    "#);
+}

@@ -1,0 +1,96 @@
+//! What a person at a terminal sees: tables, colour, a progress bar, and nothing that a server could
+//! make the terminal do.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use bowline_testkit::{self as testkit, Script, Tool};
+use nix::pty::{Winsize, openpty};
+use serde_json::json;
+
+use crate::context::{Context, snapshot};
+
+/// What a terminal of sixty columns is sent on stdout and stderr together.
+fn on_terminal(mut command: Command) -> String {
+    let size = Winsize { ws_row: 24, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(&size, None).expect("a terminal");
+    let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
+    let mut child =
+        command.env("TERM", "xterm").stdout(slave()).stderr(slave()).spawn().expect("bowline starts");
+    // Our ends must go, or the terminal would never be at its end.
+    drop((command, pty.slave));
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    let mut master = File::from(pty.master);
+    // Linux ends a terminal with an error, others with nothing more to read.
+    while let Ok(count @ 1..) = master.read(&mut buffer) {
+        seen.extend_from_slice(&buffer[..count]);
+    }
+    child.wait().expect("bowline ends");
+    String::from_utf8_lossy(&seen).replace("\r\n", "\n")
+}
+
+fn script() -> Script {
+    testkit::server()
+        .tool(Tool::named("echo").read_only().member(
+            "description",
+            json!("Gives back whatever it is given, word for word, and nothing else\n\nA second paragraph"),
+        ))
+        .tool_json(json!({
+            "name": "evil\u{1b}[2J",
+            "description": "\u{1b}]0;owned\u{7}\u{202e}txt.exe",
+            "inputSchema": {"type": "object"},
+        }))
+}
+
+#[tokio::test]
+async fn a_table_fits_and_is_harmless() {
+    let context = Context::new();
+    let server = script().run().await;
+    let shown = on_terminal(context.bowline(["tools", "--color", "never", "-q", &server.url()]));
+    snapshot!(shown, @r"
+    NAME           HINTS      DESCRIPTION
+    echo           read-only  Gives back whatever it is given,
+                              word for word, and nothing else
+    evil\u{1b}[2J             \u{1b}]0;owned\u{7}\u{202e}txt.exe
+    ");
+}
+
+#[tokio::test]
+async fn colour_is_ours_alone() {
+    let context = Context::new();
+    let server = script().run().await;
+    let coloured = on_terminal(context.bowline(["tools", "-q", &server.url()]));
+    assert!(coloured.contains("\u{1b}[36mecho"), "{coloured:?}");
+    assert!(!coloured.contains("\u{1b}[2J") && !coloured.contains("\u{1b}]"), "{coloured:?}");
+    let mut command = context.bowline(["tools", "-q", &server.url()]);
+    command.env("NO_COLOR", "1");
+    assert!(!on_terminal(command).contains('\u{1b}'));
+}
+
+#[tokio::test]
+async fn results_are_harmless_too() {
+    let context = Context::new();
+    let server = testkit::server()
+        .tool_fn("say", json!({"type": "object"}), |_| json!("a\u{1b}[2Jb\u{9b}c\nd"))
+        .resource("file:///x", "\u{1b}c")
+        .run()
+        .await;
+    let said = on_terminal(context.bowline(["call", "-q", &server.url(), "say"]));
+    assert_eq!(said, "a\\u{1b}[2Jb\\u{9b}c\nd\n");
+    let json = on_terminal(context.bowline(["read", "--json", &server.url(), "file:///x"]));
+    assert!(json.contains("\"text\": \"\\u001bc\"") && !json.contains('\u{1b}'), "{json:?}");
+}
+
+#[tokio::test]
+async fn progress_moves_a_bar() {
+    let context = Context::new();
+    let server = testkit::server().tool("slow").run().await;
+    let command = || context.bowline(["call", &server.url(), "slow", "ms=600", "steps=3"]);
+    let seen = on_terminal(command());
+    assert!(seen.contains('%'), "{seen:?}");
+    let mut quiet = command();
+    quiet.arg("-q");
+    assert!(!on_terminal(quiet).contains('%'));
+}

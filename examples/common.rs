@@ -1,0 +1,21 @@
+//! What all examples share: which server the command line names.
+
+use std::error::Error;
+
+use bowline::Server;
+
+/// The first argument as a server, and the arguments after it.
+///
+/// `http://…` or `https://…` is a URL; anything else is a command line, which is split at blanks.
+pub(crate) fn server_and_rest() -> Result<(Server, Vec<String>), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let target = args.next().ok_or("which server? Give a URL, or a command line in quotes")?;
+    let server = if target.starts_with("http://") || target.starts_with("https://") {
+        Server::http("example", target)?
+    } else {
+        let mut words = target.split_whitespace();
+        let program = words.next().ok_or("the command line is empty")?;
+        Server::stdio("example", program, words)
+    };
+    Ok((server, args.collect()))
+}

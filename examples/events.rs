@@ -1,0 +1,32 @@
+//! Shows what a server says unasked, and how the connection fares, until Ctrl-C. A tool that is named is
+//! called first, for servers that need to be woken.
+//!
+//! `cargo run -p bowline --example events -- http://127.0.0.1:3001/mcp toggle-simulated-logging`
+
+mod common;
+
+use bowline::{Client, Event};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (server, rest) = common::server_and_rest()?;
+    let client = Client::connect(server).await?;
+    let (mut events, mut status) = (client.events(), client.status());
+    if let Some(tool) = rest.first() {
+        client.call_tool(tool, &()).await?;
+    }
+    loop {
+        tokio::select! {
+            event = events.recv() => match event {
+                Ok(Event::Log(message)) => println!("log: {}", message.as_str()),
+                Ok(event) => println!("{event:?}"),
+                // Behind by more than is kept: how many were missed.
+                Err(lagged) => eprintln!("{lagged}"),
+            },
+            Ok(()) = status.changed() => println!("status: {:?}", *status.borrow_and_update()),
+            _ = tokio::signal::ctrl_c() => break,
+        }
+    }
+    client.close().await;
+    Ok(())
+}

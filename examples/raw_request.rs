@@ -1,0 +1,27 @@
+//! Sends any request and prints its result as it came, for methods that have no verb of their own.
+//!
+//! `cargo run -p bowline --example raw_request -- http://127.0.0.1:3001/mcp tools/list`
+//! `cargo run -p bowline --example raw_request -- http://127.0.0.1:3001/mcp logging/setLevel '{"level":"debug"}'`
+
+mod common;
+
+use bowline::Client;
+use serde_json::Value;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (server, rest) = common::server_and_rest()?;
+    let method = rest.first().ok_or("which method?")?;
+    let params: Value = rest.get(1).map(|params| params.parse()).transpose()?.unwrap_or_default();
+    let client = Client::connect(server).await?;
+    match client.request(method, &params).await {
+        Ok(result) => println!("{}", result.as_str()),
+        // The server's own words are told apart from a connection that failed.
+        Err(error) => match error.server_error() {
+            Some(refusal) => println!("refused with {}: {}", refusal.code, refusal.message),
+            None => return Err(error.into()),
+        },
+    }
+    client.close().await;
+    Ok(())
+}

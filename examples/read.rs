@@ -1,0 +1,25 @@
+//! Reads a resource: text to stdout, the size of anything else.
+//!
+//! `cargo run -p bowline --example read -- http://127.0.0.1:3001/mcp demo://resource/dynamic/text/1`
+
+mod common;
+
+use bowline::Client;
+use bowline::view::Body;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (server, rest) = common::server_and_rest()?;
+    let uri = rest.first().ok_or("which resource?")?;
+    let client = Client::connect(server).await?;
+    for part in client.read_resource(uri).await?.contents {
+        match &part.body {
+            Body::Text(text) => println!("{}", text.get()),
+            Body::Blob(base64) => {
+                println!("{}: {} characters of Base64", part.uri, base64.get().len());
+            }
+        }
+    }
+    client.close().await;
+    Ok(())
+}

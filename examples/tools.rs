@@ -1,0 +1,24 @@
+//! Lists the tools of a server, over all pages.
+//!
+//! `cargo run -p bowline --example tools -- http://127.0.0.1:3001/mcp`
+//! `cargo run -p bowline --example tools -- "npx -y @modelcontextprotocol/server-everything"`
+
+mod common;
+
+use bowline::Client;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (server, _) = common::server_and_rest()?;
+    let client = Client::connect(server).await?;
+    let tools = client.list_tools_full().await?;
+    for tool in &tools.items {
+        println!("{}\t{}", tool.name, tool.description().unwrap_or_default());
+    }
+    // One broken tool does not hide the others; it is named here.
+    for dropped in &tools.dropped {
+        eprintln!("left out: tool {} of its page: {}", dropped.index, dropped.reason);
+    }
+    client.close().await;
+    Ok(())
+}
