@@ -8,8 +8,8 @@ use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Command, Status};
-use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::outgoing::{self, NotAnObject};
+use bowline_proto::wire::object::{Edit, NotAnObject};
+use bowline_proto::wire::outgoing;
 use bowline_proto::wire::view::{InputRequired, Progress, ResultType, result_type};
 use bowline_proto::wire::{Json, code, method};
 use tokio::sync::oneshot;
@@ -159,7 +159,7 @@ impl Shared {
         for (key, answer) in &given {
             answers = answers.set(key, answer);
         }
-        let answers = answers.apply(None).map_err(|error| self.usage(method, &error))?;
+        let answers = answers.apply(None).map_err(|error| self.usage(method, error))?;
         let mut edit = Edit::new();
         if !given.is_empty() {
             edit = edit.set("inputResponses", &answers);
@@ -167,7 +167,7 @@ impl Shared {
         if let Some(state) = &wanted.state {
             edit = edit.set("requestState", state);
         }
-        edit.apply(params).map_err(|error| self.usage(method, &error))
+        edit.apply(params).map_err(|error| self.usage(method, error))
     }
 
     /// One request, one outcome.
@@ -184,11 +184,11 @@ impl Shared {
         let id = self.begin(self.limits(options), waiter);
         // Dropped before the outcome is there, it cancels the call.
         let _guard = Guard { shared: self, id };
-        let frame = outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted).map_err(
-            |NotAnObject| {
-                Failure::Fault(Fault::before_sending(Cause::Closed).note("params must be an object"))
-            },
-        )?;
+        let request = outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted);
+        let Ok(frame) = request else {
+            self.core().calls.end(id);
+            return Err(Failure::Usage("params and their _meta must be objects"));
+        };
         match &live.wire {
             Wire::Pipe(writer) => {
                 if let Err(fault) = writer.send(&frame).await {
@@ -322,7 +322,7 @@ impl Shared {
         self.error(method, Failure::Fault(fault))
     }
 
-    fn usage(&self, method: &str, error: &serde_json::Error) -> Error {
+    fn usage(&self, method: &str, error: NotAnObject) -> Error {
         Error::new(ErrorKind::Usage(error.to_string()), &self.name, method)
     }
 
@@ -330,6 +330,7 @@ impl Shared {
         let kind = match failure {
             Failure::Server(error) => ErrorKind::Server(error),
             Failure::Fault(fault) => ErrorKind::Fault(fault),
+            Failure::Usage(what) => ErrorKind::Usage(what.to_owned()),
         };
         Error::new(kind, &self.name, method)
     }

@@ -69,6 +69,7 @@ impl Exchange<'_> {
                         if !event.data.is_empty()
                             && let Some(reply) = self.find(&event.data)
                         {
+                            events.release();
                             return reply;
                         }
                     }

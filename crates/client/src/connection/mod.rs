@@ -18,7 +18,7 @@ use std::time::Instant;
 use bowline_config::Timeouts;
 use bowline_proto::calls::Calls;
 use bowline_proto::era::{Peer, Reply};
-use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Misbehaviour};
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Attempt, Command, Event as SessionEvent, Session, Status};
 use bowline_proto::wire::mirror::Annotations;
@@ -101,6 +101,8 @@ type Outcome = Result<Json, Failure>;
 enum Failure {
     Server(RpcError),
     Fault(Fault),
+    /// Nothing was sent: what the caller gave cannot be.
+    Usage(&'static str),
 }
 
 /// What the driver is told.
@@ -231,5 +233,6 @@ fn into_reply(outcome: Outcome) -> Reply {
         Ok(result) => Reply::Result(result),
         Err(Failure::Server(error)) => Reply::Error { status: None, error },
         Err(Failure::Fault(fault)) => Reply::Fault(fault),
+        Err(Failure::Usage(what)) => Reply::Fault(Fault::before_sending(Cause::Closed).note(what)),
     }
 }

@@ -82,8 +82,21 @@ pub struct Negotiation {
     link: Link,
     choice: Choice,
     state: State,
-    /// A probe was answered in a way that proves nothing; or it was skipped on the strength of memory.
-    probed: bool,
+    evidence: Evidence,
+}
+
+/// What is known of the era beyond the state: whether to turn to the modern one may still be worth it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    /// The first probe is out.
+    Probing,
+    /// The probe was skipped on the strength of memory (DE-09), or it ran out of time: a server that was
+    /// still starting answers it late, and then refuses the handshake.
+    None,
+    /// A probe was answered. No more turning: two confused servers could send us back and forth.
+    Probed,
+    /// A refusal of the handshake said that the server is modern.
+    Modern,
 }
 
 #[derive(Debug)]
@@ -110,7 +123,11 @@ impl Negotiation {
             (Choice::Modern | Choice::Auto, _) => Era::Modern,
         };
         let (state, step) = State::begin(first, None);
-        (Self { link, choice, state, probed: first == Era::Modern }, step)
+        let evidence = match first {
+            Era::Modern => Evidence::Probing,
+            Era::Legacy => Evidence::None,
+        };
+        (Self { link, choice, state, evidence }, step)
     }
 
     /// Takes the reply to the last step.
@@ -137,17 +154,13 @@ impl Negotiation {
 
     /// Goes over to the other era, once in each direction.
     fn turn(&mut self, revision: Revision, reply: Reply) -> Step {
-        let allowed = match (self.choice, revision.era()) {
-            (Choice::Auto, Era::Legacy) => true,
-            // Only where memory made us skip the probe (DE-09); otherwise two confused servers could
-            // send us back and forth.
-            (Choice::Auto, Era::Modern) => !self.probed,
-            (Choice::Legacy | Choice::Modern, _) => false,
+        self.evidence = match (self.choice, revision.era(), self.evidence) {
+            (Choice::Auto, Era::Legacy, Evidence::Probing) if reply == Reply::Silence => Evidence::None,
+            (Choice::Auto, Era::Legacy, Evidence::Probing | Evidence::Probed) => Evidence::Probed,
+            (Choice::Auto, Era::Modern, Evidence::None) if says_modern(&reply) => Evidence::Modern,
+            (Choice::Auto, Era::Modern, Evidence::None) => Evidence::Probed,
+            _ => return Step::Failed(wrong_era(reply)),
         };
-        if !allowed {
-            return Step::Failed(wrong_era(reply));
-        }
-        self.probed |= revision.era() == Era::Modern;
         let (state, step) = State::begin(revision.era(), Some(revision));
         self.state = state;
         step
@@ -163,7 +176,9 @@ impl Negotiation {
 
     /// Whether the last step was a probe, which has a time limit of its own.
     pub fn is_probing(&self) -> bool {
-        self.choice == Choice::Auto && matches!(self.state, State::Modern(_))
+        self.choice == Choice::Auto
+            && self.evidence != Evidence::Modern
+            && matches!(self.state, State::Modern(_))
     }
 }
 
@@ -194,6 +209,14 @@ fn says_nothing(reply: &Reply) -> Option<Fault> {
         },
         _ => None,
     }
+}
+
+/// A refusal that only a modern server sends, or that names a modern revision.
+fn says_modern(reply: &Reply) -> bool {
+    let Reply::Error { error, .. } = reply else { return false };
+    let names = supported(error);
+    code::is_modern(error.code)
+        || Revision::newest_of(Era::Modern, names.iter().map(String::as_str)).is_some()
 }
 
 /// The era was pinned, or both were tried.

@@ -189,6 +189,28 @@ fn de_09_memory_is_used_and_mistrusted() {
     assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
 }
 
+/// DE-02: silence proves nothing. A server that was still starting when the probe ran out, and then says that
+/// it is modern, is believed, once, and given the time it needs.
+#[test]
+fn de_02_a_slow_start_is_no_sign_of_the_legacy_era() {
+    let refusal = || error(None, -32022, Some(r#"{"supported":["2026-07-28"]}"#));
+    let mut negotiation = auto(Link::Pipe);
+    assert!(negotiation.is_probing());
+    assert_eq!(negotiation.handle(Reply::Silence), NEWEST);
+    assert_eq!(negotiation.handle(refusal()), PROBE);
+    assert!(!negotiation.is_probing(), "no short limit this time");
+    assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
+    // A probe that was answered leaves no doubt, and no way back.
+    let mut negotiation = auto(Link::Pipe);
+    assert_eq!(negotiation.handle(error(None, -32601, None)), NEWEST);
+    assert!(matches!(negotiation.handle(refusal()), Step::Failed(_)));
+    // Nor does a server that says one thing and does another.
+    let mut negotiation = auto(Link::Pipe);
+    negotiation.handle(Reply::Silence);
+    negotiation.handle(refusal());
+    assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
+}
+
 /// DE-04 and its mirror image: a pinned era is never left.
 #[test]
 fn de_04_a_pinned_era_is_kept() {

@@ -9,6 +9,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::scan;
+
 /// Valid JSON text in a shared buffer. Cloning is cheap and copies nothing.
 ///
 /// Two values are equal when their text is: `1` and `1.0` differ, and so do two objects with the same
@@ -27,6 +29,12 @@ impl Json {
     /// Writes `value` as JSON.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_vec(value).map(|text| Self(text.into()))
+    }
+
+    /// Text that was put together from values and cannot be anything but valid.
+    pub(crate) fn trusted(text: Bytes) -> Self {
+        debug_assert!(serde_json::from_slice::<&RawValue>(&text).is_ok());
+        Self(text)
     }
 
     /// The empty object.
@@ -48,6 +56,14 @@ impl Json {
     #[must_use]
     pub fn part(&self, raw: &RawValue) -> Self {
         Self::slice_of(&self.0, raw)
+    }
+
+    /// The same for a part that was found by its place.
+    ///
+    /// # Panics
+    /// If `text` does not lie inside this value.
+    pub(crate) fn slice(&self, text: &[u8]) -> Self {
+        Self(self.0.slice_ref(text))
     }
 
     /// The JSON text.
@@ -74,7 +90,9 @@ impl Json {
 
     /// The value of a top-level member, if this is an object that has it.
     pub fn member(&self, name: &str) -> Option<Self> {
-        super::object::Members::of(self).ok()?.get(name).map(|raw| self.part(raw))
+        // The last counts where a name stands twice, as in most parsers.
+        let value = scan::members(&self.0)?.filter(|(key, _)| key == name).last()?.1;
+        Some(self.slice(value))
     }
 
     /// Whether the text is an object.

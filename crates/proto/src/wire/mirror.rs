@@ -8,10 +8,8 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use memchr::memmem;
-use serde_json::value::RawValue;
 
-use super::object::Members;
-use super::{Json, method};
+use super::{Json, method, scan};
 
 /// The parameter that the header `Mcp-Name` repeats, for methods that have one (HM-03, TN-07).
 pub fn name_param(method: &str) -> Option<&'static str> {
@@ -100,8 +98,8 @@ impl Annotations {
         let mut walk = Walk { path: Vec::new(), found: Self::default() };
         if mentions(schema.as_bytes()) {
             // Text that is no object is no schema with annotations.
-            if let Ok(members) = Members::of(schema) {
-                walk.schema(&members, Place::Reachable)?;
+            if let Some(schema) = split(schema.as_bytes()) {
+                walk.schema(&schema, Place::Reachable)?;
             }
         }
         Ok(walk.found)
@@ -148,6 +146,13 @@ fn mentions(text: &[u8]) -> bool {
     memmem::find(text, KEYWORD.as_bytes()).is_some()
 }
 
+/// The members of a schema, or of a map of schemas.
+type Members<'a> = Vec<(Cow<'a, str>, &'a [u8])>;
+
+fn split(text: &[u8]) -> Option<Members<'_>> {
+    scan::members(text).map(Iterator::collect)
+}
+
 /// How a schema was come by.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -167,14 +172,13 @@ impl<'a> Walk<'a> {
         if self.path.len() > DEEPEST {
             return Err(self.invalid(Reason::TooDeep));
         }
-        if let Some(name) = schema.get(KEYWORD) {
-            self.annotation(name, schema.get("type"), place)?;
+        // The last counts where a name stands twice, as in most parsers.
+        let member = |name| schema.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value);
+        if let Some(name) = member(KEYWORD) {
+            self.annotation(name, member("type"), place)?;
         }
-        for (keyword, value) in schema.iter() {
-            if !mentions(value.get().as_bytes()) {
-                continue;
-            }
-            let keyword = Cow::Owned(keyword.to_owned());
+        for (keyword, value) in schema.iter().filter(|(_, value)| mentions(value)) {
+            let keyword = keyword.clone();
             match &*keyword {
                 // Data, not schemas.
                 KEYWORD | "default" | "const" | "enum" | "examples" => {}
@@ -193,16 +197,14 @@ impl<'a> Walk<'a> {
     fn children(
         &mut self,
         keyword: Cow<'a, str>,
-        map: &'a RawValue,
+        map: &'a [u8],
         place: Place,
     ) -> Result<(), InvalidAnnotation> {
-        let Ok(children) = serde_json::from_str::<Members<'a>>(map.get()) else {
-            return self.below(keyword, map);
-        };
+        let Some(children) = scan::members(map) else { return self.below(keyword, map) };
         self.path.push(keyword);
-        for (name, child) in children.iter().filter(|(_, child)| mentions(child.get().as_bytes())) {
-            self.path.push(Cow::Owned(name.to_owned()));
-            if let Ok(child) = serde_json::from_str::<Members<'a>>(child.get()) {
+        for (name, child) in children.filter(|(_, child)| mentions(child)) {
+            self.path.push(name);
+            if let Some(child) = split(child) {
                 self.schema(&child, place)?;
             }
             self.path.pop();
@@ -212,17 +214,15 @@ impl<'a> Walk<'a> {
     }
 
     /// A schema, or an array of them, that `properties` do not lead to.
-    fn below(&mut self, keyword: Cow<'a, str>, value: &'a RawValue) -> Result<(), InvalidAnnotation> {
+    fn below(&mut self, keyword: Cow<'a, str>, value: &'a [u8]) -> Result<(), InvalidAnnotation> {
         self.path.push(keyword);
-        if let Ok(schema) = serde_json::from_str::<Members<'a>>(value.get()) {
+        if let Some(schema) = split(value) {
             self.schema(&schema, Place::Elsewhere)?;
-        } else if let Ok(list) = serde_json::from_str::<Vec<&'a RawValue>>(value.get()) {
+        } else if let Some(list) = scan::elements(value) {
             if self.path.len() > DEEPEST {
                 return Err(self.invalid(Reason::TooDeep));
             }
-            for (index, item) in
-                list.into_iter().enumerate().filter(|(_, item)| mentions(item.get().as_bytes()))
-            {
+            for (index, item) in list.enumerate().filter(|(_, item)| mentions(item)) {
                 self.below(Cow::Owned(index.to_string()), item)?;
             }
         }
@@ -232,21 +232,21 @@ impl<'a> Walk<'a> {
 
     fn annotation(
         &mut self,
-        name: &RawValue,
-        kind: Option<&RawValue>,
+        name: &[u8],
+        kind: Option<&[u8]>,
         place: Place,
     ) -> Result<(), InvalidAnnotation> {
         if place == Place::Elsewhere {
             return Err(self.invalid(Reason::Unreachable));
         }
-        let name: String = serde_json::from_str(name.get()).unwrap_or_default();
+        let name: String = serde_json::from_slice(name).unwrap_or_default();
         if name.is_empty() {
             return Err(self.invalid(Reason::NoName));
         }
         if !name.bytes().all(is_token) {
             return Err(self.invalid(Reason::NotAToken));
         }
-        let kind: Option<String> = kind.and_then(|kind| serde_json::from_str(kind.get()).ok());
+        let kind: Option<String> = kind.and_then(|kind| serde_json::from_slice(kind).ok());
         if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
             return Err(self.invalid(Reason::Type));
         }

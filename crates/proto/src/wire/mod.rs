@@ -12,6 +12,7 @@ mod id;
 mod json;
 mod message;
 mod names;
+mod scan;
 
 pub use id::Id;
 pub use json::Json;

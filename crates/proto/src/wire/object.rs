@@ -3,61 +3,10 @@
 //! Order, unknown members, number spellings and white space inside values all survive.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use bytes::Bytes;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
-use super::Json;
-
-/// The top-level members of an object, in their order, borrowed.
-#[derive(Debug)]
-pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'a> Members<'a> {
-    /// Splits `json` into its members. Fails when it is not an object.
-    pub fn of(json: &'a Json) -> Result<Self, serde_json::Error> {
-        json.decode()
-    }
-
-    /// The value of `name`. Where a name stands twice, the last one counts, as in most parsers.
-    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
-    }
-
-    /// The members in their order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
-        self.0.iter().map(|(key, value)| (&**key, *value))
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Each<'a>(std::marker::PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Each<'a> {
-            type Value = Members<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(Key(key)) = map.next_key()? {
-                    let value = map.next_value::<&'a RawValue>().map_err(A::Error::custom)?;
-                    members.push((key, value));
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Each(std::marker::PhantomData))
-    }
-}
-
-/// A key, borrowed where it has no escapes. (A bare `Cow` would always be owned.)
-#[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+use super::{Json, scan};
 
 /// Edits of one object, applied in one pass by [`Edit::apply`].
 ///
@@ -95,50 +44,55 @@ impl<'a> Edit<'a> {
     }
 
     /// The object with the edits applied. `None` stands for an object that is not there yet.
-    pub fn apply(&self, object: Option<&Json>) -> Result<Json, serde_json::Error> {
-        let members = match object {
-            Some(object) => Members::of(object)?,
-            None => Members(Vec::new()),
-        };
-        let length = object.map_or(2, |object| object.as_bytes().len());
+    pub fn apply(&self, object: Option<&Json>) -> Result<Json, NotAnObject> {
+        let text = object.map_or(&b"{}"[..], Json::as_bytes);
         let added: usize = self.sets.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-        let mut out = String::with_capacity(length + added);
-        out.push('{');
-        let mut write = |name: &str, value: &str| {
+        let mut out = Vec::with_capacity(text.len() + added);
+        out.push(b'{');
+        let mut write = |name: &str, value: &[u8]| {
             if out.len() > 1 {
-                out.push(',');
+                out.push(b',');
             }
-            push_quoted(&mut out, name);
-            out.push(':');
-            out.push_str(value);
+            out.extend_from_slice(quote(name).as_bytes());
+            out.push(b':');
+            out.extend_from_slice(value);
         };
-        for (name, old) in members.iter() {
-            write(name, self.find(name).unwrap_or(old.get()));
-        }
-        for (name, value) in &self.sets {
-            if members.get(name).is_none() {
-                write(name, value);
+        let mut kept = vec![false; self.sets.len()];
+        for (name, old) in scan::members(text).ok_or(NotAnObject)? {
+            match self.find(&name) {
+                Some(at) => {
+                    kept[at] = true;
+                    write(&name, self.sets[at].1.as_bytes());
+                }
+                None => write(&name, old),
             }
         }
-        out.push('}');
-        Json::parse(Bytes::from(out))
+        for ((name, value), _) in self.sets.iter().zip(&kept).filter(|(_, kept)| !**kept) {
+            write(name, value.as_bytes());
+        }
+        out.push(b'}');
+        // Members of a valid object and valid values make a valid object.
+        Ok(Json::trusted(Bytes::from(out)))
     }
 
-    fn find(&self, name: &str) -> Option<&str> {
-        self.sets.iter().find(|(set, _)| *set == name).map(|(_, value)| &**value)
+    fn find(&self, name: &str) -> Option<usize> {
+        self.sets.iter().position(|(set, _)| *set == name)
     }
 }
+
+/// What was to be edited is no object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a JSON object")]
+pub struct NotAnObject;
 
 /// `text` as a JSON string.
 pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    push_quoted(&mut out, text);
-    out
-}
-
-fn push_quoted(out: &mut String, text: &str) {
+    // Nearly all names and many values need no escapes.
+    if !text.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
+        return format!("\"{text}\"");
+    }
     // A string always serialises; an error here could only be an allocation failure, which aborts.
-    out.push_str(&serde_json::to_string(text).unwrap_or_default());
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -172,7 +126,7 @@ mod tests {
     #[test]
     fn a_name_that_stands_twice_reads_as_the_last_and_stays_twice() {
         let twice = json(r#"{"a":1,"a":2}"#);
-        assert_eq!(Members::of(&twice).unwrap().get("a").unwrap().get(), "2");
+        assert_eq!(twice.member("a").unwrap().as_str(), "2");
         assert_eq!(
             Edit::new().set_int("b", 3).apply(Some(&twice)).unwrap().as_str(),
             r#"{"a":1,"a":2,"b":3}"#

@@ -6,6 +6,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use memchr::{memchr2, memmem};
 
+pub use super::object::NotAnObject;
 use super::object::{Edit, quote};
 use super::{Id, Json, RpcError, meta};
 
@@ -108,11 +109,6 @@ pub fn answer(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
     finish(out)
 }
 
-/// `params` of a request that are no object, or whose `_meta` is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("params and params._meta must be objects")]
-pub struct NotAnObject;
-
 fn with_meta(
     id: u64,
     params: Option<&Json>,
@@ -137,8 +133,8 @@ fn with_meta(
         if progress == Progress::Wanted {
             edit = edit.set(meta::PROGRESS_TOKEN, &token);
         }
-        let new = edit.apply(Some(&old)).map_err(|_| NotAnObject)?;
-        let params = Edit::new().set("_meta", &new).apply(params).map_err(|_| NotAnObject)?;
+        let new = edit.apply(Some(&old))?;
+        let params = Edit::new().set("_meta", &new).apply(params)?;
         return Ok(Some(params.into_bytes()));
     }
     let rest = params.map_or(&b"{}"[..], Json::as_bytes);

@@ -81,6 +81,14 @@ impl Chunks {
         std::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
+    /// Lets the rest go, but keeps the connection if the rest ends soon.
+    pub(super) fn release(self) {
+        match self {
+            Self::Plain(flow) => flow.release(),
+            Self::Coded(coded) => coded.decoder.into_flow().release(),
+        }
+    }
+
     /// How much is still to come, if that is known.
     pub(super) fn length(&self) -> Option<u64> {
         match self {
@@ -127,6 +135,14 @@ impl Decoder {
             Self::Gzip(decoder) => Pin::new(decoder).poll_read(cx, piece),
             Self::Brotli(decoder) => Pin::new(decoder).poll_read(cx, piece),
             Self::Zstd(decoder) => Pin::new(decoder).poll_read(cx, piece),
+        }
+    }
+
+    fn into_flow(self) -> Flow {
+        match self {
+            Self::Gzip(decoder) => decoder.into_inner().flow,
+            Self::Brotli(decoder) => decoder.into_inner().flow,
+            Self::Zstd(decoder) => decoder.into_inner().flow,
         }
     }
 

@@ -65,6 +65,14 @@ impl Events {
         }
     }
 
+    /// Lets the stream go when all that matters of it has come.
+    ///
+    /// Servers end the stream of a request right after its answer. If the end is there already, or comes
+    /// within a moment, the connection is used again; it is not waited for.
+    pub fn release(self) {
+        self.0.chunks.release();
+    }
+
     /// The last event id of the stream, which is where a broken one can be taken up again (HL-07).
     pub fn last_id(&self) -> Option<&str> {
         self.0.decoder.last_id().map(AsRef::as_ref)

@@ -28,6 +28,13 @@ pub(super) struct Flow {
     keep: Duration,
 }
 
+/// A body that nobody wants any more, on a connection that may be used again when it has ended.
+pub(super) struct Tail {
+    body: Incoming,
+    line: Box<Line>,
+    keep: Duration,
+}
+
 /// Which form of a request a connection needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -79,6 +86,20 @@ pub(super) async fn exchange(
 impl Flow {
     /// The next piece. After the end, or a failure, there is none.
     pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+        let piece = ready!(self.poll_piece(cx));
+        match &piece {
+            Some(Ok(_)) => {}
+            Some(Err(_)) => self.line = None,
+            None => {
+                if let Some(line) = self.line.take().and_then(rested) {
+                    self.pool.put(line, self.keep);
+                }
+            }
+        }
+        Poll::Ready(piece)
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
         loop {
             if let Some(line) = &mut self.line {
                 line.drive(cx);
@@ -89,18 +110,8 @@ impl Flow {
                     // Trailers say nothing to us.
                     _ => {}
                 },
-                Some(Err(error)) => {
-                    self.line = None;
-                    return Poll::Ready(Some(Err(failure::exchanging(&error))));
-                }
-                None => {
-                    if let Some(mut line) = self.line.take()
-                        && line.rest()
-                    {
-                        self.pool.put(line, self.keep);
-                    }
-                    return Poll::Ready(None);
-                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(failure::exchanging(&error)))),
+                None => return Poll::Ready(None),
             }
         }
     }
@@ -112,6 +123,29 @@ impl Flow {
     /// How much is still to come, if the server said so.
     pub(super) fn length(&self) -> Option<u64> {
         self.body.size_hint().exact()
+    }
+
+    /// Lets the body go, but not the connection if the rest is already there, or comes within a moment.
+    pub(super) fn release(mut self) {
+        if !self.drained()
+            && let Some(line) = self.line.take()
+        {
+            self.pool.linger(Tail { body: self.body, line, keep: self.keep });
+        }
+    }
+
+    /// Looks whether the end is there, without waiting. A broken body counts as ended.
+    fn drained(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..TAIL_PIECES {
+            match self.poll_chunk(&mut cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(_) => return true,
+                Poll::Pending => return false,
+            }
+        }
+        self.line = None;
+        true
     }
 
     /// Lets the body go, but not the connection if the rest is short or already there.
@@ -142,6 +176,36 @@ impl std::fmt::Debug for Flow {
 }
 
 const DISCARD: usize = 64 * 1024;
+
+/// More pieces than this after the last one that mattered are not worth a connection.
+const TAIL_PIECES: usize = 4;
+
+// === impl Tail ===
+
+impl Tail {
+    /// The connection, if the body has ended meanwhile; the tail again, if it is still to come.
+    pub(super) fn end(self, pool: &Arc<Pool>) -> Result<Option<Box<Line>>, Self> {
+        let Self { body, line, keep } = self;
+        let mut flow = Flow { body, line: Some(line), pool: Arc::clone(pool), keep };
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..TAIL_PIECES {
+            match flow.poll_piece(&mut cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(_))) => return Ok(None),
+                Poll::Ready(None) => return Ok(flow.line.take().and_then(rested)),
+                Poll::Pending => {
+                    let Flow { body, line, keep, .. } = flow;
+                    return line.map_or(Ok(None), |line| Err(Self { body, line, keep }));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn rested(mut line: Box<Line>) -> Option<Box<Line>> {
+    line.rest().then_some(line)
+}
 
 /// How long to keep the connection. A server that names its limit closes at it, so we stay a second below:
 /// a request that crosses the close is lost, and nobody can tell whether it was acted on.

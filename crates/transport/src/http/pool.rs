@@ -16,6 +16,7 @@ use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use super::dial::{Dialer, Opened, Payload, Stream};
+use super::flow::Tail;
 
 /// The connections to one server.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct State {
     idle: Vec<Idle>,
+    /// Connections on which the end of an answer is still to come.
+    tails: Vec<(Tail, Instant)>,
     shared: Option<http2::SendRequest<Payload>>,
     /// The server was seen to speak HTTP/1.1 over TLS.
     one_each: bool,
@@ -63,7 +66,7 @@ impl Pool {
     }
 
     /// A connection that is there, or else a new one.
-    pub(super) async fn lease(&self) -> Result<Lease, Fault> {
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Fault> {
         match self.idle() {
             Some(lease) => Ok(lease),
             // Rare and large, so it is kept out of the future of every request.
@@ -78,19 +81,36 @@ impl Pool {
         if state.idle.len() < MOST_IDLE {
             state.idle.push(Idle { line, until: Instant::now() + keep });
         }
+        self.watch(&mut state);
+    }
+
+    /// Takes a connection on which the end of an answer is still to come. Whoever needs one next looks
+    /// whether it has.
+    pub(super) fn linger(self: &Arc<Self>, tail: Tail) {
+        let mut state = self.state();
+        if state.tails.len() < MOST_IDLE {
+            state.tails.push((tail, Instant::now() + LINGER));
+        }
+        self.watch(&mut state);
+    }
+
+    fn watch(self: &Arc<Self>, state: &mut State) {
         if !state.reaper {
             state.reaper = true;
             drop(tokio::spawn(reap(Arc::downgrade(self))));
         }
     }
 
-    fn idle(&self) -> Option<Lease> {
+    fn idle(self: &Arc<Self>) -> Option<Lease> {
         let mut state = self.state();
         if let Some(sender) = &state.shared {
             if !sender.is_closed() {
                 return Some(Lease::Shared { sender: sender.clone(), reused: true });
             }
             state.shared = None;
+        }
+        if state.idle.is_empty() {
+            return self.ended_tail(&mut state).map(Lease::Own);
         }
         // The one used last is the least likely to be closed by now.
         let Idle { line, until } = state.idle.pop()?;
@@ -102,7 +122,28 @@ impl Pool {
         None
     }
 
-    async fn dial(&self) -> Result<Lease, Fault> {
+    /// A connection whose last answer has ended since it was left.
+    fn ended_tail(self: &Arc<Self>, state: &mut State) -> Option<Box<Line>> {
+        // The oldest first: it had the most time.
+        let mut at = 0;
+        for _ in 0..state.tails.len().min(TAILS_LOOK) {
+            let (tail, until) = state.tails.remove(at);
+            match tail.end(self) {
+                Ok(Some(mut line)) => {
+                    line.reused = true;
+                    return Some(line);
+                }
+                Ok(None) => {}
+                Err(tail) => {
+                    state.tails.insert(at, (tail, until));
+                    at += 1;
+                }
+            }
+        }
+        None
+    }
+
+    async fn dial(self: &Arc<Self>) -> Result<Lease, Fault> {
         let opening = async {
             let wait_for_first = self.dialer.may_share() && !self.state().one_each;
             let _first = if wait_for_first { Some(self.first.lock().await) } else { None };
@@ -158,6 +199,12 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// How long a connection is kept when the server says nothing about it: less than the minute after which
 /// common load balancers close theirs.
 pub(super) const KEEP: Duration = Duration::from_secs(50);
+
+/// How long the end of an answer may take to come after the answer.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// How many such connections are looked at before a new one is made.
+const TAILS_LOOK: usize = 4;
 
 /// Enough for a burst, and a bound to what a burst leaves behind.
 const MOST_IDLE: usize = 128;

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde_json::value::RawValue;
-
 use crate::wire::Json;
 
 /// A value that does not have the shape its place asks for.
@@ -50,13 +48,13 @@ pub(super) fn cut(text: &str) -> &str {
 
 impl ViewError {
     /// `expected` is not what `raw` is.
-    pub(super) fn new(expected: &'static str, raw: Option<&RawValue>) -> Self {
-        Self { path: String::new(), expected, found: Found::of(raw.map_or("", RawValue::get)) }
+    pub(super) fn new(expected: &'static str, raw: Option<&[u8]>) -> Self {
+        Self { path: String::new(), expected, found: Found::of(raw.unwrap_or_default()) }
     }
 
     /// `expected` is not what `json` is.
     pub(super) fn mismatch(expected: &'static str, json: &Json) -> Self {
-        Self { path: String::new(), expected, found: Found::of(json.as_str()) }
+        Self { path: String::new(), expected, found: Found::of(json.as_bytes()) }
     }
 
     /// The same, seen from the object that holds the value as `name`.
@@ -76,8 +74,8 @@ impl ViewError {
 }
 
 impl Found {
-    pub(super) fn of(text: &str) -> Self {
-        match text.as_bytes().first() {
+    pub(super) fn of(text: &[u8]) -> Self {
+        match text.first() {
             None => Self::Nothing,
             Some(b'n') => Self::Null,
             Some(b't' | b'f') => Self::Boolean,

@@ -111,10 +111,7 @@ impl LogMessage {
         Ok(Self {
             level: object.string("level").and_then(|level| Level::of(&level)).unwrap_or(Level::Info),
             logger: object.string("logger").map(Into::into),
-            data: match object.raw("data") {
-                Some(data) => params.part(data),
-                None => Json::of(&()).expect("null is JSON"),
-            },
+            data: object.any("data").unwrap_or_else(|| Json::of(&()).expect("null is JSON")),
         })
     }
 }

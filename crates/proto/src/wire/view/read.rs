@@ -1,16 +1,14 @@
-//! How members are read out of an object: in one pass, as slices, with the lenience of this module.
+//! How members are read out of an object: as slices, with the lenience of this module.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 use memchr::memchr;
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{DeserializeOwned, Deserializer as _, Visitor};
 
 use super::{Dropped, ViewError};
-use crate::wire::Json;
+use crate::wire::{Json, scan};
 
 /// A JSON string in its buffer. It may be megabytes of Base64, so it is unquoted when asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -77,36 +75,34 @@ fn unquote(json: &str) -> Option<Cow<'_, str>> {
 /// The members of one object. Where a name stands twice, the last one counts.
 pub(super) struct Object<'a> {
     json: &'a Json,
-    members: Vec<(Cow<'a, str>, &'a RawValue)>,
+    members: Vec<(Cow<'a, str>, &'a [u8])>,
 }
 
 impl<'a> Object<'a> {
     /// Splits an object.
     pub(super) fn of(json: &'a Json) -> Result<Self, ViewError> {
-        Self::read(json, None).map(|(object, _)| object).ok_or_else(|| ViewError::mismatch("an object", json))
-    }
-
-    /// Splits an object and hands out the elements of one of its members, all in one pass. Says also
-    /// whether that member was there. `None` if this is no object, or the member is no array.
-    fn read(json: &'a Json, list: Option<List<'_, 'a>>) -> Option<(Self, bool)> {
-        let mut deserializer = serde_json::Deserializer::from_slice(json.as_bytes());
-        let (members, given) = deserializer.deserialize_map(Split { list }).ok()?;
-        Some((Self { json, members }, given))
+        let members = scan::members(json.as_bytes()).ok_or_else(|| ViewError::mismatch("an object", json))?;
+        Ok(Self { json, members: members.take(MOST_MEMBERS).collect() })
     }
 
     /// A member that is there, even if it is `null`.
-    pub(super) fn raw(&self, name: &str) -> Option<&'a RawValue> {
+    pub(super) fn raw(&self, name: &str) -> Option<&'a [u8]> {
         self.members.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| *raw)
     }
 
     /// A member that is there and not `null`.
-    pub(super) fn given(&self, name: &str) -> Option<&'a RawValue> {
-        self.raw(name).filter(|raw| raw.get() != "null")
+    pub(super) fn given(&self, name: &str) -> Option<&'a [u8]> {
+        self.raw(name).filter(|raw| *raw != b"null")
+    }
+
+    /// A member that is there, even if it is `null`, as a slice.
+    pub(super) fn any(&self, name: &str) -> Option<Json> {
+        self.raw(name).map(|raw| self.json.slice(raw))
     }
 
     /// A member that is there and not `null`, as a slice.
     pub(super) fn json(&self, name: &str) -> Option<Json> {
-        self.given(name).map(|raw| self.json.part(raw))
+        self.given(name).map(|raw| self.json.slice(raw))
     }
 
     /// A member that is an object, as a slice.
@@ -126,7 +122,7 @@ impl<'a> Object<'a> {
 
     /// A string, or nothing.
     pub(super) fn string(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.raw(name).and_then(|raw| unquote(raw.get()))
+        self.raw(name).and_then(|raw| unquote(std::str::from_utf8(raw).ok()?))
     }
 
     /// A boolean, or nothing.
@@ -136,7 +132,7 @@ impl<'a> Object<'a> {
 
     /// A value of type `T`, or nothing.
     pub(super) fn value<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        self.given(name).and_then(|raw| serde_json::from_str(raw.get()).ok())
+        self.given(name).and_then(|raw| serde_json::from_slice(raw).ok())
     }
 
     /// A whole number that is not negative, even if it is written `1.0`.
@@ -168,7 +164,7 @@ impl<'a> Object<'a> {
 
     /// The members in their order, as slices.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Json)> {
-        self.members.iter().map(|(name, raw)| (&**name, self.json.part(raw)))
+        self.members.iter().map(|(name, raw)| (&**name, self.json.slice(raw)))
     }
 }
 
@@ -195,11 +191,14 @@ pub(super) fn elements<'a, T>(
     list: &'static str,
     mut decode: impl FnMut(&Json) -> Result<T, ViewError>,
 ) -> Result<(Object<'a>, Elements<T>), ViewError> {
+    let object = Object::of(json)?;
     let mut found = Elements { items: Vec::new(), dropped: Vec::new(), given: false };
-    let mut index = 0;
-    let mut each = |raw: &'a RawValue| {
+    let Some(raw) = object.given(list) else { return Ok((object, found)) };
+    found.given = true;
+    let all = scan::elements(raw).ok_or_else(|| object.misfit(list, "an array"))?;
+    for (index, raw) in all.enumerate() {
         let decoded = if index < MOST_ELEMENTS {
-            decode(&json.part(raw))
+            decode(&json.slice(raw))
         } else {
             Err(ViewError::new("no more elements", Some(raw)))
         };
@@ -210,18 +209,8 @@ pub(super) fn elements<'a, T>(
             }
             Err(_) => {}
         }
-        index += 1;
-    };
-    match Object::read(json, Some((list, &mut each))) {
-        Some((object, given)) => {
-            found.given = given;
-            Ok((object, found))
-        }
-        None => Err(match Object::of(json) {
-            Ok(object) => object.misfit(list, "an array"),
-            Err(error) => error,
-        }),
     }
+    Ok((object, found))
 }
 
 /// Decodes an element that is a string.
@@ -237,72 +226,4 @@ pub(super) fn text(json: &Json, name: &str) -> Option<String> {
 /// Reads `_meta`.
 pub(super) fn meta(json: &Json) -> Option<Json> {
     Object::of(json).ok()?.meta()
-}
-
-/// The name of a member that is an array, and who takes its elements.
-type List<'s, 'a> = (&'s str, &'s mut dyn FnMut(&'a RawValue));
-
-struct Split<'s, 'a> {
-    list: Option<List<'s, 'a>>,
-}
-
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'a> Visitor<'a> for Split<'_, 'a> {
-    type Value = (Vec<(Cow<'a, str>, &'a RawValue)>, bool);
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
-        let mut given = false;
-        let mut list = self.list;
-        while let Some(Key(key)) = map.next_key()? {
-            match &mut list {
-                Some((list, each)) if key == *list => given |= map.next_value_seed(Each(&mut **each))?,
-                _ if members.len() < MOST_MEMBERS => members.push((key, map.next_value()?)),
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok((members, given))
-    }
-}
-
-/// Hands out the elements of an array as they are passed. Says whether it was one, or `null`.
-struct Each<'s, 'a>(&'s mut dyn FnMut(&'a RawValue));
-
-impl<'a> DeserializeSeed<'a> for Each<'_, 'a> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_option(self)
-    }
-}
-
-impl<'a> Visitor<'a> for Each<'_, 'a> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_none<E>(self) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    fn visit_some<D: Deserializer<'a>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut sequence: A) -> Result<bool, A::Error> {
-        while let Some(raw) = sequence.next_element()? {
-            (self.0)(raw);
-        }
-        Ok(true)
-    }
 }

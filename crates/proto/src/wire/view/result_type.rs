@@ -1,12 +1,6 @@
 //! [`result_type`]: which kind of result this is, before it is decoded as any of them.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use memchr::memmem;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::error::cut;
 use crate::wire::Json;
@@ -26,54 +20,33 @@ pub enum ResultType {
 
 /// Reads `resultType`.
 ///
-/// Cost: one search for the name. Only a result that has it is parsed, up to that member, which modern
-/// servers write first. A name spelled with escapes is not found; such a result counts as complete.
+/// Cost: nothing to speak of where it is the first or the last member, which is where servers write it;
+/// otherwise one search for the name, and if that finds it, one pass over the members. A name spelled with
+/// escapes is not found; such a result counts as complete.
 pub fn result_type(result: &Json) -> ResultType {
-    if memmem::find(result.as_bytes(), b"\"resultType\"").is_none() {
+    let text = result.as_bytes();
+    if is_plainly_complete(text) || memmem::find(text, b"\"resultType\"").is_none() {
         return ResultType::Complete;
     }
-    let mut found = None;
-    // The visitor ends the parse by an error as soon as it has what it came for.
-    let _ = serde_json::Deserializer::from_slice(result.as_bytes()).deserialize_map(Find(&mut found));
-    let Some(raw) = found.filter(|raw| raw.get() != "null") else { return ResultType::Complete };
-    match serde_json::from_str::<Cow<'_, str>>(raw.get()).as_deref() {
+    let Some(json) = result.member("resultType").filter(|json| !json.is_null()) else {
+        return ResultType::Complete;
+    };
+    match json.decode::<String>().as_deref() {
         Ok("complete") => ResultType::Complete,
         Ok("input_required") => ResultType::InputRequired,
         Ok("task") => ResultType::Task,
         Ok(other) => ResultType::Unknown(cut(other).to_owned()),
-        Err(_) => ResultType::Unknown(cut(raw.get()).to_owned()),
+        Err(_) => ResultType::Unknown(cut(json.as_str()).to_owned()),
     }
 }
 
-struct Find<'s, 'a>(&'s mut Option<&'a RawValue>);
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum Name {
-    ResultType,
-    #[serde(other)]
-    Other,
-}
-
-impl<'a> Visitor<'a> for Find<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key()? {
-            match name {
-                Name::ResultType => {
-                    *self.0 = Some(map.next_value()?);
-                    return Err(A::Error::custom("found"));
-                }
-                Name::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(())
-    }
+/// Whether the first or the last member says so, as it is written without white space.
+///
+/// At the end, a comma before it proves that the name is one: inside a string its quote would have ended
+/// that string, and the text would not be JSON. A second `resultType` elsewhere would be contradicted by
+/// its own server; the one at the end counts in any parser.
+fn is_plainly_complete(text: &[u8]) -> bool {
+    text.ends_with(b",\"resultType\":\"complete\"}")
+        || (text.starts_with(b"{\"resultType\":\"complete\",")
+            && memmem::rfind(text, b"\"resultType\"") == Some(1))
 }

@@ -148,7 +148,7 @@ impl CallToolResult {
         Ok(Self {
             json: json.clone(),
             content: found.items,
-            structured: object.raw("structuredContent").map(|raw| json.part(raw)),
+            structured: object.any("structuredContent"),
             is_error: object.flag("isError").unwrap_or(false),
             meta: object.meta(),
             dropped: found.dropped,

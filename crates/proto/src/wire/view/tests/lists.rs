@@ -49,7 +49,7 @@ fn bm_08_a_bad_tool_costs_itself() {
 fn a_result_without_its_list_is_no_page() {
     for (text, error) in [
         ("{}", "tools: expected an array, found nothing"),
-        (r#"{"tools":null}"#, "tools: expected an array, found nothing"),
+        (r#"{"tools":null}"#, "tools: expected an array, found null"),
         (r#"{"tools":{"a":1}}"#, "tools: expected an array, found an object"),
         (r#"{"tools":"x"}"#, "tools: expected an array, found a string"),
         ("[]", "expected an object, found an array"),
