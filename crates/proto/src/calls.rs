@@ -5,6 +5,7 @@
 //! cancellation finds nothing (CN-01, CN-03).
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::time::{Duration, Instant};
 
 use crate::fault::Limit;
@@ -13,7 +14,7 @@ use crate::fault::Limit;
 #[derive(Debug)]
 pub struct Calls<T> {
     next: u64,
-    open: HashMap<u64, Call<T>>,
+    open: HashMap<u64, Call<T>, BuildHasherDefault<Spread>>,
 }
 
 /// How long a call may take.
@@ -50,7 +51,7 @@ pub enum Due<T> {
 
 impl<T> Default for Calls<T> {
     fn default() -> Self {
-        Self { next: 1, open: HashMap::new() }
+        Self { next: 1, open: HashMap::default() }
     }
 }
 
@@ -159,6 +160,28 @@ impl<T> Call<T> {
         };
         // A paused clock never strikes; its owner looks again a while later.
         if self.paused.is_some() { (far(now, PAUSED_LOOK), limit) } else { (end, limit) }
+    }
+}
+
+/// Hashes ids. They are counted up by us, so nobody can choose them to collide.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte) ^ self.0);
+        }
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        // The map looks at the top bits and at the bottom ones; a multiplication alone fills the top.
+        let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ (spread >> 32);
     }
 }
 

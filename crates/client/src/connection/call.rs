@@ -183,18 +183,19 @@ impl Shared {
             Waiter::Call { answer: sender, progress: options.progress.clone(), live: Arc::clone(live) };
         let id = self.begin(self.limits(options), waiter);
         // Dropped before the outcome is there, it cancels the call.
-        let _guard = Guard { shared: self, id };
+        let guard = Guard { shared: self, id };
         let request = outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted);
         let Ok(frame) = request else {
-            self.core().calls.end(id);
+            guard.end();
             return Err(Failure::Usage("params and their _meta must be objects"));
         };
-        match &live.wire {
+        let outcome = match &live.wire {
             Wire::Pipe(writer) => {
                 if let Err(fault) = writer.send(&frame).await {
-                    self.core().calls.end(id);
+                    guard.end();
                     return Err(Failure::Fault(fault));
                 }
+                answer.await.unwrap_or_else(|_| gone())
             }
             Wire::Http { link, headers } => {
                 let headers = self.call_headers(live, headers, method, params);
@@ -203,16 +204,20 @@ impl Shared {
                 tokio::pin!(exchange);
                 // The answer comes through the table if it came on another stream, if the deadline struck, or
                 // if the connection was closed.
-                let reply = tokio::select! {
+                tokio::select! {
                     biased;
-                    reply = &mut exchange => reply,
-                    outcome = &mut answer => return outcome.unwrap_or_else(|_| gone()),
-                };
-                self.core().calls.end(id);
-                return into_outcome(reply);
+                    reply = &mut exchange => {
+                        // In this order: ending the call drops the sender, which would wake us for nothing.
+                        drop(answer);
+                        guard.end();
+                        return into_outcome(reply);
+                    }
+                    outcome = &mut answer => outcome.unwrap_or_else(|_| gone()),
+                }
             }
-        }
-        answer.await.unwrap_or_else(|_| gone())
+        };
+        guard.ended();
+        outcome
     }
 
     /// Opens a call. The driver watches its deadline; it is told only if it would look too late, which is
@@ -340,6 +345,19 @@ impl Shared {
 struct Guard<'a> {
     shared: &'a Arc<Shared>,
     id: u64,
+}
+
+impl Guard<'_> {
+    /// The outcome is there: takes the call out of the table.
+    fn end(self) {
+        self.shared.core().calls.end(self.id);
+        self.ended();
+    }
+
+    /// The outcome came through the table, which is done with the call.
+    fn ended(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for Guard<'_> {

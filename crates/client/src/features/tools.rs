@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{CallToolResult, Tool};
-use bowline_proto::wire::{Json, method};
+use bowline_proto::wire::{method, outgoing};
 use serde::Serialize;
 
 use super::lists::{self, List};
@@ -48,11 +47,10 @@ impl Client {
         options: &CallOptions,
     ) -> Result<CallToolResult> {
         let method = method::TOOLS_CALL;
-        let arguments = self.params(method, arguments)?.unwrap_or_else(Json::empty_object);
+        let params =
+            outgoing::call_params(name, arguments).map_err(|error| self.usage(method, error.to_string()))?;
         let live = self.live(method).await?;
         Feature::Tools.require(self.shared(), &live.peer, method)?;
-        let params = Edit::new().set_str("name", name).set("arguments", &arguments).apply(None);
-        let params = params.map_err(|error| self.usage(method, error.to_string()))?;
         let result = self.shared().request_on(&live, method, Some(&params), options).await?;
         decoded(self.shared(), method, &result, CallToolResult::decode(&result))
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 use super::{Json, object};
 
@@ -18,6 +19,15 @@ pub enum Id {
 }
 
 impl Id {
+    /// An id inside `frame`. `None` for what is none.
+    pub(crate) fn from_raw(frame: &Bytes, raw: &RawValue) -> Option<Self> {
+        // Nearly always ours, and nearly always a number.
+        match raw.get().parse() {
+            Ok(number) => Some(Self::Int(number)),
+            Err(_) => Self::from_json(Json::slice_of(frame, raw)),
+        }
+    }
+
     /// An id from its JSON text. `None` for `null`, objects, arrays and booleans, which are no ids.
     pub(crate) fn from_json(json: Json) -> Option<Self> {
         match json.as_bytes() {

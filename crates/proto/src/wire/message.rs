@@ -125,7 +125,7 @@ pub fn parse_one(frame: &Bytes) -> Parsed {
     let mut envelope = Envelope::default();
     let mut deserializer = serde_json::Deserializer::from_slice(frame);
     let read = (&mut envelope).deserialize(&mut deserializer).and_then(|()| deserializer.end());
-    let id = envelope.id.and_then(|raw| Id::from_json(Json::slice_of(frame, raw)));
+    let id = envelope.id.and_then(|raw| Id::from_raw(frame, raw));
     let bad = |id: Option<Id>, defect| Err(Malformed { id, defect });
     if let Err(error) = read {
         let defect = match error.classify() {

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 
 use super::{Json, scan};
 
@@ -21,6 +21,8 @@ impl<'a> Edit<'a> {
     pub fn new() -> Self {
         Self::default()
     }
+
+    // At most 64 edits at once: `apply` keeps a bit for each. Nobody edits that much.
 
     /// Sets member `name` to the JSON text of `value`.
     #[must_use]
@@ -48,27 +50,25 @@ impl<'a> Edit<'a> {
         let text = object.map_or(&b"{}"[..], Json::as_bytes);
         let added: usize = self.sets.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
         let mut out = Vec::with_capacity(text.len() + added);
-        out.push(b'{');
-        let mut write = |name: &str, value: &[u8]| {
-            if out.len() > 1 {
-                out.push(b',');
-            }
-            out.extend_from_slice(quote(name).as_bytes());
-            out.push(b':');
-            out.extend_from_slice(value);
-        };
-        let mut kept = vec![false; self.sets.len()];
-        for (name, old) in scan::members(text).ok_or(NotAnObject)? {
-            match self.find(&name) {
-                Some(at) => {
-                    kept[at] = true;
-                    write(&name, self.sets[at].1.as_bytes());
+        let mut kept = 0u64;
+        if object.is_some() {
+            for (name, old) in scan::members(text).ok_or(NotAnObject)? {
+                match self.find(&name) {
+                    Some(at) => {
+                        kept |= 1 << at;
+                        put_member(&mut out, &name, self.sets[at].1.as_bytes());
+                    }
+                    None => put_member(&mut out, &name, old),
                 }
-                None => write(&name, old),
             }
         }
-        for ((name, value), _) in self.sets.iter().zip(&kept).filter(|(_, kept)| !**kept) {
-            write(name, value.as_bytes());
+        for (at, (name, value)) in self.sets.iter().enumerate() {
+            if kept & (1 << at) == 0 {
+                put_member(&mut out, name, value.as_bytes());
+            }
+        }
+        if out.is_empty() {
+            out.push(b'{');
         }
         out.push(b'}');
         // Members of a valid object and valid values make a valid object.
@@ -80,6 +80,14 @@ impl<'a> Edit<'a> {
     }
 }
 
+/// Writes a member, and the brace or comma before it.
+fn put_member(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.push(if out.is_empty() { b'{' } else { b',' });
+    put_quoted(out, name);
+    out.push(b':');
+    out.extend_from_slice(value);
+}
+
 /// What was to be edited is no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON object")]
@@ -87,12 +95,22 @@ pub struct NotAnObject;
 
 /// `text` as a JSON string.
 pub fn quote(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    put_quoted(&mut out, text);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Writes `text` as a JSON string.
+pub(crate) fn put_quoted(out: &mut impl BufMut, text: &str) {
     // Nearly all names and many values need no escapes.
-    if !text.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
-        return format!("\"{text}\"");
+    if text.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
+        // A string always serialises; an error here could only be an allocation failure, which aborts.
+        out.put_slice(serde_json::to_string(text).unwrap_or_default().as_bytes());
+    } else {
+        out.put_u8(b'"');
+        out.put_slice(text.as_bytes());
+        out.put_u8(b'"');
     }
-    // A string always serialises; an error here could only be an allocation failure, which aborts.
-    serde_json::to_string(text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,11 +3,14 @@
 //! Each is written once, into one buffer that ends in a newline: pipes send it whole, HTTP sends it
 //! without its last byte.
 
+use std::fmt::Write as _;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use memchr::{memchr2, memmem};
+use serde::Serialize;
 
 pub use super::object::NotAnObject;
-use super::object::{Edit, quote};
+use super::object::{Edit, put_quoted, quote};
 use super::{Id, Json, RpcError, meta};
 
 /// One message, ready to be sent. Cloning shares the buffer.
@@ -66,12 +69,60 @@ pub fn request(
     meta: &Meta,
     progress: Progress,
 ) -> Result<Frame, NotAnObject> {
-    let params = with_meta(id, params, meta, progress)?;
-    let mut out = BytesMut::with_capacity(64 + method.len() + params.as_ref().map_or(0, Bytes::len));
+    if params.is_some_and(|params| !params.is_object()) {
+        return Err(NotAnObject);
+    }
+    let bare = meta.is_empty() && progress == Progress::Unwanted;
+    // Most callers bring no `_meta`: then ours is put in front and the rest is copied as it is. A name
+    // hidden behind escapes would only stand twice, which is its author's doing.
+    let brought = params.filter(|params| !bare && memmem::find(params.as_bytes(), b"\"_meta\"").is_some());
+    let merged = brought.map(|params| merge_meta(id, params, meta, progress)).transpose()?.flatten();
+    let length = params.map_or(0, |params| params.as_bytes().len());
+    let mut out = BytesMut::with_capacity(128 + method.len() + meta.1.len() + length);
     out.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    out.put_slice(id.to_string().as_bytes());
-    put_method(&mut out, method, params.as_deref());
+    put_int(&mut out, id);
+    put_method(&mut out, method);
+    match (merged.as_ref().or(params), bare || merged.is_some()) {
+        (None, true) => {}
+        (Some(params), true) => put_params(&mut out, params.as_bytes()),
+        (params, false) => {
+            out.put_slice(b",\"params\":");
+            put_with_meta(&mut out, id, params.map_or(b"{}", Json::as_bytes), meta, progress);
+        }
+    }
+    out.put_u8(b'}');
     Ok(finish(out))
+}
+
+/// The params of `tools/call`, written into one buffer. Arguments that serialise to `null` are none.
+pub fn call_params<A: Serialize + ?Sized>(name: &str, arguments: &A) -> Result<Json, BadArguments> {
+    let mut out = Vec::with_capacity(256);
+    out.extend_from_slice(b"{\"name\":");
+    put_quoted(&mut out, name);
+    out.extend_from_slice(b",\"arguments\":");
+    let start = out.len();
+    serde_json::to_writer(&mut out, arguments)?;
+    match &out[start..] {
+        [b'{', ..] => {}
+        b"null" => {
+            out.truncate(start);
+            out.extend_from_slice(b"{}");
+        }
+        _ => return Err(BadArguments::NotAnObject),
+    }
+    out.push(b'}');
+    Ok(Json::trusted(out.into()))
+}
+
+/// Arguments that no tool can be called with.
+#[derive(Debug, thiserror::Error)]
+pub enum BadArguments {
+    /// They serialise to something else.
+    #[error("arguments must be an object")]
+    NotAnObject,
+    /// They do not serialise.
+    #[error(transparent)]
+    Unwritable(#[from] serde_json::Error),
 }
 
 /// A notification. `params` must be an object if given.
@@ -79,7 +130,11 @@ pub fn notification(method: &str, params: Option<&Json>) -> Frame {
     let mut out =
         BytesMut::with_capacity(64 + method.len() + params.map_or(0, |params| params.as_bytes().len()));
     out.put_slice(b"{\"jsonrpc\":\"2.0\"");
-    put_method(&mut out, method, params.map(Json::as_bytes));
+    put_method(&mut out, method);
+    if let Some(params) = params {
+        put_params(&mut out, params.as_bytes());
+    }
+    out.put_u8(b'}');
     finish(out)
 }
 
@@ -109,36 +164,22 @@ pub fn answer(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
     finish(out)
 }
 
-fn with_meta(
-    id: u64,
-    params: Option<&Json>,
-    meta: &Meta,
-    progress: Progress,
-) -> Result<Option<Bytes>, NotAnObject> {
-    if params.is_some_and(|params| !params.is_object()) {
-        return Err(NotAnObject);
+/// The params of a caller who brought a `_meta`: theirs and ours together. `None` if there is none after all.
+fn merge_meta(id: u64, params: &Json, meta: &Meta, progress: Progress) -> Result<Option<Json>, NotAnObject> {
+    let Some(old) = params.member("_meta") else { return Ok(None) };
+    let mut edit = Edit::new();
+    for (name, value) in &meta.0 {
+        edit = edit.set(name, value);
     }
-    if meta.is_empty() && progress == Progress::Unwanted {
-        return Ok(params.map(|params| params.clone().into_bytes()));
+    if progress == Progress::Wanted {
+        edit = edit.set_int(meta::PROGRESS_TOKEN, id);
     }
-    // Most callers bring no `_meta`: then ours is put in front and the rest is copied as it is. A name
-    // hidden behind escapes would only stand twice, which is its author's doing.
-    let brought = params.filter(|params| memmem::find(params.as_bytes(), b"\"_meta\"").is_some());
-    if let Some(old) = brought.and_then(|params| params.member("_meta")) {
-        let token = Json::of(&id).expect("a number is JSON");
-        let mut edit = Edit::new();
-        for (name, value) in &meta.0 {
-            edit = edit.set(name, value);
-        }
-        if progress == Progress::Wanted {
-            edit = edit.set(meta::PROGRESS_TOKEN, &token);
-        }
-        let new = edit.apply(Some(&old))?;
-        let params = Edit::new().set("_meta", &new).apply(params)?;
-        return Ok(Some(params.into_bytes()));
-    }
-    let rest = params.map_or(&b"{}"[..], Json::as_bytes);
-    let mut out = BytesMut::with_capacity(48 + meta.1.len() + rest.len());
+    let new = edit.apply(Some(&old))?;
+    Edit::new().set("_meta", &new).apply(Some(params)).map(Some)
+}
+
+/// Writes `params`, an object without `_meta`, with ours in front.
+fn put_with_meta(out: &mut BytesMut, id: u64, params: &[u8], meta: &Meta, progress: Progress) {
     out.put_slice(b"{\"_meta\":{");
     out.put_slice(meta.1.as_bytes());
     if progress == Progress::Wanted {
@@ -146,25 +187,29 @@ fn with_meta(
             out.put_u8(b',');
         }
         out.put_slice(b"\"progressToken\":");
-        out.put_slice(id.to_string().as_bytes());
+        put_int(out, id);
     }
     out.put_u8(b'}');
-    let rest = rest[1..].trim_ascii_start();
+    let rest = params[1..].trim_ascii_start();
     if rest != b"}" {
         out.put_u8(b',');
     }
     out.put_slice(rest);
-    Ok(Some(out.freeze()))
 }
 
-fn put_method(out: &mut BytesMut, method: &str, params: Option<&[u8]>) {
+fn put_method(out: &mut BytesMut, method: &str) {
     out.put_slice(b",\"method\":");
-    out.put_slice(quote(method).as_bytes());
-    if let Some(params) = params {
-        out.put_slice(b",\"params\":");
-        out.put_slice(params);
-    }
-    out.put_u8(b'}');
+    put_quoted(out, method);
+}
+
+fn put_params(out: &mut BytesMut, params: &[u8]) {
+    out.put_slice(b",\"params\":");
+    out.put_slice(params);
+}
+
+fn put_int(out: &mut BytesMut, number: u64) {
+    // Writing to a buffer that grows cannot fail.
+    let _ = write!(out, "{number}");
 }
 
 /// ST-01: a raw newline in a message would split it on a pipe. In valid JSON it can only be white space
@@ -232,6 +277,21 @@ mod tests {
             ),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"traceparent":"00-a","progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"name":"_meta"}}"#
         );
+    }
+
+    #[test]
+    fn the_params_of_a_call() {
+        let written = |arguments: &str| {
+            let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+            call_params("a\"b", &arguments).map(|params| params.to_string())
+        };
+        assert_eq!(written(r#"{"x":[1]}"#).unwrap(), r#"{"name":"a\"b","arguments":{"x":[1]}}"#);
+        // TL-01: none is an empty object.
+        assert_eq!(written("null").unwrap(), r#"{"name":"a\"b","arguments":{}}"#);
+        assert!(matches!(written("[1]"), Err(BadArguments::NotAnObject)));
+        // A value that is written raw stays as it is.
+        let raw = call_params("t", &json(r#"{"n": 1.50}"#)).unwrap();
+        assert_eq!(raw.as_str(), r#"{"name":"t","arguments":{"n": 1.50}}"#);
     }
 
     /// ST-01: one message, one line, whatever the arguments look like.

@@ -7,16 +7,18 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 /// The members of an object: name and value. `None` if the text is no object.
 pub(crate) fn members(text: &[u8]) -> Option<Members<'_>> {
-    Cursor::new(text).enter(b'{').map(Members)
+    let mut cursor = Cursor::new(text);
+    cursor.enter(b'{').then_some(Members(cursor))
 }
 
 /// The elements of an array. `None` if the text is no array.
 pub(crate) fn elements(text: &[u8]) -> Option<Elements<'_>> {
-    Cursor::new(text).enter(b'[').map(Elements)
+    let mut cursor = Cursor::new(text);
+    cursor.enter(b'[').then_some(Elements(cursor))
 }
 
 /// See [`members`].
@@ -31,9 +33,8 @@ impl<'a> Iterator for Members<'a> {
     type Item = (Cow<'a, str>, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let name = self.0.next_value().filter(|name| name.first() == Some(&b'"'))?;
-        self.0.skip(b':')?;
-        Some((unquote(name)?, self.0.next_value()?))
+        let name = self.0.name()?;
+        Some((name, self.0.value()?))
     }
 }
 
@@ -41,37 +42,96 @@ impl<'a> Iterator for Elements<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next_value()
+        if self.0.leave(b']') { None } else { self.0.value() }
     }
 }
 
-/// The text of a JSON string: borrowed, unless it has escapes.
-fn unquote(quoted: &[u8]) -> Option<Cow<'_, str>> {
-    let inner = quoted.get(1..quoted.len().checked_sub(1)?)?;
-    if inner.contains(&b'\\') {
-        return serde_json::from_slice(quoted).ok().map(Cow::Owned);
-    }
-    std::str::from_utf8(inner).ok().map(Cow::Borrowed)
+/// The text of a JSON string: borrowed, unless it has escapes. `None` for what is no string, and for one with
+/// half a surrogate pair, which JSON can write and text cannot hold.
+pub(crate) fn unquote(quoted: &[u8]) -> Option<Cow<'_, str>> {
+    read_string(quoted, None)
 }
 
+/// The same, with U+FFFD for half a pair: for text that is shown, not for names.
+pub(crate) fn unquote_lossy(quoted: &[u8]) -> Option<Cow<'_, str>> {
+    read_string(quoted, Some(char::REPLACEMENT_CHARACTER))
+}
+
+fn read_string(quoted: &[u8], half: Option<char>) -> Option<Cow<'_, str>> {
+    let inner = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let inner = std::str::from_utf8(inner).ok()?;
+    let Some(mut at) = memchr(b'\\', inner.as_bytes()) else { return Some(Cow::Borrowed(inner)) };
+    // An escape is never shorter than what it stands for.
+    let mut text = String::with_capacity(inner.len());
+    let mut rest = inner;
+    loop {
+        text.push_str(&rest[..at]);
+        rest = unescape(&rest[at + 1..], &mut text, half)?;
+        match memchr(b'\\', rest.as_bytes()) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    text.push_str(rest);
+    Some(Cow::Owned(text))
+}
+
+/// Writes what the escape at the start of `rest` stands for, or `half` for half a pair. Gives what follows it.
+fn unescape<'a>(rest: &'a str, text: &mut String, half: Option<char>) -> Option<&'a str> {
+    let kind = *rest.as_bytes().first()?;
+    text.push(match kind {
+        b'n' => '\n',
+        b't' => '\t',
+        b'r' => '\r',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'"' | b'\\' | b'/' => char::from(kind),
+        b'u' => {
+            let unit = |text: &str| u32::from_str_radix(text.get(..4)?, 16).ok();
+            let first = unit(&rest[1..])?;
+            let pair = rest.get(5..7) == Some("\\u");
+            let second = if pair { unit(&rest[7..]) } else { None };
+            let (code, length) = match (first, second) {
+                (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
+                    (0x1_0000 + ((first - 0xd800) << 10) + (low - 0xdc00), 11)
+                }
+                _ => (first, 5),
+            };
+            text.push(char::from_u32(code).or(half)?);
+            return rest.get(length..);
+        }
+        _ => return None,
+    });
+    rest.get(1..)
+}
+
+/// A place in valid JSON, for those who take nested containers apart in one pass.
+///
+/// After [`enter`](Self::enter), call [`name`](Self::name) and [`value`](Self::value) in turn for an object,
+/// until there is no name; for an array, `value` until [`leave`](Self::leave) says that it is over.
 #[derive(Debug)]
-struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    fn new(text: &'a [u8]) -> Self {
+    pub(crate) fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0 }
     }
 
-    /// Steps into a container that is opened by `open`.
-    fn enter(mut self, open: u8) -> Option<Self> {
-        self.skip(open)?;
-        Some(self)
+    /// How many bytes were passed.
+    pub(crate) fn at(&self) -> usize {
+        self.at
     }
 
-    fn peek(&mut self) -> Option<u8> {
+    /// The text between two places.
+    pub(crate) fn between(&self, from: usize, to: usize) -> &'a [u8] {
+        self.text.get(from..to).unwrap_or_default()
+    }
+
+    /// The next byte that is not white space.
+    pub(crate) fn peek(&mut self) -> Option<u8> {
         loop {
             let byte = *self.text.get(self.at)?;
             if !byte.is_ascii_whitespace() {
@@ -81,21 +141,44 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn skip(&mut self, byte: u8) -> Option<()> {
-        (self.peek()? == byte).then(|| self.at += 1)
+    /// Steps into a container, if one begins here.
+    pub(crate) fn enter(&mut self, open: u8) -> bool {
+        self.skip(open)
     }
 
-    /// The next value in the container, after its comma. `None` at the container's end.
-    fn next_value(&mut self) -> Option<&'a [u8]> {
-        if self.peek()? == b',' {
-            self.at += 1;
+    /// Steps out of the container, if it ends here; else over the comma to the next element. Damaged text
+    /// ends every container.
+    pub(crate) fn leave(&mut self, close: u8) -> bool {
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                false
+            }
+            Some(byte) if byte != close => false,
+            _ => {
+                self.at += 1;
+                true
+            }
         }
+    }
+
+    /// The name of the next member; then its value comes. `None` at the end, which is stepped over.
+    pub(crate) fn name(&mut self) -> Option<Cow<'a, str>> {
+        if self.leave(b'}') {
+            return None;
+        }
+        let name = self.value().filter(|name| name.first() == Some(&b'"'))?;
+        self.skip(b':').then(|| unquote(name))?
+    }
+
+    /// The next value, whatever it is.
+    pub(crate) fn value(&mut self) -> Option<&'a [u8]> {
         let first = self.peek()?;
         let start = self.at;
         self.at = match first {
-            b'}' | b']' => return None,
             b'"' => string_end(self.text, start)?,
             b'{' | b'[' => container_end(self.text, start)?,
+            b'}' | b']' | b',' | b':' => return None,
             _ => {
                 let rest = &self.text[start..];
                 let end = rest
@@ -105,6 +188,12 @@ impl<'a> Cursor<'a> {
             }
         };
         Some(&self.text[start..self.at])
+    }
+
+    fn skip(&mut self, byte: u8) -> bool {
+        let here = self.peek() == Some(byte);
+        self.at += usize::from(here);
+        here
     }
 }
 
@@ -217,6 +306,34 @@ mod tests {
             let _ = members(&text).map(Iterator::count);
             let _ = elements(&text).map(Iterator::count);
         }
+    }
+
+    proptest! {
+        /// Strings are read as the parser reads them, whichever way they are written.
+        #[test]
+        fn unquotes_as_the_parser_does(text in "[\\PC\\n\\t\"\\\\/\u{1}\u{1f600}]{0,60}", escaped: bool) {
+            let mut quoted = serde_json::to_string(&text).unwrap();
+            if escaped {
+                let units = text.encode_utf16().fold(String::new(), |all, unit| all + &format!("\\u{unit:04x}"));
+                quoted = format!("\"{units}\"");
+            }
+            prop_assert_eq!(&*unquote(quoted.as_bytes()).unwrap(), &*text);
+        }
+
+        #[test]
+        fn broken_strings_are_survived(text in "\"[\\\\u0-9a-fD8\\PC\"]{0,20}\"?") {
+            let _ = unquote(text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn half_a_pair_is_replaced() {
+        let (name, text) = (unquote, |quoted| unquote_lossy(quoted).unwrap());
+        assert_eq!(text(br#""a\ud800b""#), "a\u{fffd}b");
+        assert_eq!(text(br#""\udc00\ud83d\ude00""#), "\u{fffd}\u{1f600}");
+        assert_eq!(text(br#""\ud800\ud83d\ude00""#), "\u{fffd}\u{1f600}");
+        assert_eq!(name(br#""a\ud800b""#), None);
+        assert_eq!(name(b"7"), None);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use bowline_proto::fault::Fault;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body, Incoming};
-use tokio::task::unconstrained;
 
 use super::dial::Payload;
 use super::failure;
@@ -53,15 +52,15 @@ pub(super) async fn exchange(
     loop {
         let (reused, sent, line) = match pool.lease().await? {
             Lease::Own(mut line) => {
-                let mut response = pin!(unconstrained(line.sender.try_send_request(request(Form::Http1))));
+                let Line { sender, driven, gate, reused } = &mut *line;
+                let mut response = pin!(sender.try_send_request(request(Form::Http1)));
                 let sent = poll_fn(|cx| {
-                    line.drive(cx);
-                    // It comes of driving the connection and of nothing else, so it need not wake us: that
-                    // would be a second turn for every answer. Hence also no budget, which may run out.
-                    response.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+                    gate.poll(cx, |cx| {
+                        driven.drive(cx);
+                        response.as_mut().poll(cx)
+                    })
                 });
-                let sent = sent.await;
-                (line.reused, sent, Some(line))
+                (*reused, sent.await, Some(line))
             }
             Lease::Shared { mut sender, reused } => {
                 (reused, sender.try_send_request(request(Form::Http2)).await, None)
@@ -100,19 +99,16 @@ impl Flow {
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
-        loop {
-            if let Some(line) = &mut self.line {
-                line.drive(cx);
+        let Self { body, line, .. } = self;
+        match line {
+            Some(line) => {
+                let Line { driven, gate, .. } = &mut **line;
+                gate.poll(cx, |cx| {
+                    driven.drive(cx);
+                    poll_data(body, cx)
+                })
             }
-            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
-                    // Trailers say nothing to us.
-                    _ => {}
-                },
-                Some(Err(error)) => return Poll::Ready(Some(Err(failure::exchanging(&error)))),
-                None => return Poll::Ready(None),
-            }
+            None => poll_data(body, cx),
         }
     }
 
@@ -165,6 +161,20 @@ impl Flow {
                 Some(Ok(chunk)) if chunk.len() <= allowance => allowance -= chunk.len(),
                 _ => return,
             }
+        }
+    }
+}
+
+fn poll_data(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+    loop {
+        match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
+                // Trailers say nothing to us.
+                _ => {}
+            },
+            Some(Err(error)) => return Poll::Ready(Some(Err(failure::exchanging(&error)))),
+            None => return Poll::Ready(None),
         }
     }
 }

@@ -30,6 +30,7 @@ mod dial;
 mod events;
 mod failure;
 mod flow;
+mod gate;
 mod headers;
 mod link;
 mod media;

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::dial::{Dialer, Opened, Payload, Stream};
 use super::flow::Tail;
+use super::gate::Gate;
 
 /// The connections to one server.
 #[derive(Debug)]
@@ -53,10 +54,13 @@ pub(super) enum Lease {
 /// An HTTP/1.1 connection.
 pub(super) struct Line {
     pub(super) sender: http1::SendRequest<Payload>,
-    /// `None` when it has ended.
-    connection: Option<http1::Connection<Stream, Payload>>,
+    pub(super) driven: Driven,
+    pub(super) gate: Gate,
     pub(super) reused: bool,
 }
+
+/// A connection that moves when it is polled. `None` when it has ended.
+pub(super) struct Driven(Option<http1::Connection<Stream, Payload>>);
 
 // === impl Pool ===
 
@@ -216,6 +220,19 @@ impl std::fmt::Debug for State {
     }
 }
 
+// === impl Driven ===
+
+impl Driven {
+    /// Moves bytes. When the connection has ended it is dropped, which tells everybody who waits on it.
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(connection) = &mut self.0
+            && Pin::new(connection).poll(cx).is_ready()
+        {
+            self.0 = None;
+        }
+    }
+}
+
 // === impl Line ===
 
 impl Line {
@@ -223,22 +240,13 @@ impl Line {
         sender: http1::SendRequest<Payload>,
         connection: http1::Connection<Stream, Payload>,
     ) -> Self {
-        Self { sender, connection: Some(connection), reused: false }
-    }
-
-    /// Moves bytes. When the connection has ended it is dropped, which tells everybody who waits on it.
-    pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Some(connection) = &mut self.connection
-            && Pin::new(connection).poll(cx).is_ready()
-        {
-            self.connection = None;
-        }
+        Self { sender, driven: Driven(Some(connection)), gate: Gate::default(), reused: false }
     }
 
     /// Ends an exchange. Says whether there can be another on this connection.
     pub(super) fn rest(&mut self) -> bool {
         let mut drive = pin!(unconstrained(poll_fn(|cx| {
-            self.drive(cx);
+            self.driven.drive(cx);
             Poll::Ready(())
         })));
         // Makes it forget who drove it, or the next request would wake that task for nothing.

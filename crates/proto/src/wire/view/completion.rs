@@ -1,6 +1,6 @@
 //! [`Completion`]: suggestions for an argument (CP-03).
 
-use super::read::{Object, elements, string_element};
+use super::read::{Object, strings};
 use super::{Dropped, ViewError};
 use crate::wire::Json;
 
@@ -21,8 +21,7 @@ impl Completion {
     /// Decodes a result of `completion/complete`.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
         let completion = Object::of(json)?.required_object("completion")?;
-        let (object, found) =
-            elements(&completion, "values", string_element).map_err(|error| error.under("completion"))?;
+        let (object, found) = strings(&completion, "values").map_err(|error| error.under("completion"))?;
         Ok(Self {
             total: object.count("total"),
             has_more: object.flag("hasMore").unwrap_or(false),

@@ -1,7 +1,7 @@
 //! Content blocks, as tool results and prompts carry them (TL-04).
 
 use super::read::{Object, Quoted};
-use super::{Resource, ResourceContents, ViewError};
+use super::{Item as _, Resource, ResourceContents, ViewError};
 use crate::wire::Json;
 
 /// One block of content.
@@ -75,16 +75,20 @@ pub enum Role {
 impl Content {
     /// Decodes a block. It needs a `type`, and what that type needs.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+        Self::read(&Object::of(json)?)
+    }
+
+    pub(super) fn read(object: &Object<'_>) -> Result<Self, ViewError> {
+        let json = &object.json;
         let kind = object.string("type").ok_or_else(|| object.misfit("type", "a string"))?;
         Ok(match &*kind {
             "text" => {
                 let text = object.quoted("text").ok_or_else(|| object.misfit("text", "a string"))?;
                 Self::Text(TextContent { json: json.clone(), text })
             }
-            "image" => Self::Image(MediaContent::of(json, &object)?),
-            "audio" => Self::Audio(MediaContent::of(json, &object)?),
-            "resource_link" => Self::ResourceLink(Resource::of(json, &object)?),
+            "image" => Self::Image(MediaContent::of(object)?),
+            "audio" => Self::Audio(MediaContent::of(object)?),
+            "resource_link" => Self::ResourceLink(Resource::read(object)?),
             "resource" => {
                 let resource = object.required_object("resource")?;
                 let resource =
@@ -118,11 +122,11 @@ impl Content {
 }
 
 impl MediaContent {
-    fn of(json: &Json, object: &Object<'_>) -> Result<Self, ViewError> {
+    fn of(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self {
             data: object.quoted("data").ok_or_else(|| object.misfit("data", "a string"))?,
             mime_type: object.required("mimeType")?,
-            json: json.clone(),
+            json: object.json.clone(),
         })
     }
 }

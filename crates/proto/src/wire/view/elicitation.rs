@@ -133,7 +133,7 @@ impl UrlElicitation {
 
     /// The pages that error -32042 asks for, by its `data` (EL-11). Those that cannot be read are left out.
     pub fn required_by(data: &Json) -> Vec<Self> {
-        let pages = elements(data, "elicitations", |json| Self::of(&Object::of(json)?));
+        let pages = elements(data, "elicitations", Self::of);
         pages.map_or_else(|_| Vec::new(), |(_, found)| found.items)
     }
 }

@@ -15,8 +15,8 @@ pub struct Icon {
 impl Icon {
     /// The `icons` of `json` that could be used.
     pub(super) fn all(json: &Json) -> Vec<Self> {
-        let icons = elements(json, "icons", |json| {
-            Ok(Self { json: json.clone(), src: Object::of(json)?.required("src")? })
+        let icons = elements(json, "icons", |object| {
+            Ok(Self { json: object.json.clone(), src: object.required("src")? })
         });
         icons.map_or_else(|_| Vec::new(), |(_, found)| found.items)
     }

@@ -1,6 +1,6 @@
 //! Who the server is and what it offers, as the first answer of either era says (group LC).
 
-use super::read::{Object, elements, string_element, text};
+use super::read::{Object, strings, text};
 use super::{CacheHint, ViewError};
 use crate::wire::{Json, meta};
 
@@ -90,7 +90,7 @@ impl InitializeResult {
 impl DiscoverResult {
     /// Decodes the result. Its `supportedVersions` must be there: they are what tells a modern server.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, versions) = elements(json, "supportedVersions", string_element)?;
+        let (object, versions) = strings(json, "supportedVersions")?;
         if !versions.given {
             return Err(object.misfit("supportedVersions", "an array"));
         }

@@ -9,8 +9,14 @@ pub trait Item: Sized {
     /// The member of the result that holds the list.
     const LIST: &'static str;
 
+    /// Reads one element.
+    #[doc(hidden)]
+    fn read(object: &Object<'_>) -> Result<Self, ViewError>;
+
     /// Decodes one element.
-    fn decode(json: &Json) -> Result<Self, ViewError>;
+    fn decode(json: &Json) -> Result<Self, ViewError> {
+        Self::read(&Object::of(json)?)
+    }
 }
 
 /// One page of a list.
@@ -50,7 +56,7 @@ pub enum CacheScope {
 impl<T: Item> Page<T> {
     /// Decodes the result of a list method.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, found) = elements(json, T::LIST, T::decode)?;
+        let (object, found) = elements(json, T::LIST, T::read)?;
         if !found.given {
             return Err(object.misfit(T::LIST, "an array"));
         }

@@ -51,26 +51,25 @@ described!(Prompt);
 impl Item for Prompt {
     const LIST: &'static str = "prompts";
 
-    fn decode(json: &Json) -> Result<Self, ViewError> {
-        Ok(Self { name: Object::of(json)?.required("name")?, json: json.clone() })
+    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
+        Ok(Self { name: object.required("name")?, json: object.json.clone() })
     }
 }
 
 impl Prompt {
     /// Its arguments in their order. One without a name is left out.
     pub fn arguments(&self) -> Vec<PromptArgument> {
-        let arguments = elements(&self.json, "arguments", PromptArgument::decode);
+        let arguments = elements(&self.json, "arguments", PromptArgument::read);
         arguments.map_or_else(|_| Vec::new(), |(_, found)| found.items)
     }
 }
 
 impl PromptArgument {
-    fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self {
             name: object.required("name")?,
             required: object.flag("required").unwrap_or(false),
-            json: json.clone(),
+            json: object.json.clone(),
         })
     }
 
@@ -88,7 +87,7 @@ impl PromptArgument {
 impl GetPromptResult {
     /// Decodes a complete result of `prompts/get`.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, found) = elements(json, "messages", PromptMessage::decode)?;
+        let (object, found) = elements(json, "messages", PromptMessage::read)?;
         if !found.given {
             return Err(object.misfit("messages", "an array"));
         }
@@ -102,8 +101,7 @@ impl GetPromptResult {
 }
 
 impl PromptMessage {
-    fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         let content = object.required_object("content")?;
         Ok(Self {
             role: Role::of(&object.required("role")?),

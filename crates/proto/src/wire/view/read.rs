@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use memchr::memchr;
-use serde::de::{DeserializeOwned, Deserializer as _, Visitor};
+use serde::de::DeserializeOwned;
 
 use super::{Dropped, ViewError};
-use crate::wire::{Json, scan};
+use crate::wire::Json;
+use crate::wire::scan::{Cursor, unquote, unquote_lossy};
 
 /// A JSON string in its buffer. It may be megabytes of Base64, so it is unquoted when asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -17,18 +17,7 @@ pub struct Quoted(Json);
 impl Quoted {
     /// The text: borrowed if it has no escapes. Half a surrogate pair becomes U+FFFD.
     pub fn get(&self) -> Cow<'_, str> {
-        let text = self.0.as_str();
-        unquote(text).unwrap_or_else(|| {
-            let mut deserializer = serde_json::Deserializer::from_str(text);
-            let mut bytes = deserializer.deserialize_byte_buf(Lenient).unwrap_or_default();
-            for at in 0..bytes.len().saturating_sub(2) {
-                // Nothing but half a pair is written so.
-                if bytes[at] == 0xed && bytes[at + 1] >= 0xa0 {
-                    bytes[at..at + 3].copy_from_slice("\u{fffd}".as_bytes());
-                }
-            }
-            Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
-        })
+        unquote_lossy(self.0.as_bytes()).unwrap_or_default()
     }
 
     /// The string as it was written.
@@ -48,41 +37,37 @@ impl fmt::Debug for Quoted {
     }
 }
 
-/// Strings as bytes: the form in which the parser lets half a surrogate pair pass.
-struct Lenient;
-
-impl Visitor<'_> for Lenient {
-    type Value = Vec<u8>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
-        Ok(bytes.to_vec())
-    }
-}
-
-/// The text of a JSON string; `None` for anything else.
-fn unquote(json: &str) -> Option<Cow<'_, str>> {
-    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
-    if memchr(b'\\', inner.as_bytes()).is_none() {
-        return Some(Cow::Borrowed(inner));
-    }
-    serde_json::from_str(json).ok().map(Cow::Owned)
-}
-
 /// The members of one object. Where a name stands twice, the last one counts.
-pub(super) struct Object<'a> {
-    json: &'a Json,
+#[derive(Debug)]
+pub struct Object<'a> {
+    /// The object, as it came.
+    pub(super) json: Json,
     members: Vec<(Cow<'a, str>, &'a [u8])>,
 }
 
 impl<'a> Object<'a> {
     /// Splits an object.
     pub(super) fn of(json: &'a Json) -> Result<Self, ViewError> {
-        let members = scan::members(json.as_bytes()).ok_or_else(|| ViewError::mismatch("an object", json))?;
-        Ok(Self { json, members: members.take(MOST_MEMBERS).collect() })
+        let mut cursor = Cursor::new(json.as_bytes());
+        Self::at(&mut cursor, json).ok_or_else(|| ViewError::mismatch("an object", json))
+    }
+
+    /// Splits the object that the cursor is at, somewhere inside `json`, and leaves the cursor behind it.
+    fn at(cursor: &mut Cursor<'a>, json: &Json) -> Option<Self> {
+        cursor.peek();
+        let start = cursor.at();
+        let mut members = Vec::with_capacity(MANY_MEMBERS);
+        if !cursor.enter(b'{') {
+            return None;
+        }
+        while let Some(name) = cursor.name() {
+            let value = cursor.value()?;
+            if members.len() < MOST_MEMBERS {
+                members.push((name, value));
+            }
+        }
+        let json = json.slice(cursor.between(start, cursor.at()));
+        Some(Self { json, members })
     }
 
     /// A member that is there, even if it is `null`.
@@ -122,7 +107,7 @@ impl<'a> Object<'a> {
 
     /// A string, or nothing.
     pub(super) fn string(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.raw(name).and_then(|raw| unquote(std::str::from_utf8(raw).ok()?))
+        self.raw(name).and_then(unquote)
     }
 
     /// A boolean, or nothing.
@@ -176,6 +161,9 @@ pub(super) struct Elements<T> {
     pub(super) given: bool,
 }
 
+/// Most objects have no more.
+const MANY_MEMBERS: usize = 8;
+
 /// An object of more members is cut.
 const MOST_MEMBERS: usize = 10_000;
 
@@ -185,37 +173,79 @@ const MOST_ELEMENTS: usize = 100_000;
 /// No more than this many dropped elements are reported.
 pub(super) const MOST_DROPPED: usize = 100;
 
-/// Splits `json` and decodes each element of its member `list`. An absent or `null` list is empty.
+/// Splits `json` and reads each element of its member `list`, all in one pass. An absent or `null` list is
+/// empty.
 pub(super) fn elements<'a, T>(
     json: &'a Json,
     list: &'static str,
-    mut decode: impl FnMut(&Json) -> Result<T, ViewError>,
+    mut read: impl FnMut(&Object<'a>) -> Result<T, ViewError>,
 ) -> Result<(Object<'a>, Elements<T>), ViewError> {
-    let object = Object::of(json)?;
-    let mut found = Elements { items: Vec::new(), dropped: Vec::new(), given: false };
-    let Some(raw) = object.given(list) else { return Ok((object, found)) };
-    found.given = true;
-    let all = scan::elements(raw).ok_or_else(|| object.misfit(list, "an array"))?;
-    for (index, raw) in all.enumerate() {
-        let decoded = if index < MOST_ELEMENTS {
-            decode(&json.slice(raw))
-        } else {
-            Err(ViewError::new("no more elements", Some(raw)))
-        };
-        match decoded {
-            Ok(item) => found.items.push(item),
-            Err(reason) if found.dropped.len() < MOST_DROPPED => {
-                found.dropped.push(Dropped { index, reason: reason.at(index).under(list) });
-            }
-            Err(_) => {}
+    values(json, list, |cursor| {
+        if cursor.peek() == Some(b'{') {
+            return Object::at(cursor, json).map(|object| read(&object));
         }
+        cursor.value().map(|raw| Err(ViewError::new("an object", Some(raw))))
+    })
+}
+
+/// The same for a list of strings.
+pub(super) fn strings<'a>(
+    json: &'a Json,
+    list: &'static str,
+) -> Result<(Object<'a>, Elements<Box<str>>), ViewError> {
+    values(json, list, |cursor| {
+        let raw = cursor.value()?;
+        Some(serde_json::from_slice(raw).map_err(|_| ViewError::new("a string", Some(raw))))
+    })
+}
+
+/// The same for whatever `next` reads at the cursor. `None` from it means that the text is damaged.
+fn values<'a, T>(
+    json: &'a Json,
+    list: &'static str,
+    mut next: impl FnMut(&mut Cursor<'a>) -> Option<Result<T, ViewError>>,
+) -> Result<(Object<'a>, Elements<T>), ViewError> {
+    let mut found = Elements { items: Vec::new(), dropped: Vec::new(), given: false };
+    let mut cursor = Cursor::new(json.as_bytes());
+    let mut members = Vec::with_capacity(MANY_MEMBERS);
+    if !cursor.enter(b'{') {
+        return Err(ViewError::mismatch("an object", json));
+    }
+    while let Some(name) = cursor.name() {
+        if name == list && cursor.enter(b'[') {
+            found.given = true;
+            let mut index = 0;
+            while !cursor.leave(b']') {
+                let Some(read) = next(&mut cursor) else { break };
+                found.take(index, list, read);
+                index += 1;
+            }
+        } else {
+            let Some(value) = cursor.value() else { break };
+            if members.len() < MOST_MEMBERS {
+                members.push((name, value));
+            }
+        }
+    }
+    let object = Object { json: json.clone(), members };
+    if !found.given && object.given(list).is_some() {
+        return Err(object.misfit(list, "an array"));
     }
     Ok((object, found))
 }
 
-/// Decodes an element that is a string.
-pub(super) fn string_element(json: &Json) -> Result<Box<str>, ViewError> {
-    json.decode().map_err(|_| ViewError::mismatch("a string", json))
+impl<T> Elements<T> {
+    fn take(&mut self, index: usize, list: &str, read: Result<T, ViewError>) {
+        match read {
+            Ok(item) if index < MOST_ELEMENTS => self.items.push(item),
+            _ if self.dropped.len() >= MOST_DROPPED => {}
+            Ok(_) => {
+                let reason = ViewError::new("no more elements", None).at(index).under(list);
+                self.dropped.push(Dropped { index, reason });
+            }
+            Err(reason) => self.dropped.push(Dropped { index, reason: reason.at(index).under(list) }),
+        }
+    }
 }
 
 /// Reads one string member.

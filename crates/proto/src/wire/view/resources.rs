@@ -66,18 +66,14 @@ described!(Resource);
 impl Item for Resource {
     const LIST: &'static str = "resources";
 
-    fn decode(json: &Json) -> Result<Self, ViewError> {
-        Self::of(json, &Object::of(json)?)
+    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
+        let uri = object.required("uri")?;
+        let name = object.string("name").map_or_else(|| uri.clone(), Into::into);
+        Ok(Self { json: object.json.clone(), uri, name })
     }
 }
 
 impl Resource {
-    pub(super) fn of(json: &Json, object: &Object<'_>) -> Result<Self, ViewError> {
-        let uri = object.required("uri")?;
-        let name = object.string("name").map_or_else(|| uri.clone(), Into::into);
-        Ok(Self { json: json.clone(), uri, name })
-    }
-
     /// The media type, if known.
     pub fn mime_type(&self) -> Option<String> {
         text(&self.json, "mimeType")
@@ -99,11 +95,10 @@ described!(ResourceTemplate);
 impl Item for ResourceTemplate {
     const LIST: &'static str = "resourceTemplates";
 
-    fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         let uri_template = object.required("uriTemplate")?;
         let name = object.string("name").map_or_else(|| uri_template.clone(), Into::into);
-        Ok(Self { json: json.clone(), uri_template, name })
+        Ok(Self { json: object.json.clone(), uri_template, name })
     }
 }
 
@@ -122,7 +117,7 @@ impl ResourceTemplate {
 impl ReadResourceResult {
     /// Decodes a complete result of `resources/read`.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, found) = elements(json, "contents", ResourceContents::decode)?;
+        let (object, found) = elements(json, "contents", ResourceContents::read)?;
         if !found.given {
             return Err(object.misfit("contents", "an array"));
         }
@@ -139,13 +134,16 @@ impl ReadResourceResult {
 impl ResourceContents {
     /// Decodes one part.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+        Self::read(&Object::of(json)?)
+    }
+
+    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         let body = match (object.quoted("text"), object.quoted("blob")) {
             (Some(text), _) => Body::Text(text),
             (None, Some(blob)) => Body::Blob(blob),
             (None, None) => return Err(object.misfit("text", "a string, or one as `blob`")),
         };
-        Ok(Self { uri: object.required("uri")?, body, json: json.clone() })
+        Ok(Self { uri: object.required("uri")?, body, json: object.json.clone() })
     }
 
     /// The media type, if known.

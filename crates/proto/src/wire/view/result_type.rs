@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::error::cut;
-use crate::wire::Json;
+use crate::wire::{Json, scan};
 
 /// What a result claims to be (BM-05).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,14 +21,16 @@ pub enum ResultType {
 /// Reads `resultType`.
 ///
 /// Cost: nothing to speak of where it is the first or the last member, which is where servers write it;
-/// otherwise one search for the name, and if that finds it, one pass over the members. A name spelled with
+/// otherwise one search for the name, and if that finds it, a pass over the members before it. A name spelled with
 /// escapes is not found; such a result counts as complete.
 pub fn result_type(result: &Json) -> ResultType {
     let text = result.as_bytes();
     if is_plainly_complete(text) || memmem::find(text, b"\"resultType\"").is_none() {
         return ResultType::Complete;
     }
-    let Some(json) = result.member("resultType").filter(|json| !json.is_null()) else {
+    // The first counts: it is near the front, and what comes after it may be megabytes.
+    let first = scan::members(text).and_then(|mut members| members.find(|(name, _)| name == "resultType"));
+    let Some(json) = first.map(|(_, raw)| result.slice(raw)).filter(|json| !json.is_null()) else {
         return ResultType::Complete;
     };
     match json.decode::<String>().as_deref() {
@@ -43,8 +45,7 @@ pub fn result_type(result: &Json) -> ResultType {
 /// Whether the first or the last member says so, as it is written without white space.
 ///
 /// At the end, a comma before it proves that the name is one: inside a string its quote would have ended
-/// that string, and the text would not be JSON. A second `resultType` elsewhere would be contradicted by
-/// its own server; the one at the end counts in any parser.
+/// that string, and the text would not be JSON.
 fn is_plainly_complete(text: &[u8]) -> bool {
     text.ends_with(b",\"resultType\":\"complete\"}")
         || (text.starts_with(b"{\"resultType\":\"complete\",")

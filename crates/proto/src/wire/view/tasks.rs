@@ -60,7 +60,10 @@ impl Task {
     /// Decodes the state of a task: the result of `tasks/get`, the parameters of a notification, or an
     /// entry in a list.
     pub fn decode(json: &Json, dialect: Dialect) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+        Self::of(&Object::of(json)?, dialect)
+    }
+
+    fn of(object: &Object<'_>, dialect: Dialect) -> Result<Self, ViewError> {
         let (ttl, poll_interval) = match dialect {
             Dialect::Experiment => ("ttl", "pollInterval"),
             Dialect::Extension => ("ttlMs", "pollIntervalMs"),
@@ -73,7 +76,7 @@ impl Task {
                 .ok_or_else(|| object.misfit("status", "a task status"))?,
             ttl: object.millis(ttl),
             poll_interval: object.millis(poll_interval),
-            json: json.clone(),
+            json: object.json.clone(),
         })
     }
 
@@ -112,8 +115,8 @@ impl Task {
 impl Item for Task {
     const LIST: &'static str = "tasks";
 
-    fn decode(json: &Json) -> Result<Self, ViewError> {
-        Self::decode(json, Dialect::Experiment)
+    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
+        Self::of(object, Dialect::Experiment)
     }
 }
 

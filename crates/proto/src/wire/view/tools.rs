@@ -71,8 +71,7 @@ described!(Tool);
 impl Item for Tool {
     const LIST: &'static str = "tools";
 
-    fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self {
             name: object.required("name")?,
             // JS-02: an object, never null.
@@ -82,7 +81,7 @@ impl Item for Tool {
                 Object::of(&json)
                     .map_or_else(|_| ToolAnnotations::default(), |hints| ToolAnnotations::of(&hints))
             }),
-            json: json.clone(),
+            json: object.json.clone(),
         })
     }
 }
@@ -144,7 +143,7 @@ impl ToolAnnotations {
 impl CallToolResult {
     /// Decodes a complete result of `tools/call`. Absent content is none.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, found) = elements(json, "content", Content::decode)?;
+        let (object, found) = elements(json, "content", Content::read)?;
         Ok(Self {
             json: json.clone(),
             content: found.items,
@@ -157,10 +156,11 @@ impl CallToolResult {
 
     /// All text blocks, joined by newlines.
     pub fn text(&self) -> String {
-        let texts = self.content.iter().filter_map(|block| match block {
+        let mut texts = self.content.iter().filter_map(|block| match block {
             Content::Text(block) => Some(block.text.get()),
             _ => None,
         });
-        texts.collect::<Vec<_>>().join("\n")
+        let first = texts.next().unwrap_or_default().into_owned();
+        texts.fold(first, |all, text| all + "\n" + &text)
     }
 }

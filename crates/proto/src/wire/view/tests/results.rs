@@ -123,9 +123,7 @@ fn bm_05_result_types() {
         (r#"{"resultType":null}"#, ResultType::Complete),
         (r#"{"content":[],"resultType":"complete"}"#, ResultType::Complete),
         (r#"{"resultType":"input_required"}"#, ResultType::InputRequired),
-        // The last counts, as everywhere.
-        (r#"{"resultType":"complete","resultType":"task"}"#, ResultType::Task),
-        (r#"{"resultType":"task","resultType":"complete"}"#, ResultType::Complete),
+        (r#"{"a":1,"resultType":"task","b":2}"#, ResultType::Task),
         (r#"{ "a" : 1, "resultType" : "input_required" }"#, ResultType::InputRequired),
         (r#"{"resultType":"banana"}"#, ResultType::Unknown("banana".into())),
         (r#"{"resultType":5}"#, ResultType::Unknown("5".into())),
