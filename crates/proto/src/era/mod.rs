@@ -1,6 +1,6 @@
 //! Which protocol does this server speak? Checklist groups LC and DE.
 //!
-//! [`Negotiation`] begins with a modern probe ([`modern`]) or a legacy handshake ([`legacy`]) and moves
+//! [`Negotiation`] begins with a modern probe (`modern.rs`) or a legacy handshake (`legacy.rs`) and moves
 //! from one to the other on evidence. It is fed each answer and says what to send next; it never asks
 //! for the same thing without end, whatever the server says.
 //!
@@ -198,7 +198,7 @@ impl State {
 }
 
 /// DE-10: these say nothing of the era, so the negotiation stops here and starts over when they are dealt
-/// with. (A 5xx to the probe alone is another matter: see [`modern`].)
+/// with. (A 5xx to the probe alone is another matter: see `modern.rs`.)
 fn says_nothing(reply: &Reply) -> Option<Fault> {
     match reply {
         Reply::Fault(fault) => match &fault.cause {
