@@ -10,7 +10,7 @@ use bowline_proto::revision::Era;
 use bowline_proto::session::{Command, Status};
 use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::outgoing;
-use bowline_proto::wire::view::{InputRequired, Progress, ResultType, result_type};
+use bowline_proto::wire::view::{Progress, ResultType, result_type};
 use bowline_proto::wire::{Json, code, method};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -109,69 +109,8 @@ impl Shared {
         Box::pin(self.rounds(live, method, params, options, result)).await
     }
 
-    /// Modern results say what they are (BM-05). Input that is asked for is given, a bounded number of
-    /// times (MR-01 to MR-08).
-    async fn rounds(
-        self: &Arc<Self>,
-        live: &Arc<Live>,
-        method: &str,
-        params: Option<&Json>,
-        options: &CallOptions,
-        mut result: Json,
-    ) -> Result<Json> {
-        let broken = |misbehaviour| self.error(method, Failure::Fault(Fault::protocol(misbehaviour)));
-        for _ in 0..MAX_ROUNDS {
-            match result_type(&result) {
-                ResultType::Complete => return Ok(result),
-                ResultType::InputRequired if may_ask(method) => {}
-                ResultType::InputRequired | ResultType::Task | ResultType::Unknown(_) => {
-                    return Err(broken(Misbehaviour::ResultType));
-                }
-            }
-            let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehaviour::BadResult))?;
-            let retry = self.answer_inputs(method, params, &wanted).await?;
-            result = self
-                .once(live, method, Some(&retry), options)
-                .await
-                .map_err(|failure| self.error(method, failure))?;
-        }
-        Err(broken(Misbehaviour::Rounds))
-    }
-
-    /// The params of the retry: the original ones, the answers under their keys, and the state as it came
-    /// (MR-02 to MR-05).
-    async fn answer_inputs(
-        &self,
-        method: &str,
-        params: Option<&Json>,
-        wanted: &InputRequired,
-    ) -> Result<Json> {
-        let mut answers = Edit::new();
-        let mut given = Vec::with_capacity(wanted.requests.len());
-        for (key, request) in &wanted.requests {
-            if !self.declared(&request.method) {
-                let what = format!("the server asked for {}, which is not offered here", request.method);
-                return Err(Error::new(ErrorKind::Usage(what), &self.name, method));
-            }
-            let answer = self.ask_handler(request.method.clone(), request.params.clone()).await;
-            given.push((&**key, answer.map_err(|error| self.error(method, Failure::Server(error)))?));
-        }
-        for (key, answer) in &given {
-            answers = answers.set(key, answer);
-        }
-        let answers = answers.apply(None).map_err(|error| self.usage(method, error))?;
-        let mut edit = Edit::new();
-        if !given.is_empty() {
-            edit = edit.set("inputResponses", &answers);
-        }
-        if let Some(state) = &wanted.state {
-            edit = edit.set("requestState", state);
-        }
-        edit.apply(params).map_err(|error| self.usage(method, error))
-    }
-
     /// One request, one outcome.
-    async fn once(
+    pub(super) async fn once(
         self: &Arc<Self>,
         live: &Arc<Live>,
         method: &str,
@@ -327,11 +266,11 @@ impl Shared {
         self.error(method, Failure::Fault(fault))
     }
 
-    fn usage(&self, method: &str, error: NotAnObject) -> Error {
+    pub(super) fn usage(&self, method: &str, error: NotAnObject) -> Error {
         Error::new(ErrorKind::Usage(error.to_string()), &self.name, method)
     }
 
-    fn error(&self, method: &str, failure: Failure) -> Error {
+    pub(super) fn error(&self, method: &str, failure: Failure) -> Error {
         let kind = match failure {
             Failure::Server(error) => ErrorKind::Server(error),
             Failure::Fault(fault) => ErrorKind::Fault(fault),
@@ -383,14 +322,6 @@ fn into_outcome(reply: Reply) -> Outcome {
 fn gone() -> Outcome {
     Err(Failure::Fault(Fault::new(Cause::Closed)))
 }
-
-/// MR-01: only these may ask for input.
-fn may_ask(method: &str) -> bool {
-    matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ)
-}
-
-/// MR-06: how often a server may ask for more before we stop answering.
-const MAX_ROUNDS: usize = 16;
 
 /// `Instant + Duration::MAX` overflows; nobody waits longer than this.
 const FAR: Duration = Duration::from_secs(86_400 * 365);

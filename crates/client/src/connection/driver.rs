@@ -1,29 +1,26 @@
 //! The driver: does what the session says, tells it what happened, and decides nothing.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
 use bowline_proto::calls::{Calls, Limits as CallLimits};
 use bowline_proto::era::{Choice, Link, Peer, Reply};
-use bowline_proto::fault::{Cause, Fault, Misbehaviour};
-use bowline_proto::revision::{Era, Revision};
-use bowline_proto::session::{Action, Attempt, Command, Event, Hello, Session, Settings};
-use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::outgoing::{self, Frame, Meta, Progress};
-use bowline_proto::wire::{self, Json, meta, method};
+use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::revision::Era;
+use bowline_proto::session::{Action, Attempt, Command, Event, Hello, Session, Settings, Status};
+use bowline_proto::wire::Json;
+use bowline_proto::wire::outgoing::Meta;
 use bowline_transport::http::{HttpLink, Limits};
-use bowline_transport::pipe::{Inbound, PipeWriter, Received};
 use bowline_transport::{memory, process};
-use http::{HeaderMap, HeaderValue};
 use tokio::sync::{broadcast, mpsc, watch};
-use tokio::task::AbortHandle;
-use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::exchange::{self, Exchange};
+use super::hello::hello_headers;
+use super::link::{OpenLink, lock};
 use super::{Core, Identity, Live, News, Shared, Waiter, Wire, headers, listen};
 use crate::handler::Handler;
 
@@ -46,19 +43,6 @@ pub(crate) struct Driver {
     links: HashMap<Attempt, OpenLink>,
     /// Processes that are being shut down.
     closing: TaskTracker,
-}
-
-/// One link and what keeps it going.
-pub(super) struct OpenLink {
-    wire: Wire,
-    /// From the answer to `initialize`.
-    session: Arc<Mutex<Option<HeaderValue>>>,
-    process: Option<process::Handle>,
-    tasks: Vec<AbortHandle>,
-    /// The open message of the negotiation, and who sends it.
-    hello: Option<(u64, AbortHandle)>,
-    /// For the headers of the last request.
-    agreed: Revision,
 }
 
 impl Driver {
@@ -107,7 +91,7 @@ impl Driver {
             for action in actions {
                 self.perform(action);
             }
-            let closed = status == bowline_proto::session::Status::Closed;
+            let closed = status == Status::Closed;
             self.shared.status.send_if_modified(|seen| {
                 let changed = *seen != status;
                 *seen = status;
@@ -298,125 +282,6 @@ impl Driver {
     }
 }
 
-impl OpenLink {
-    fn new(wire: Wire) -> Self {
-        Self {
-            wire,
-            session: Arc::default(),
-            agreed: Revision::NEWEST_LEGACY,
-            process: None,
-            tasks: Vec::new(),
-            hello: None,
-        }
-    }
-
-    fn piped(
-        shared: &Arc<Shared>,
-        attempt: Attempt,
-        writer: PipeWriter,
-        reader: impl Inbound + 'static,
-    ) -> Self {
-        let wire = Wire::Pipe(writer);
-        let task = tokio::spawn(read(Arc::clone(shared), attempt, wire.clone(), reader));
-        let mut link = Self::new(wire);
-        link.tasks.push(task.abort_handle());
-        link
-    }
-
-    /// Ends the link: what is still to be said first, then the session, then the process.
-    async fn shut(self, shared: &Shared, orderly: bool) {
-        if let Some((_, task)) = &self.hello {
-            task.abort();
-        }
-        if orderly {
-            shared.errands.close();
-            let _ = timeout(ERRANDS_GRACE, shared.errands.wait()).await;
-            shared.errands.reopen();
-        }
-        for task in &self.tasks {
-            task.abort();
-        }
-        match &self.wire {
-            Wire::Pipe(writer) => writer.close(),
-            Wire::Http { link, .. } => {
-                let session = lock(&self.session).take();
-                // HL-04; a server that cannot do it says 405, which is fine.
-                if orderly && session.is_some() {
-                    let headers = headers::base(self.agreed, session.as_ref());
-                    let _ = timeout(DELETE_GRACE, link.delete(&headers)).await;
-                }
-            }
-        }
-        if let Some(process) = self.process {
-            let exit = process.shutdown().await;
-            tracing::debug!(server = %shared.name, ?exit, "the server's process ended");
-        }
-    }
-}
-
-impl Shared {
-    fn hello(&self, id: u64, hello: Hello) -> Frame {
-        let built = match hello {
-            Hello::Initialized(_) => return outgoing::notification(method::INITIALIZED, None),
-            Hello::Discover(revision) => {
-                outgoing::request(id, method::DISCOVER, None, &self.modern_meta(revision), Progress::Unwanted)
-            }
-            Hello::Initialize(revision) => {
-                let params = Edit::new()
-                    .set_str("protocolVersion", revision.as_str())
-                    .set("capabilities", &self.identity.capabilities)
-                    .set("clientInfo", &self.identity.client_info)
-                    .apply(None)
-                    .expect("made of JSON values");
-                outgoing::request(id, method::INITIALIZE, Some(&params), &Meta::none(), Progress::Unwanted)
-            }
-        };
-        built.expect("params are an object")
-    }
-
-    /// LC-08 to LC-10: what every modern request carries.
-    fn modern_meta(&self, revision: Revision) -> Meta {
-        let version = Json::of(revision.as_str()).expect("a string is JSON");
-        Meta::of(vec![
-            (meta::PROTOCOL_VERSION, version),
-            (meta::CLIENT_CAPABILITIES, self.identity.capabilities.clone()),
-            (meta::CLIENT_INFO, self.identity.client_info.clone()),
-        ])
-    }
-}
-
-/// The reader of a pipe: hands every message on, and says why there are no more.
-async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl Inbound) {
-    let fault = loop {
-        match reader.recv().await {
-            Ok(Received::Message(frame)) => {
-                wire::parse(&frame, |parsed| shared.handle_message(&wire, parsed));
-            }
-            // ST-02: logged and skipped.
-            Ok(Received::Noise(line)) => {
-                tracing::warn!(server = %shared.name, line = %String::from_utf8_lossy(&line[..line.len().min(200)]), "the server wrote to stdout what is no message");
-            }
-            Ok(Received::TooLarge { head, limit }) => {
-                // The call it answers is told, if the beginning gives it away.
-                let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_ours());
-                let fault = Fault::protocol(Misbehaviour::TooLarge { limit }).body(&head);
-                shared.finish(id, Err(super::Failure::Fault(fault)));
-            }
-            Err(fault) => break fault,
-        }
-    };
-    shared.report(attempt, Event::Lost(fault));
-}
-
-fn hello_headers(hello: Hello, session: &Mutex<Option<HeaderValue>>) -> HeaderMap {
-    match hello {
-        Hello::Discover(revision) => headers::modern(headers::base(revision, None), method::DISCOVER, None),
-        // LC: the version is not agreed yet, and the old session must not be named (HL-03).
-        Hello::Initialize(_) => HeaderMap::new(),
-        Hello::Initialized(revision) => headers::base(revision, lock(session).as_ref()),
-    }
-}
-
 fn settings(server: &Server, target: &Target) -> Settings {
     let Timeouts { connect, probe, .. } = server.timeouts;
     Settings {
@@ -456,15 +321,7 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// How many notifications a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 1024;
 /// The session has its own clock for these; the table must not interfere.
 const HELLO_LIMITS: CallLimits = CallLimits { idle: Duration::MAX, total: Duration::MAX };
-/// For cancellations and answers that are still to be sent when a connection is closed.
-const ERRANDS_GRACE: Duration = Duration::from_millis(500);
-/// For the server to confirm the end of a session.
-const DELETE_GRACE: Duration = Duration::from_secs(2);

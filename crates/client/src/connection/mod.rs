@@ -8,8 +8,11 @@ mod call;
 mod driver;
 mod exchange;
 mod headers;
+mod hello;
+mod link;
 mod listen;
 mod requests;
+mod rounds;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -112,7 +115,7 @@ enum News {
     /// A call has a deadline earlier than any before.
     Deadline,
     /// A link that took time to open.
-    Opened(Attempt, Box<driver::OpenLink>),
+    Opened(Attempt, Box<link::OpenLink>),
 }
 
 impl Shared {

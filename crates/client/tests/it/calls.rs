@@ -10,7 +10,7 @@ use bowline_testkit::{self as testkit, Fault};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::support::{Running, SOON, everywhere, http};
+use crate::support::{SOON, everywhere, http, stdio};
 
 /// BM-02, PR-01: 200 at once, each id and token its own, each answer its caller's.
 #[tokio::test]
@@ -109,15 +109,18 @@ async fn cn_01_dropping_the_future_cancels_the_call() {
 /// CN-03: the answer to a call that timed out is dropped, and disturbs nobody.
 #[tokio::test]
 async fn cn_03_late_answers_are_discarded() {
-    let running = Running::Stdio(testkit::server().legacy().tool("echo").stdio().await);
-    let client = running.connect().await;
-    running.arm(Fault::delay(Duration::from_millis(300)).on_tool("echo"));
-    let short = CallOptions::new().timeout(Duration::from_millis(100));
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    server.arm(Fault::silent().on_tool("echo"));
+    let short = CallOptions::new().timeout(Duration::from_millis(50));
     client.call_tool_with("echo", &json!({ "n": "late" }), &short).await.unwrap_err();
+    let id = &server.received_of("tools/call")[0].body["id"];
+    let late =
+        json!({ "jsonrpc": "2.0", "id": id, "result": { "content": [{ "type": "text", "text": "late" }] } });
+    server.write_stdout(format!("{late}\n"));
     for n in 0..10 {
         let result = client.call_tool("echo", &json!({ "n": n })).await.unwrap();
         assert!(!result.text().contains("late"));
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     client.close().await;
 }

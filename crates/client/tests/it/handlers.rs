@@ -2,15 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bowline::fault::{Cause, Misbehaviour};
 use bowline::wire::Json;
 use bowline::{Answer, Client, Handler, ServerRequest};
 use bowline_testkit::{self as testkit, Fault, Via};
 use serde_json::json;
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::support::{SOON, everywhere, http};
 
@@ -151,11 +149,12 @@ async fn bm_06_a_modern_server_gets_no_answer() {
 /// CN-04: the server cancels its own request; the handler is stopped and nothing is answered.
 #[tokio::test]
 async fn cn_04_a_cancelled_request_is_dropped() {
-    struct Forever(Arc<AtomicBool>, tokio::sync::mpsc::UnboundedSender<()>);
-    struct Dropped(Arc<AtomicBool>);
+    /// Says when a request comes in, and when its future is dropped.
+    struct Forever(UnboundedSender<&'static str>);
+    struct Dropped(UnboundedSender<&'static str>);
     impl Drop for Dropped {
         fn drop(&mut self) {
-            self.0.store(true, Ordering::SeqCst);
+            let _ = self.0.send("dropped");
         }
     }
     impl Handler for Forever {
@@ -163,34 +162,27 @@ async fn cn_04_a_cancelled_request_is_dropped() {
             Accept.capabilities()
         }
         fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
-            let flag = Dropped(Arc::clone(&self.0));
-            let _ = self.1.send(());
+            let _ = self.0.send("asked");
+            let dropped = Dropped(self.0.clone());
             Box::pin(async move {
-                let _flag = flag;
+                let _dropped = dropped;
                 std::future::pending().await
             })
         }
     }
-    let dropped = Arc::new(AtomicBool::new(false));
-    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let server = testkit::server().legacy().tool("echo").run().await;
-    let handler = Forever(Arc::clone(&dropped), started);
-    let client = Client::builder(http(&server)).handler(handler).connect().await.unwrap();
+    let client = Client::builder(http(&server)).handler(Forever(said)).connect().await.unwrap();
     server
         .send_via(
             Via::Get,
             json!({ "jsonrpc": "2.0", "id": "ask-1", "method": "elicitation/create", "params": {} }),
         )
         .await;
-    starts.recv().await.unwrap();
+    assert_eq!(heard.recv().await, Some("asked"));
     server.send_via(Via::Get, json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "ask-1" } })).await;
-    tokio::time::timeout(SOON, async {
-        while !dropped.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await
-    .expect("the handler is dropped");
+    let end = tokio::time::timeout(SOON, heard.recv()).await.expect("the handler is dropped");
+    assert_eq!(end, Some("dropped"));
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(server.count("response"), 0);
     client.close().await;

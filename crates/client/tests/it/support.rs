@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::time::Duration;
 
+use bowline::Server;
 use bowline::config::Protocol;
-use bowline::{Client, Server};
 use bowline_testkit::{Control, HttpServer, Script, StdioServer};
 
 /// Generous: these tests wait on events, and end long before.
@@ -22,10 +22,6 @@ impl Running {
             Self::Http(server) => http(server),
             Self::Stdio(server) => stdio(server),
         }
-    }
-
-    pub(crate) async fn connect(&self) -> Client {
-        Client::connect(self.server()).await.expect("connects")
     }
 }
 

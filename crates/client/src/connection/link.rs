@@ -1,0 +1,117 @@
+//! One link: what keeps it going, and how it is ended.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::revision::Revision;
+use bowline_proto::session::{Attempt, Event};
+use bowline_proto::wire;
+use bowline_transport::pipe::{Inbound, PipeWriter, Received};
+use bowline_transport::process;
+use http::HeaderValue;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::{Failure, Shared, Wire, headers};
+
+/// One link and what keeps it going.
+pub(super) struct OpenLink {
+    pub(super) wire: Wire,
+    /// From the answer to `initialize`.
+    pub(super) session: Arc<Mutex<Option<HeaderValue>>>,
+    pub(super) process: Option<process::Handle>,
+    pub(super) tasks: Vec<AbortHandle>,
+    /// The open message of the negotiation, and who sends it.
+    pub(super) hello: Option<(u64, AbortHandle)>,
+    /// For the headers of the last request.
+    pub(super) agreed: Revision,
+}
+
+impl OpenLink {
+    pub(super) fn new(wire: Wire) -> Self {
+        Self {
+            wire,
+            session: Arc::default(),
+            agreed: Revision::NEWEST_LEGACY,
+            process: None,
+            tasks: Vec::new(),
+            hello: None,
+        }
+    }
+
+    pub(super) fn piped(
+        shared: &Arc<Shared>,
+        attempt: Attempt,
+        writer: PipeWriter,
+        reader: impl Inbound + 'static,
+    ) -> Self {
+        let wire = Wire::Pipe(writer);
+        let task = tokio::spawn(read(Arc::clone(shared), attempt, wire.clone(), reader));
+        let mut link = Self::new(wire);
+        link.tasks.push(task.abort_handle());
+        link
+    }
+
+    /// Ends the link: what is still to be said first, then the session, then the process.
+    pub(super) async fn shut(self, shared: &Shared, orderly: bool) {
+        if let Some((_, task)) = &self.hello {
+            task.abort();
+        }
+        if orderly {
+            shared.errands.close();
+            let _ = timeout(ERRANDS_GRACE, shared.errands.wait()).await;
+            shared.errands.reopen();
+        }
+        for task in &self.tasks {
+            task.abort();
+        }
+        match &self.wire {
+            Wire::Pipe(writer) => writer.close(),
+            Wire::Http { link, .. } => {
+                let session = lock(&self.session).take();
+                // HL-04; a server that cannot do it says 405, which is fine.
+                if orderly && session.is_some() {
+                    let headers = headers::base(self.agreed, session.as_ref());
+                    let _ = timeout(DELETE_GRACE, link.delete(&headers)).await;
+                }
+            }
+        }
+        if let Some(process) = self.process {
+            let exit = process.shutdown().await;
+            tracing::debug!(server = %shared.name, ?exit, "the server's process ended");
+        }
+    }
+}
+
+/// The reader of a pipe: hands every message on, and says why there are no more.
+async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl Inbound) {
+    let fault = loop {
+        match reader.recv().await {
+            Ok(Received::Message(frame)) => {
+                wire::parse(&frame, |parsed| shared.handle_message(&wire, parsed));
+            }
+            // ST-02: logged and skipped.
+            Ok(Received::Noise(line)) => {
+                tracing::warn!(server = %shared.name, line = %String::from_utf8_lossy(&line[..line.len().min(200)]), "the server wrote to stdout what is no message");
+            }
+            Ok(Received::TooLarge { head, limit }) => {
+                // The call it answers is told, if the beginning gives it away.
+                let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_ours());
+                let fault = Fault::protocol(Misbehaviour::TooLarge { limit }).body(&head);
+                shared.finish(id, Err(Failure::Fault(fault)));
+            }
+            Err(fault) => break fault,
+        }
+    };
+    shared.report(attempt, Event::Lost(fault));
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For cancellations and answers that are still to be sent when a connection is closed.
+const ERRANDS_GRACE: Duration = Duration::from_millis(500);
+/// For the server to confirm the end of a session.
+const DELETE_GRACE: Duration = Duration::from_secs(2);
