@@ -6,7 +6,7 @@
 mod check;
 mod typing;
 
-use std::io::Read as _;
+use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -14,7 +14,6 @@ use serde_json::{Map, Value};
 pub(crate) use check::{Verdict, check};
 pub(crate) use typing::signature;
 
-use crate::env;
 use crate::failure::{Failure, Outcome};
 
 /// What was typed, before the schema is known.
@@ -103,16 +102,26 @@ impl Pair {
 /// An object from `--args`, or from a file or stdin.
 pub(crate) fn whole(args: Option<String>, file: Option<&Path>) -> Outcome<Option<String>> {
     let Some(path) = file else { return Ok(args) };
-    if path != Path::new("-") {
-        return env::read_small(path).map(Some).map_err(|why| Failure::file(path, &why));
+    if path == Path::new("-") {
+        let text = bounded(std::io::stdin().lock());
+        return text.map(Some).map_err(|error| Failure::usage(format!("cannot read stdin: {error}")));
     }
-    let mut text = String::new();
-    std::io::stdin()
-        .lock()
-        .read_to_string(&mut text)
-        .map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
-    Ok(Some(text))
+    // Whoever types a path may name a pipe.
+    let text = std::fs::File::open(path).and_then(bounded);
+    text.map(Some).map_err(|error| Failure::file(path, &error.to_string()))
 }
+
+/// All there is to read, up to more than any server takes.
+fn bounded(source: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    source.take(LARGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST {
+        return Err(std::io::Error::other(format!("more than {LARGEST} bytes")));
+    }
+    Ok(text)
+}
+
+const LARGEST: u64 = 64 * 1024 * 1024;
 
 fn object(text: &str) -> Outcome<Map<String, Value>> {
     match serde_json::from_str(text) {

@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Login,
     /// The server answered with an error, or does not offer what was asked for.
     Server,
+    /// The output could not be written. What was asked for was done.
+    Output,
     /// Ctrl-C.
     Interrupted,
     /// Ended from outside (SIGTERM).
@@ -36,6 +38,7 @@ impl Exit {
             Self::Timeout => 4,
             Self::Login => 5,
             Self::Server => 6,
+            Self::Output => 7,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }
@@ -51,6 +54,7 @@ impl Exit {
             Self::Timeout => "timeout",
             Self::Login => "login",
             Self::Server => "server",
+            Self::Output => "output",
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
         }
@@ -73,7 +77,9 @@ Exit codes:
     4  a time limit ran out
     5  the server wants a login
     6  the server answered with an error, or does not offer this
-  130  interrupted; the call was cancelled on the server";
+    7  the output could not be written; the call was made
+  130  interrupted; the call was cancelled on the server
+  143  ended from outside; the call was cancelled on the server";
 
 #[cfg(test)]
 mod tests {
@@ -90,7 +96,9 @@ mod tests {
             Exit::Timeout,
             Exit::Login,
             Exit::Server,
+            Exit::Output,
             Exit::Interrupted,
+            Exit::Terminated,
         ];
         assert_eq!(told, all.map(Exit::code));
     }

@@ -16,6 +16,7 @@ mod settings;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bowline::config::Environment;
 use clap::Parser as _;
@@ -50,10 +51,14 @@ fn run(cli: Cli, env: env::System) -> Exit {
     };
     let outcome = runtime.block_on(commands::run(cli.verb, &settings));
     let exit = end(&settings.printer, outcome);
-    // Nothing is left to wait for: servers were closed, and a read of stdin must not hold us.
-    runtime.shutdown_background();
+    // Servers were closed. Where somebody was too impatient for that, dropping the tasks ends their
+    // processes; a read of stdin, which cannot be dropped, must not hold us.
+    runtime.shutdown_timeout(LEAVING);
     exit
 }
+
+/// For tasks to be dropped.
+const LEAVING: Duration = Duration::from_millis(300);
 
 /// Tells what is left to tell.
 fn end(printer: &Printer, outcome: Outcome) -> Exit {
@@ -67,7 +72,7 @@ fn end(printer: &Printer, outcome: Outcome) -> Exit {
         // Whoever read our output has seen enough, as `head` does.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
         Err(Failure::Output(error)) => {
-            let report = Report::new(Exit::Usage, format!("cannot write the output: {error}"));
+            let report = Report::new(Exit::Output, format!("cannot write the output: {error}"));
             printer.failure(&report);
             report.exit
         }

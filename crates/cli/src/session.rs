@@ -36,18 +36,21 @@ pub(crate) async fn with_builder<T>(
     let mut interrupt = Interrupt::listen();
     let builder = builder.client_info("bowline", env!("CARGO_PKG_VERSION"));
     let bar = Bar::start(printer, &format!("connecting to {}", server.name));
+    let client = builder.open().map_err(|error| Failure::call(&error, server))?;
     let connected = tokio::select! {
-        connected = builder.connect() => connected.map_err(|error| Failure::call(&error, server)),
+        connected = client.ready() => connected.map_err(|error| Failure::call(&error, server)),
         exit = interrupt.next() => Err(Failure::Signal(exit)),
     };
     bar.finish();
-    let client = connected?;
-    let outcome = tokio::select! {
-        outcome = work(&client) => outcome,
-        exit = interrupt.next() => {
-            printer.note("interrupted; cancelled on the server");
-            Err(Failure::Signal(exit))
-        }
+    let outcome = match connected {
+        Ok(_) => tokio::select! {
+            outcome = work(&client) => outcome,
+            exit = interrupt.next() => {
+                printer.note("interrupted");
+                Err(Failure::Signal(exit))
+            }
+        },
+        Err(failure) => Err(failure),
     };
     // The server is told that we leave; one that does not listen is left all the same.
     tokio::select! {

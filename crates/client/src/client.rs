@@ -95,6 +95,36 @@ impl Client {
         self.live("server").await.map(|live| Arc::clone(&live.peer))
     }
 
+    /// Waits for the outcome of the attempt that is under way: what is known of the server, or why it could
+    /// not be reached. After a failure the connection may still come about, if it is one that is tried again.
+    ///
+    /// Dropping the future does nothing.
+    pub async fn ready(&self) -> Result<Arc<Peer>> {
+        let mut status = self.status();
+        let settled = status.wait_for(|status| !matches!(status, Status::Idle | Status::Connecting)).await;
+        let fault = match settled.as_deref() {
+            Ok(Status::Ready(peer)) => return Ok(Arc::clone(peer)),
+            Ok(Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause)) => {
+                cause.clone().not_executed()
+            }
+            Ok(Status::Idle | Status::Connecting | Status::Closed) | Err(_) => {
+                Fault::before_sending(Cause::Closed)
+            }
+        };
+        Err(self.shared().fault(CONNECT, fault))
+    }
+
+    async fn or_close(self) -> Result<Self> {
+        match self.ready().await {
+            Ok(_) => Ok(self),
+            // Whoever connects wants to know now; to wait is their choice.
+            Err(error) => {
+                self.close().await;
+                Err(error)
+            }
+        }
+    }
+
     /// The configured name of the server.
     pub fn name(&self) -> &str {
         &self.shared().name
@@ -166,43 +196,35 @@ impl Builder {
         self
     }
 
-    /// Connects.
+    /// Connects, and waits until calls can go.
+    ///
+    /// Dropping the future closes what was opened so far, in the background.
     pub async fn connect(self) -> Result<Client> {
+        self.open()?.or_close().await
+    }
+
+    /// Begins to connect and gives the handle at once: for hosts that do not want to wait, or want to be
+    /// able to close while it is being made. [`Client::ready`] waits for the outcome.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn open(self) -> Result<Client> {
         let target = Target::of(&self.server)
             .map_err(|fault| Error::new(ErrorKind::Fault(fault), &Arc::from(&*self.server.name), CONNECT))?;
-        self.start(target).await
+        Ok(self.start(target))
     }
 
     /// Connects to a server in this process, over one end of a [`memory::pair`].
     pub async fn connect_memory(self, end: memory::End) -> Result<Client> {
-        self.start(Target::Memory(Some(end))).await
+        self.start(Target::Memory(Some(end))).or_close().await
     }
 
-    async fn start(self, target: Target) -> Result<Client> {
+    fn start(self, target: Target) -> Client {
         let (shared, driver) = Driver::new(self.server, target, self.client_info, self.handler);
         let driver = tokio::spawn(driver.run());
         let client =
             Client { inner: Arc::new(Inner { shared, driver: std::sync::Mutex::new(Some(driver)) }) };
         client.shared().command(Command::Connect);
-        let mut status = client.status();
-        loop {
-            let seen = status.borrow_and_update().clone();
-            let fault = match seen {
-                Status::Ready(_) => return Ok(client),
-                Status::Idle | Status::Connecting => {
-                    if status.changed().await.is_ok() {
-                        continue;
-                    }
-                    Fault::new(Cause::Closed)
-                }
-                // Whoever connects wants to know now; to wait is their choice.
-                Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause) => cause,
-                Status::Closed => Fault::new(Cause::Closed),
-            };
-            let error = client.shared().fault(CONNECT, fault.not_executed());
-            client.close().await;
-            return Err(error);
-        }
+        client
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     let server = settings.server(words.server(), target)?;
     let whole = arguments::whole(args, file.as_deref())?;
     let given = Given::parse(whole.as_deref(), words.pairs()?)?;
+    let saver = Saver::new(save, &tool);
+    saver.prepare().map_err(Failure::usage)?;
     let printer = &settings.printer;
     let builder = Client::builder(server.clone());
     let result = session::with_builder(printer, &server, builder, async |client| {
@@ -43,7 +45,7 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
         result.map_err(|error| Failure::call(&error, &server))
     })
     .await?;
-    show(printer, &Saver::new(save, &tool), &result)?;
+    show(printer, &saver, &result)?;
     if !result.is_error {
         return Ok(Exit::Ok);
     }

@@ -4,7 +4,7 @@ use bowline::view::Body;
 
 use crate::args::ReadArgs;
 use crate::exit::Exit;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::print::save::{Saver, decoded};
 use crate::print::{self, content};
 use crate::session;
@@ -17,6 +17,10 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
     let uri = words.take("URI", "`bowline resources` lists a server's resources")?;
     let name = words.end()?;
     let server = settings.server(name.as_deref(), target)?;
+    let stem = uri.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or("resource");
+    let to_files = save.is_some();
+    let saver = Saver::new(save, stem);
+    saver.prepare().map_err(Failure::usage)?;
     let printer = &settings.printer;
     let result = session::with(printer, &server, async |client| client.read_resource(&uri).await).await?;
     for dropped in &result.dropped {
@@ -27,15 +31,13 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
         return Ok(Exit::Ok);
     }
     // `bowline read … > picture.png` gives the picture.
-    if let ([part], None, false) = (result.contents.as_slice(), &save, printer.on_terminal())
+    if let ([part], false, false) = (result.contents.as_slice(), to_files, printer.on_terminal())
         && let Body::Blob(blob) = &part.body
         && let Some(bytes) = decoded(&blob.get())
     {
         print::bytes(&bytes)?;
         return Ok(Exit::Ok);
     }
-    let stem = uri.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or("resource");
-    let saver = Saver::new(save, stem);
     for part in &result.contents {
         if result.contents.len() > 1 {
             content::heading(printer, part)?;

@@ -22,6 +22,12 @@ impl Saver {
         Self { folder, stem: if stem.is_empty() { "content" } else { stem }.to_owned() }
     }
 
+    /// Makes the folder. Before anything is sent: a wrong path must not cost a call.
+    pub(crate) fn prepare(&self) -> Result<(), String> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        fs::create_dir_all(folder).map_err(|error| format!("cannot save to {}: {error}", folder.display()))
+    }
+
     /// Saves bytes and gives the file, or nothing when nothing is to be saved.
     pub(crate) fn save(&self, bytes: &[u8], mime_type: Option<&str>) -> io::Result<Option<PathBuf>> {
         let Some(folder) = &self.folder else { return Ok(None) };

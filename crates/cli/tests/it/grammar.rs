@@ -49,7 +49,9 @@ fn help_in_short() {
         4  a time limit ran out
         5  the server wants a login
         6  the server answered with an error, or does not offer this
+        7  the output could not be written; the call was made
       130  interrupted; the call was cancelled on the server
+      143  ended from outside; the call was cancelled on the server
 
     Environment:
       BOWLINE_CONFIG         configuration file, as --config

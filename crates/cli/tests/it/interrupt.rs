@@ -72,3 +72,34 @@ async fn connecting_can_be_interrupted() {
     assert_eq!(output.status.code(), Some(130));
     server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
 }
+
+/// Not even a server that ignores everything, or its children, outlives us.
+#[tokio::test]
+async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
+    let context = Context::new();
+    let script = testkit::server()
+        .tool("slow")
+        .fault(Fault::silent().always())
+        .fault(Fault::ignore_term())
+        .fault(Fault::ignore_eof());
+    let server = script.stdio().await;
+    let child = spawn(context.started(&["tools"], &server.command()));
+    server.wait_until(|server| !server.received().is_empty(), PATIENCE).await;
+    let grandchild = server.spawn_grandchild().await;
+    // Twice: the second time without patience for an orderly end.
+    send(Signal::SIGINT, &child);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    send(Signal::SIGINT, &child);
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
+    let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+    assert_eq!(output.status.code(), Some(130));
+    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+    let gone = || kill(Pid::from_raw(i32::try_from(grandchild).expect("a pid")), None).is_err();
+    tokio::time::timeout(PATIENCE, async {
+        while !gone() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("the grandchild is gone too");
+}

@@ -161,3 +161,21 @@ async fn in_memory() {
     client.close().await;
     server.await.unwrap();
 }
+
+/// `open` gives the handle before the connection is there; it can be closed meanwhile.
+#[tokio::test]
+async fn a_connection_can_be_closed_while_it_is_being_made() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::builder(stdio(&server)).open().unwrap();
+    assert!(client.ready().await.unwrap().capabilities.tools.is_some());
+    client.close().await;
+
+    let server = testkit::server().legacy().stdio().await;
+    server.arm(Fault::silent().always());
+    let client = Client::builder(stdio(&server)).open().unwrap();
+    server.wait_for(|received| received.is("server/discover"), SOON).await;
+    let (pid, clone) = (server.pid().unwrap(), client.clone());
+    client.close().await;
+    assert!(!is_alive(pid), "closing waits for the process to end");
+    assert_eq!(clone.ready().await.unwrap_err().fault().unwrap().cause, Cause::Closed);
+}

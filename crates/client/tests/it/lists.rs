@@ -95,10 +95,11 @@ async fn lc_05_what_is_not_offered_is_not_asked_for() {
         ] {
             assert!(matches!(error.kind(), ErrorKind::NotOffered(_)), "{name}: {error}");
         }
-        let asked = running.received().iter().filter(|received| received.method.contains('/')).count();
-        let handshake = running.count("server/discover") + running.count("notifications/initialized");
-        assert_eq!(asked, handshake, "{name}");
         client.close().await;
+        let handshake = ["server/discover", "initialize", "notifications/initialized", "GET", "DELETE"];
+        for received in running.received() {
+            assert!(handshake.contains(&received.method.as_str()), "{name}: {}", received.method);
+        }
     }
 }
 

@@ -23,7 +23,13 @@ impl Jar {
         let mut store = self.lock();
         for value in headers.get_all(SET_COOKIE) {
             let Ok(text) = value.to_str() else { continue };
-            if text.len() <= LARGEST && store.iter_unexpired().count() < MOST {
+            if text.len() > LARGEST {
+                continue;
+            }
+            // When it is full, what is known may still be changed or taken away.
+            let name = text.split('=').next().unwrap_or_default().trim();
+            let known = store.iter_unexpired().any(|cookie| cookie.name() == name);
+            if known || store.iter_unexpired().count() < MOST {
                 // A cookie for another site is refused there, and is nobody's failure.
                 let _ = store.parse(text, url);
             }

@@ -21,7 +21,7 @@ use super::headers::Bases;
 use super::pool::Pool;
 use super::proxy::{Proxies, Route};
 use super::target::{self, Target};
-use super::tls::Trust;
+use super::tls::{Trust, Versions};
 
 /// What one server may cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,10 @@ impl HttpLink {
         {
             bases.insert(&PROXY_AUTHORIZATION, auth);
         }
-        let dialer = Dialer::new(&target, route, Trust::new(config.tls.clone()))?;
+        // Over HTTP/2 the host is part of the URL, and cannot be another as it can in a header.
+        let named = config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let versions = if named { Versions::Http1 } else { Versions::Any };
+        let dialer = Dialer::new(&target, route, Trust::new(config.tls.clone(), versions))?;
         let pool = Arc::new(Pool::new(dialer, limits.connect));
         let shared = Shared { pool, bases, jar: Jar::default(), limits, forwarded };
         Ok(Self { shared: Arc::new(shared), target: Arc::new(target) })

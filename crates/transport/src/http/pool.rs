@@ -4,6 +4,7 @@
 //! time, and that exchange drives it: no task stands between a request and its socket, and dropping the
 //! exchange closes the socket. Over HTTP/2 one connection is shared.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -33,7 +34,7 @@ pub(super) struct Pool {
 struct State {
     idle: Vec<Idle>,
     /// Connections on which the end of an answer is still to come.
-    tails: Vec<(Tail, Instant)>,
+    tails: VecDeque<(Tail, Instant)>,
     shared: Option<http2::SendRequest<Payload>>,
     /// The server was seen to speak HTTP/1.1 over TLS.
     one_each: bool,
@@ -93,7 +94,7 @@ impl Pool {
     pub(super) fn linger(self: &Arc<Self>, tail: Tail) {
         let mut state = self.state();
         if state.tails.len() < MOST_IDLE {
-            state.tails.push((tail, Instant::now() + LINGER));
+            state.tails.push_back((tail, Instant::now() + LINGER));
         }
         self.watch(&mut state);
     }
@@ -128,20 +129,18 @@ impl Pool {
 
     /// A connection whose last answer has ended since it was left.
     fn ended_tail(self: &Arc<Self>, state: &mut State) -> Option<Box<Line>> {
-        // The oldest first: it had the most time.
-        let mut at = 0;
+        let now = Instant::now();
+        // The oldest first: it had the most time. One that is not done goes to the back, so that a few that
+        // never end do not stand before all others.
         for _ in 0..state.tails.len().min(TAILS_LOOK) {
-            let (tail, until) = state.tails.remove(at);
+            let (tail, until) = state.tails.pop_front()?;
             match tail.end(self) {
                 Ok(Some(mut line)) => {
                     line.reused = true;
                     return Some(line);
                 }
-                Ok(None) => {}
-                Err(tail) => {
-                    state.tails.insert(at, (tail, until));
-                    at += 1;
-                }
+                Err(tail) if until > now => state.tails.push_back((tail, until)),
+                Ok(None) | Err(_) => {}
             }
         }
         None
@@ -178,7 +177,8 @@ impl Pool {
         let mut state = self.state();
         let now = Instant::now();
         state.idle.retain(|idle| idle.until > now);
-        state.reaper = !state.idle.is_empty();
+        state.tails.retain(|(_, until)| *until > now);
+        state.reaper = !(state.idle.is_empty() && state.tails.is_empty());
         state.reaper
     }
 
@@ -215,8 +215,12 @@ const MOST_IDLE: usize = 128;
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { idle, shared, .. } = self;
-        f.debug_struct("State").field("idle", &idle.len()).field("shared", &shared.is_some()).finish()
+        let Self { idle, tails, shared, .. } = self;
+        f.debug_struct("State")
+            .field("idle", &idle.len())
+            .field("tails", &tails.len())
+            .field("shared", &shared.is_some())
+            .finish()
     }
 }
 

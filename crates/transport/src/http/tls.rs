@@ -15,30 +15,48 @@ use tokio::sync::OnceCell;
 #[derive(Debug)]
 pub(super) struct Trust {
     tls: Tls,
+    versions: Versions,
     config: OnceCell<Arc<ClientConfig>>,
 }
 
+/// Which versions of HTTP are offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Versions {
+    Any,
+    Http1,
+}
+
 impl Trust {
-    pub(super) fn new(tls: Tls) -> Self {
-        Self { tls, config: OnceCell::new() }
+    pub(super) fn new(tls: Tls, versions: Versions) -> Self {
+        Self { tls, versions, config: OnceCell::new() }
     }
 
     /// For the server itself.
     pub(super) async fn config(&self) -> Result<Arc<ClientConfig>, Fault> {
         let config = self.config.get_or_try_init(|| async {
-            let tls = self.tls.clone();
-            // The system's store is read from many files.
-            let built = tokio::task::spawn_blocking(move || build(&tls));
-            built.await.map_err(|_| Fault::before_sending(Cause::Closed))?
+            let config = Self::read(self.tls.clone()).await?;
+            if self.versions == Versions::Any {
+                return Ok(config);
+            }
+            let mut config = ClientConfig::clone(&config);
+            config.alpn_protocols = vec![b"http/1.1".to_vec()];
+            Ok(Arc::new(config))
         });
         config.await.cloned()
     }
 
-    /// For a proxy before it, which speaks HTTP/1.1.
+    /// For a proxy before it, which speaks HTTP/1.1 and has no business with our certificate.
     pub(super) async fn proxy_config(&self) -> Result<Arc<ClientConfig>, Fault> {
-        let mut config = ClientConfig::clone(&*self.config().await?);
+        let tls = Tls { client_cert: None, client_key: None, ..self.tls.clone() };
+        let mut config = ClientConfig::clone(&*Self::read(tls).await?);
         config.alpn_protocols = Vec::new();
         Ok(Arc::new(config))
+    }
+
+    async fn read(tls: Tls) -> Result<Arc<ClientConfig>, Fault> {
+        // The system's store is read from many files.
+        let built = tokio::task::spawn_blocking(move || build(&tls));
+        built.await.map_err(|_| Fault::before_sending(Cause::Closed))?
     }
 }
 

@@ -172,7 +172,7 @@ impl Stderr {
         self.buffer.clear();
         self.buffer.reserve(READ);
         let read = io.read_buf(&mut self.buffer).await;
-        let log = |line: &str| tracing::debug!(target: "bowline::stderr", server = self.server, "{line}");
+        let log = |line: &str| tracing::debug!(target: "bowline::stderr", server = self.server, "{}", line.escape_debug());
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(read, Ok(1..)) {
             tail.push(&self.buffer, log);

@@ -23,6 +23,8 @@ impl Raw {
 
     pub async fn accept(&self) -> Peer {
         let (socket, _) = self.listener.accept().await.unwrap();
+        // What is written is sent at once, or nobody could wait for it to have arrived.
+        socket.set_nodelay(true).unwrap();
         Peer { socket, read: Vec::new() }
     }
 
