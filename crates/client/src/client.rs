@@ -10,7 +10,7 @@ use bowline_proto::wire::{Json, method};
 use bowline_transport::memory;
 use serde::Serialize;
 use tokio::sync::{broadcast, watch};
-use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::connection::{CallOptions, Driver, Live, Shared, Target};
 use crate::error::{Error, ErrorKind, Result};
@@ -21,8 +21,8 @@ use crate::handler::{Handler, NoHandler};
 ///
 /// # Behaviour
 /// - The era and revision are negotiated when the client connects, and again after each loss.
-/// - When the connection is lost, open calls end with what is known about them, and it is made again
-///   with growing waits. A call that comes in meanwhile waits for it, within its own time.
+/// - When a process ends, its open calls end with what is known about them, and it is started again with
+///   growing waits. A call that comes in meanwhile waits for it, within its own time.
 /// - Every call ends once: with a result, with the server's error, or with a fault that says whether
 ///   the request can have been executed.
 /// - Dropping the future of a call cancels it on the server.
@@ -34,7 +34,8 @@ pub struct Client {
 
 struct Inner {
     shared: Arc<Shared>,
-    driver: std::sync::Mutex<Option<JoinHandle<()>>>,
+    /// When the driver has ended, and all that it had to end.
+    ended: CancellationToken,
 }
 
 /// How to connect, where the defaults do not fit.
@@ -146,14 +147,7 @@ impl Client {
     /// Dropping the future leaves the closing to go on in the background.
     pub async fn close(self) {
         self.shared().command(Command::Close);
-        let driver = self.inner.driver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        match driver {
-            Some(driver) => drop(driver.await),
-            // Another clone is closing it.
-            None => {
-                let _ = self.status().wait_for(|status| *status == Status::Closed).await;
-            }
-        }
+        self.inner.ended.cancelled().await;
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -161,7 +155,11 @@ impl Client {
     }
 
     pub(crate) async fn live(&self, method: &str) -> Result<Arc<Live>> {
-        self.shared().ready(method, self.shared().timeouts.call).await
+        self.live_for(method, &CallOptions::new()).await
+    }
+
+    pub(crate) async fn live_for(&self, method: &str, options: &CallOptions) -> Result<Arc<Live>> {
+        self.shared().ready(method, self.shared().patience(options)).await
     }
 
     /// `params` as JSON; `null` means none.
@@ -220,9 +218,13 @@ impl Builder {
 
     fn start(self, target: Target) -> Client {
         let (shared, driver) = Driver::new(self.server, target, self.client_info, self.handler);
-        let driver = tokio::spawn(driver.run());
-        let client =
-            Client { inner: Arc::new(Inner { shared, driver: std::sync::Mutex::new(Some(driver)) }) };
+        let ended = CancellationToken::new();
+        let guard = ended.clone().drop_guard();
+        tokio::spawn(async move {
+            driver.run().await;
+            drop(guard);
+        });
+        let client = Client { inner: Arc::new(Inner { shared, ended }) };
         client.shared().command(Command::Connect);
         client
     }

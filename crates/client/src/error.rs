@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Server(RpcError),
     /// No answer came: the connection, the process or the protocol failed.
     Fault(Fault),
+    /// The server wanted input for the call, and the host's own handler refused it.
+    Declined(RpcError),
     /// The server does not offer this; it was not asked.
     NotOffered(&'static str),
     /// The caller's mistake: nothing was sent.
@@ -75,7 +77,7 @@ impl Error {
     /// An error that the server answered with counts as unknown: it may have failed half-way.
     pub fn execution(&self) -> Execution {
         match &self.0.kind {
-            ErrorKind::Server(_) => Execution::Unknown,
+            ErrorKind::Server(_) | ErrorKind::Declined(_) => Execution::Unknown,
             ErrorKind::Fault(fault) => fault.execution,
             ErrorKind::NotOffered(_) | ErrorKind::Usage(_) => Execution::NotExecuted,
         }
@@ -94,6 +96,7 @@ impl fmt::Display for Error {
                     Execution::Unknown => f.write_str(" (outcome unknown)"),
                 }
             }
+            ErrorKind::Declined(error) => write!(f, "{server}: {method}: the host declined: {error}"),
             ErrorKind::NotOffered(what) => write!(f, "{server}: {method}: the server offers no {what}"),
             ErrorKind::Usage(what) => write!(f, "{server}: {method}: {what}"),
         }

@@ -94,6 +94,11 @@ impl<T> Calls<T> {
         self.open.get(&id).map(|call| &call.waiter)
     }
 
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        self.open.get_mut(&id).map(|call| &mut call.waiter)
+    }
+
     /// Stops the clocks of a call while a person is asked.
     pub fn pause(&mut self, now: Instant, id: u64) {
         if let Some(call) = self.open.get_mut(&id) {

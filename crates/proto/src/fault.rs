@@ -134,6 +134,8 @@ pub enum Misbehaviour {
     Pages,
     /// Input asked for again and again (MR-06).
     Rounds,
+    /// Input asked for that was never offered (MR-07).
+    Undeclared,
 }
 
 /// What helps a person to understand a fault. Server text: untrusted, bounded.
@@ -295,6 +297,7 @@ impl fmt::Display for Misbehaviour {
             Self::ResultType => "the server sent a result of an unknown type",
             Self::Pages => "the server's list does not end",
             Self::Rounds => "the server asked for input too often",
+            Self::Undeclared => "the server asked for input that was not offered",
         })
     }
 }

@@ -1,13 +1,14 @@
 //! One call, from the caller's future to its single outcome.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bowline_proto::calls::{Due, Limits};
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Command, Status};
+use bowline_proto::session::{Command, Event as SessionEvent, Status};
 use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::outgoing;
 use bowline_proto::wire::view::{Progress, ResultType, result_type};
@@ -77,8 +78,7 @@ impl Shared {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Json> {
-        let limits = self.limits(options);
-        let live = self.ready(method, limits.idle).await?;
+        let live = self.ready(method, self.patience(options)).await?;
         self.request_on(&live, method, params, options).await
     }
 
@@ -118,9 +118,7 @@ impl Shared {
         options: &CallOptions,
     ) -> Outcome {
         let (sender, mut answer) = oneshot::channel();
-        let waiter =
-            Waiter::Call { answer: sender, progress: options.progress.clone(), live: Arc::clone(live) };
-        let id = self.begin(self.limits(options), waiter);
+        let id = self.begin(live, options, sender)?;
         // Dropped before the outcome is there, it cancels the call.
         let guard = Guard { shared: self, id };
         let request = outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted);
@@ -130,8 +128,31 @@ impl Shared {
         };
         let outcome = match &live.wire {
             Wire::Pipe(writer) => {
-                if let Err(fault) = writer.send(&frame).await {
+                let handing = writer.send(&frame);
+                tokio::pin!(handing);
+                // Nearly always the link takes it at once. If it has to wait for room, its time runs all the
+                // same, and the server knows nothing of it.
+                let handed = match futures_util::poll!(&mut handing) {
+                    Poll::Ready(handed) => handed,
+                    Poll::Pending => {
+                        self.mark_sent(id, false);
+                        tokio::select! {
+                            biased;
+                            handed = &mut handing => {
+                                self.mark_sent(id, true);
+                                handed
+                            }
+                            outcome = &mut answer => {
+                                guard.ended();
+                                return outcome.unwrap_or_else(|_| gone());
+                            }
+                        }
+                    }
+                };
+                if let Err(fault) = handed {
                     guard.end();
+                    // A link that takes nothing is no link, though it may still be heard.
+                    self.report(live.attempt, SessionEvent::Lost(fault.clone()));
                     return Err(Failure::Fault(fault));
                 }
                 answer.await.unwrap_or_else(|_| gone())
@@ -161,9 +182,22 @@ impl Shared {
 
     /// Opens a call. The driver watches its deadline; it is told only if it would look too late, which is
     /// once a minute and not once a call.
-    fn begin(&self, limits: Limits, waiter: Waiter) -> u64 {
+    fn begin(
+        &self,
+        live: &Arc<Live>,
+        options: &CallOptions,
+        answer: oneshot::Sender<Outcome>,
+    ) -> Result<u64, Failure> {
+        let progress = options.progress.clone();
+        let waiter = Waiter::Call { answer, progress, live: Arc::clone(live), sent: true };
+        let limits = self.limits(options);
         let now = Instant::now();
         let mut core = self.core();
+        // Under the same lock the session leaves a link, and then its calls are failed. Whoever comes later
+        // with that link in hand would wait for nobody.
+        if core.session.attempt() != live.attempt {
+            return Err(Failure::Fault(Fault::before_sending(Cause::Closed)));
+        }
         let id = core.calls.begin(now, limits, waiter);
         let due = now + limits.idle.min(limits.total).min(FAR);
         if core.watched.is_none_or(|watched| due < watched) {
@@ -171,7 +205,13 @@ impl Shared {
             drop(core);
             let _ = self.news.send(News::Deadline);
         }
-        id
+        Ok(id)
+    }
+
+    fn mark_sent(&self, id: u64, now: bool) {
+        if let Some(Waiter::Call { sent, .. }) = self.core().calls.get_mut(id) {
+            *sent = now;
+        }
     }
 
     /// Ends the calls whose time is up. Says when to look again.
@@ -194,9 +234,14 @@ impl Shared {
             core.watched = next;
         }
         for (id, waiter, limit) in expired {
-            if let Waiter::Call { answer, live, .. } = waiter {
-                self.cancel(&live, id, "the call timed out");
-                let _ = answer.send(Err(Failure::Fault(Fault::new(Cause::Timeout(limit)))));
+            if let Waiter::Call { answer, live, sent, .. } = waiter {
+                let mut fault = Fault::new(Cause::Timeout(limit));
+                if sent {
+                    self.cancel(&live, id, "the call timed out");
+                } else {
+                    fault = fault.not_executed();
+                }
+                let _ = answer.send(Err(Failure::Fault(fault)));
             }
         }
     }
@@ -206,8 +251,16 @@ impl Shared {
         if let Some(live) = self.live() {
             return Ok(live);
         }
-        self.command(Command::Connect);
         let mut status = self.status();
+        // What only a person can mend is not tried again for every call.
+        let hopeless = match &*status.borrow() {
+            Status::NeedsLogin(fault) | Status::Failed(fault) => Some(fault.clone()),
+            _ => None,
+        };
+        if let Some(fault) = hopeless {
+            return Err(self.error(method, Failure::Fault(fault.not_executed())));
+        }
+        self.command(Command::Connect);
         let settled = timeout(patience, async {
             loop {
                 let seen = status.borrow_and_update().clone();
@@ -251,15 +304,18 @@ impl Shared {
                 tracing::debug!(server = %shared.name, %fault, "a cancellation was not delivered");
             }
         };
-        // A future may be dropped after its runtime; then there is no connection to tell either.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            self.errands.spawn_on(send, &runtime);
-        }
+        self.errands.send(send);
     }
 
-    fn limits(&self, options: &CallOptions) -> Limits {
+    pub(super) fn limits(&self, options: &CallOptions) -> Limits {
         let idle = options.idle.unwrap_or(self.timeouts.call);
-        Limits { idle, total: options.total.unwrap_or(self.timeouts.max).max(idle) }
+        Limits { idle, total: options.total.unwrap_or(self.timeouts.max.max(idle)) }
+    }
+
+    /// How long a call waits for a connection.
+    pub(crate) fn patience(&self, options: &CallOptions) -> Duration {
+        let limits = self.limits(options);
+        limits.idle.min(limits.total)
     }
 
     pub(crate) fn fault(&self, method: &str, fault: Fault) -> Error {
@@ -274,6 +330,7 @@ impl Shared {
         let kind = match failure {
             Failure::Server(error) => ErrorKind::Server(error),
             Failure::Fault(fault) => ErrorKind::Fault(fault),
+            Failure::Declined(error) => ErrorKind::Declined(error),
             Failure::Usage(what) => ErrorKind::Usage(what.to_owned()),
         };
         Error::new(kind, &self.name, method)
@@ -303,7 +360,7 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // CN-01: only a call that is still open is cancelled.
         let open = self.shared.core().calls.end(self.id);
-        if let Some(Waiter::Call { live, .. }) = open {
+        if let Some(Waiter::Call { live, sent: true, .. }) = open {
             self.shared.cancel(&live, self.id, "the caller no longer waits");
         }
     }

@@ -16,8 +16,10 @@ use bowline_proto::wire::outgoing::Meta;
 use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::{memory, process};
 use tokio::sync::{broadcast, mpsc, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::errands::Errands;
 use super::exchange::{self, Exchange};
 use super::hello::hello_headers;
 use super::link::{OpenLink, lock};
@@ -67,7 +69,7 @@ impl Driver {
             news: news_in,
             serving: Mutex::default(),
             annotations: Mutex::default(),
-            errands: TaskTracker::new(),
+            errands: Errands::new(),
         });
         let driver = Self {
             shared: Arc::clone(&shared),
@@ -124,6 +126,13 @@ impl Driver {
             // The loop looks at the clock anew.
             News::Deadline => {}
             News::Link(attempt, event) => core.session.handle_event(now, attempt, event),
+            // An answer that was on its way when its question was given up is no answer to the next (DE-05).
+            News::Reply(attempt, id, reply) => {
+                let asked = self.links.get(&attempt).and_then(|link| link.hello.as_ref());
+                if asked.is_some_and(|(asked, _)| *asked == id) {
+                    core.session.handle_event(now, attempt, Event::Reply(reply));
+                }
+            }
             News::Opened(attempt, link) if attempt == core.session.attempt() => {
                 core.session.handle_event(now, attempt, Event::Opened);
                 drop(core);
@@ -132,8 +141,8 @@ impl Driver {
             // Opened too late: nobody wants it any more.
             News::Opened(_, link) => {
                 drop(core);
-                let shared = Arc::clone(&self.shared);
-                self.closing.spawn(async move { link.shut(&shared, true).await });
+                let (shared, errands) = (Arc::clone(&self.shared), CancellationToken::new());
+                self.closing.spawn(async move { link.shut(&shared, true, errands).await });
             }
         }
     }
@@ -205,7 +214,7 @@ impl Driver {
             task.abort();
         }
         let id = match hello {
-            Hello::Initialized(_) => 0,
+            Hello::Initialized(_) => self.shared.core().calls.fresh_id(),
             Hello::Discover(_) | Hello::Initialize(_) => {
                 self.shared.core().calls.begin(Instant::now(), HELLO_LIMITS, Waiter::Hello(attempt))
             }
@@ -233,15 +242,14 @@ impl Driver {
                     let headers = hello_headers(hello, &session);
                     let era = if matches!(hello, Hello::Discover(_)) { Era::Modern } else { Era::Legacy };
                     let exchange = Exchange { shared: &shared, link, wire: &wire, id, era };
-                    let (reply, opened) = exchange.run_opening(frame.body(), &headers).await;
-                    if opened.is_some() && matches!(hello, Hello::Initialize(_)) {
-                        *lock(&session) = opened;
+                    match hello {
+                        Hello::Initialize(_) => exchange.run_opening(frame.body(), &headers, &session).await,
+                        _ => exchange.run(frame.body(), &headers).await,
                     }
-                    reply
                 }
             };
             shared.core().calls.end(id);
-            shared.report(attempt, Event::Reply(reply));
+            let _ = shared.news.send(News::Reply(attempt, id, reply));
         });
         link.hello = Some((id, task.abort_handle()));
         if let Hello::Initialized(revision) = hello {
@@ -276,9 +284,9 @@ impl Driver {
             self.shared.set_live(None);
         }
         self.shared.fail_calls(fault);
-        let shared = Arc::clone(&self.shared);
+        let (shared, errands) = (Arc::clone(&self.shared), self.shared.errands.part());
         let orderly = fault.cause == Cause::Closed;
-        self.closing.spawn(async move { link.shut(&shared, orderly).await });
+        self.closing.spawn(async move { link.shut(&shared, orderly, errands).await });
     }
 }
 

@@ -3,7 +3,7 @@
 //! On a legacy connection a stream may end before the answer; it is then taken up again by GET from the
 //! last event id (HL-07 to HL-09). On a modern one there is nothing to take up (HM-13).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::era::Reply;
@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderValue, header};
 use tokio::time::sleep;
 
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
+use super::link::lock;
 use super::{Shared, Wire};
 
 /// What one exchange needs to know.
@@ -32,18 +33,33 @@ pub(super) struct Exchange<'a> {
 impl Exchange<'_> {
     /// Posts `body` and waits for the answer to it.
     pub(super) async fn run(self, body: Bytes, headers: &HeaderMap) -> Reply {
-        self.run_opening(body, headers).await.0
+        match self.link.post(body, headers).await {
+            Ok(answer) => self.read(answer, headers).await,
+            Err(fault) => Reply::Fault(fault),
+        }
     }
 
-    /// The same, with the session id that came with it.
-    pub(super) async fn run_opening(self, body: Bytes, headers: &HeaderMap) -> (Reply, Option<HeaderValue>) {
-        match self.link.post(body, headers).await {
-            Ok(mut answer) => {
-                let session = answer.headers.remove(SESSION_ID);
-                (self.read(answer, headers).await, session)
-            }
-            Err(fault) => (Reply::Fault(fault), None),
+    /// The same for `initialize`: the session id that comes with the answer is kept as soon as it is known,
+    /// since the server may ask something before it answers (HL-02, PG-01).
+    pub(super) async fn run_opening(
+        self,
+        body: Bytes,
+        headers: &HeaderMap,
+        session: &Mutex<Option<HeaderValue>>,
+    ) -> Reply {
+        let answer = match self.link.post(body, headers).await {
+            Ok(answer) => answer,
+            Err(fault) => return Reply::Fault(fault),
+        };
+        let mut known = HeaderMap::new();
+        if let Some(id) = answer.headers.get(SESSION_ID) {
+            let mut id = id.clone();
+            id.set_sensitive(true);
+            known.insert(SESSION_ID, id.clone());
+            *lock(session) = Some(id);
         }
+        let wire = Wire::Http { link: self.link.clone(), headers: Arc::new(known.clone()) };
+        Exchange { wire: &wire, ..self }.read(answer, &known).await
     }
 
     async fn read(&self, answer: Answer, headers: &HeaderMap) -> Reply {
@@ -52,7 +68,8 @@ impl Exchange<'_> {
         }
         match answer.body {
             Body::Empty => Reply::Accepted,
-            Body::Json(body) => self.find(&body).unwrap_or_else(|| no_answer(&body)),
+            // Whatever is wrong with the only answer there is, it is ours.
+            Body::Json(body) => self.find(&body, Broken::Mine).unwrap_or_else(|| no_answer(&body)),
             Body::Events(events) => self.follow(events, headers).await,
             Body::Other(head) => Reply::Fault(Fault::protocol(Misbehaviour::ContentType).body(&head)),
         }
@@ -66,14 +83,16 @@ impl Exchange<'_> {
                 match events.next().await {
                     Ok(Some(event)) => {
                         resume.saw(&event);
-                        if !event.data.is_empty()
-                            && let Some(reply) = self.find(&event.data)
+                        if is_message(&event)
+                            && let Some(reply) = self.find(&event.data, Broken::Nobodys)
                         {
                             events.release();
                             return reply;
                         }
                     }
                     Ok(None) => break Fault::protocol(Misbehaviour::NoAnswer),
+                    // It was most likely the answer, and it would be as large the next time.
+                    Err(fault) if is_too_large(&fault) => return Reply::Fault(fault),
                     Err(fault) => break fault,
                 }
             };
@@ -91,8 +110,9 @@ impl Exchange<'_> {
             return Err(ended);
         }
         loop {
-            let Some((wait, last)) = resume.next() else { return Err(ended) };
-            sleep(wait).await;
+            // Without ids there is no place to go on from. How long it is tried is for the call's deadline to say.
+            let Some(last) = resume.last().cloned() else { return Err(ended) };
+            sleep(resume.wait()).await;
             let mut headers = headers.clone();
             headers.insert(LAST_EVENT_ID, last);
             match self.link.get(&headers).await {
@@ -105,10 +125,10 @@ impl Exchange<'_> {
     }
 
     /// The answer to our request, if it is in this message or batch. Everything else goes where it belongs.
-    fn find(&self, frame: &Bytes) -> Option<Reply> {
+    fn find(&self, frame: &Bytes, broken: Broken) -> Option<Reply> {
         let mut found = None;
         wire::parse(frame, |parsed| {
-            if self.mine(&parsed) {
+            if self.mine(&parsed, broken) {
                 found = Some(into_reply(parsed));
             } else {
                 self.shared.handle_message(self.wire, parsed);
@@ -118,17 +138,38 @@ impl Exchange<'_> {
     }
 
     /// Whether a message answers this exchange. An error without an id can only be about the request it
-    /// came back for, and so can a message too broken to have one.
-    fn mine(&self, parsed: &Parsed) -> bool {
+    /// came back for.
+    fn mine(&self, parsed: &Parsed, broken: Broken) -> bool {
         match parsed {
             Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) => {
                 id.as_ours() == Some(self.id)
             }
             Ok(Message::Error { id: None, .. }) => true,
             Ok(Message::Notification { .. } | Message::Request { .. }) => false,
-            Err(malformed) => malformed.id.as_ref().is_none_or(|id| id.as_ours() == Some(self.id)),
+            Err(malformed) => match &malformed.id {
+                Some(id) => id.as_ours() == Some(self.id),
+                None => broken == Broken::Mine,
+            },
         }
     }
+}
+
+/// Whose a message is that is too broken to say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    /// There is only one it can be meant for.
+    Mine,
+    /// Others may follow.
+    Nobodys,
+}
+
+/// Events of other names are not the protocol's: servers use them to keep a stream alive.
+pub(super) fn is_message(event: &sse::Event) -> bool {
+    !event.data.is_empty() && event.name.as_deref().is_none_or(|name| name == "message")
+}
+
+pub(super) fn is_too_large(fault: &Fault) -> bool {
+    matches!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { .. }))
 }
 
 /// Where a stream stopped, and how often it was taken up without getting on.
@@ -143,7 +184,12 @@ impl Resume {
     pub(super) fn saw(&mut self, event: &sse::Event) {
         if let Some(id) = &event.id {
             // An id that is no header value cannot be sent back; an empty one means "none".
-            self.last = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
+            let last = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
+            // A new place in the stream is progress, even if nothing was said there (HL-09).
+            if last != self.last {
+                self.fruitless = 0;
+            }
+            self.last = last;
         }
         if let Some(retry) = event.retry {
             self.retry = Some(retry);
@@ -153,33 +199,30 @@ impl Resume {
         }
     }
 
+    /// The stream was held open for a while: whoever cut it is not one who always cuts.
+    pub(super) fn held(&mut self) {
+        self.fruitless = 0;
+    }
+
     pub(super) fn last(&self) -> Option<&HeaderValue> {
         self.last.as_ref()
     }
 
-    /// How long to wait and from where to go on. `None`: the server gave no ids, or never gets on.
+    /// How long to wait before the stream is taken up.
     ///
     /// HL-08: `retry` is honoured, between a floor and a cap, and doubled while nothing comes of it, so
     /// that a server which always cuts sees a few requests and then fewer.
-    fn next(&mut self) -> Option<(Duration, HeaderValue)> {
-        let last = self.last.clone()?;
-        Some((self.wait()?, last))
-    }
-
-    pub(super) fn wait(&mut self) -> Option<Duration> {
-        if self.fruitless > MAX_FRUITLESS {
-            return None;
-        }
-        let wait = self.retry.unwrap_or(RETRY_DEFAULT).max(RETRY_FLOOR) * (1 << self.fruitless);
-        self.fruitless += 1;
-        Some(wait.min(RETRY_CAP))
+    pub(super) fn wait(&mut self) -> Duration {
+        let wait =
+            self.retry.unwrap_or(RETRY_DEFAULT).clamp(RETRY_FLOOR, RETRY_CAP) * (1 << self.fruitless.min(8));
+        self.fruitless = self.fruitless.saturating_add(1);
+        wait.min(RETRY_CAP)
     }
 }
 
 const RETRY_DEFAULT: Duration = Duration::from_secs(1);
 const RETRY_FLOOR: Duration = Duration::from_millis(250);
-const RETRY_CAP: Duration = Duration::from_secs(30);
-const MAX_FRUITLESS: u32 = 6;
+const RETRY_CAP: Duration = Duration::from_secs(60);
 
 fn into_reply(parsed: Parsed) -> Reply {
     match parsed {

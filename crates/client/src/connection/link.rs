@@ -12,6 +12,7 @@ use bowline_transport::process;
 use http::HeaderValue;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::{Failure, Shared, Wire, headers};
 
@@ -54,18 +55,14 @@ impl OpenLink {
     }
 
     /// Ends the link: what is still to be said first, then the session, then the process.
-    pub(super) async fn shut(self, shared: &Shared, orderly: bool) {
+    pub(super) async fn shut(self, shared: &Shared, orderly: bool, errands: CancellationToken) {
         if let Some((_, task)) = &self.hello {
             task.abort();
         }
         if orderly {
-            shared.errands.close();
-            let _ = timeout(ERRANDS_GRACE, shared.errands.wait()).await;
-            shared.errands.reopen();
+            shared.errands.settle().await;
         }
-        for task in &self.tasks {
-            task.abort();
-        }
+        errands.cancel();
         match &self.wire {
             Wire::Pipe(writer) => writer.close(),
             Wire::Http { link, .. } => {
@@ -80,6 +77,10 @@ impl OpenLink {
         if let Some(process) = self.process {
             let exit = process.shutdown().await;
             tracing::debug!(server = %shared.name, ?exit, "the server's process ended");
+        }
+        // Last, so that a server that says something on its way out is not cut off.
+        for task in &self.tasks {
+            task.abort();
         }
     }
 }
@@ -111,7 +112,5 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For cancellations and answers that are still to be sent when a connection is closed.
-const ERRANDS_GRACE: Duration = Duration::from_millis(500);
 /// For the server to confirm the end of a session.
 const DELETE_GRACE: Duration = Duration::from_secs(2);

@@ -4,11 +4,12 @@
 //! stream; then there is quietly none. One that cuts it is asked again, ever less often.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bowline_proto::wire;
 use bowline_transport::http::{Answer, Body};
 
-use super::exchange::Resume;
+use super::exchange::{Resume, is_message, is_too_large};
 use super::headers::LAST_EVENT_ID;
 use super::{Live, Shared, Wire};
 
@@ -23,11 +24,24 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
         }
         match link.get(&headers).await {
             Ok(Answer { status: 200..300, body: Body::Events(mut events), .. }) => {
-                while let Ok(Some(event)) = events.next().await {
-                    resume.saw(&event);
-                    if !event.data.is_empty() {
-                        wire::parse(&event.data, |parsed| shared.handle_message(&live.wire, parsed));
+                let opened = Instant::now();
+                loop {
+                    match events.next().await {
+                        Ok(Some(event)) => {
+                            resume.saw(&event);
+                            if is_message(&event) {
+                                wire::parse(&event.data, |parsed| shared.handle_message(&live.wire, parsed));
+                            }
+                        }
+                        // One message too large is lost; the stream is not.
+                        Err(fault) if is_too_large(&fault) => {
+                            tracing::warn!(server = %shared.name, %fault, "a message was dropped");
+                        }
+                        Ok(None) | Err(_) => break,
                     }
+                }
+                if opened.elapsed() > HELD {
+                    resume.held();
                 }
             }
             Ok(Answer { status: 500.., .. }) | Err(_) => {}
@@ -36,9 +50,9 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                 return;
             }
         }
-        match resume.wait() {
-            Some(wait) => tokio::time::sleep(wait).await,
-            None => return,
-        }
+        tokio::time::sleep(resume.wait()).await;
     }
 }
+
+/// A stream that lasted longer was cut by something that cuts what is idle, not by a server that cuts all.
+const HELD: Duration = Duration::from_secs(5);

@@ -6,6 +6,7 @@
 
 mod call;
 mod driver;
+mod errands;
 mod exchange;
 mod headers;
 mod hello;
@@ -15,6 +16,7 @@ mod requests;
 mod rounds;
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -32,11 +34,11 @@ use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::PipeWriter;
 use http::HeaderMap;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
-use tokio_util::task::TaskTracker;
 
 pub use call::CallOptions;
 pub(crate) use call::ProgressFn;
 pub(crate) use driver::{Driver, Target};
+use errands::Errands;
 
 use crate::events::Event;
 use crate::handler::Handler;
@@ -56,8 +58,7 @@ pub(crate) struct Shared {
     serving: Mutex<HashMap<String, tokio::task::AbortHandle>>,
     /// `x-mcp-header` annotations of the tools in the newest list that have any (HM-10).
     annotations: Mutex<HashMap<Box<str>, Annotations>>,
-    /// Short sends that outlive their cause: cancellations, answers. Closing waits for them.
-    errands: TaskTracker,
+    errands: Errands,
 }
 
 /// What we say of ourselves.
@@ -94,7 +95,13 @@ enum Wire {
 
 /// What waits for an answer.
 enum Waiter {
-    Call { answer: oneshot::Sender<Outcome>, progress: Option<ProgressFn>, live: Arc<Live> },
+    Call {
+        answer: oneshot::Sender<Outcome>,
+        progress: Option<ProgressFn>,
+        live: Arc<Live>,
+        /// Whether the request was handed to the link. If not, the server knows nothing of it.
+        sent: bool,
+    },
     Hello(Attempt),
 }
 
@@ -104,6 +111,8 @@ type Outcome = Result<Json, Failure>;
 enum Failure {
     Server(RpcError),
     Fault(Fault),
+    /// The host's own handler said no.
+    Declined(RpcError),
     /// Nothing was sent: what the caller gave cannot be.
     Usage(&'static str),
 }
@@ -112,6 +121,8 @@ enum Failure {
 enum News {
     Command(Command),
     Link(Attempt, SessionEvent),
+    /// The answer to the message of the negotiation with this id.
+    Reply(Attempt, u64, Reply),
     /// A call has a deadline earlier than any before.
     Deadline,
     /// A link that took time to open.
@@ -178,7 +189,9 @@ impl Shared {
                 // The caller may have left in this very moment.
                 let _ = answer.send(outcome);
             }
-            Some(Waiter::Hello(attempt)) => self.report(attempt, SessionEvent::Reply(into_reply(outcome))),
+            Some(Waiter::Hello(attempt)) => {
+                let _ = self.news.send(News::Reply(attempt, id.unwrap_or_default(), into_reply(outcome)));
+            }
             None => tracing::debug!(server = %self.name, "an answer to no open request was dropped"),
         }
     }
@@ -189,6 +202,11 @@ impl Shared {
         } else if *method == *method::CANCELLED {
             self.stop_serving(params);
         } else {
+            let size = params.as_ref().map_or(0, |params| params.as_bytes().len());
+            if size > LARGEST_EVENT {
+                tracing::warn!(server = %self.name, %method, size, "a notification is too large and was dropped");
+                return;
+            }
             // No subscriber is no error.
             let _ = self.events.send(Event::of(method, params));
         }
@@ -201,8 +219,11 @@ impl Shared {
             Some(Waiter::Call { progress, .. }) => progress.clone(),
             _ => None,
         };
-        if let Some(listener) = listener {
-            listener(progress);
+        // A listener that panics must not take the connection with it.
+        if let Some(listener) = listener
+            && catch_unwind(AssertUnwindSafe(|| listener(progress))).is_err()
+        {
+            tracing::error!(server = %self.name, "a progress listener panicked");
         }
     }
 
@@ -210,8 +231,9 @@ impl Shared {
     fn fail_calls(&self, fault: &Fault) {
         let ended: Vec<_> = self.core().calls.end_all().collect();
         for (_, waiter) in ended {
-            if let Waiter::Call { answer, .. } = waiter {
-                let _ = answer.send(Err(Failure::Fault(fault.clone())));
+            if let Waiter::Call { answer, sent, .. } = waiter {
+                let fault = if sent { fault.clone() } else { fault.clone().not_executed() };
+                let _ = answer.send(Err(Failure::Fault(fault)));
             }
         }
     }
@@ -231,10 +253,13 @@ impl Wire {
     }
 }
 
+/// A notification that says more than this has no honest reason to; many are kept for slow subscribers.
+const LARGEST_EVENT: usize = 1024 * 1024;
+
 fn into_reply(outcome: Outcome) -> Reply {
     match outcome {
         Ok(result) => Reply::Result(result),
-        Err(Failure::Server(error)) => Reply::Error { status: None, error },
+        Err(Failure::Server(error) | Failure::Declined(error)) => Reply::Error { status: None, error },
         Err(Failure::Fault(fault)) => Reply::Fault(fault),
         Err(Failure::Usage(what)) => Reply::Fault(Fault::before_sending(Cause::Closed).note(what)),
     }

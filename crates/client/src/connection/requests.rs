@@ -1,6 +1,7 @@
 //! Requests that the server makes of us: ping, and whatever the handler declared.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bowline_proto::wire::{Id, Json, RpcError, code, method, outgoing};
 
@@ -34,6 +35,11 @@ impl Shared {
         }
         // Held until the entry is in, so that a quick handler cannot take it out before.
         let mut serving = self.serving();
+        let key = id.to_string();
+        if serving.contains_key(&key) {
+            tracing::warn!(server = %self.name, %method, "a request with the id of one under way was ignored");
+            return;
+        }
         if serving.len() >= MAX_SERVING {
             let busy = RpcError {
                 code: code::INTERNAL_ERROR,
@@ -43,14 +49,32 @@ impl Shared {
             self.answer(wire.clone(), id, Err(busy));
             return;
         }
-        let key = id.to_string();
-        let (shared, wire, done) = (Arc::clone(self), wire.clone(), key.clone());
-        let task = self.errands.spawn(async move {
+        let (shared, wire, entry) = (Arc::clone(self), wire.clone(), Entry(Arc::clone(self), key.clone()));
+        let task = self.errands.serve(async move {
             let answer = shared.ask_handler(method, params).await;
-            shared.serving().remove(&done);
+            drop(entry);
             shared.send_answer(&wire, &id, answer).await;
         });
-        serving.insert(key, task.abort_handle());
+        serving.insert(key, task);
+        drop(serving);
+        self.pause_calls();
+    }
+
+    /// While a person is asked, the calls under way are not the server's to hurry with.
+    fn pause_calls(&self) {
+        let mut core = self.core();
+        let (now, ids) = (Instant::now(), core.calls.ids().collect::<Vec<_>>());
+        for id in ids {
+            core.calls.pause(now, id);
+        }
+    }
+
+    fn resume_calls(&self) {
+        let mut core = self.core();
+        let (now, ids) = (Instant::now(), core.calls.ids().collect::<Vec<_>>());
+        for id in ids {
+            core.calls.resume(now, id);
+        }
     }
 
     /// Asks the handler, for either era.
@@ -69,14 +93,16 @@ impl Shared {
     /// CN-04: the server no longer wants an answer; stop working on it and send none.
     pub(super) fn stop_serving(&self, params: Option<Json>) {
         let Some(id) = params.and_then(|params| params.member("requestId")) else { return };
-        if let Some(task) = self.serving().remove(id.as_str()) {
+        // Taken out first: the task takes itself out when it is dropped, and wants the lock.
+        let task = self.serving().get(id.as_str()).cloned();
+        if let Some(task) = task {
             task.abort();
         }
     }
 
     fn answer(self: &Arc<Self>, wire: Wire, id: Id, answer: Answer) {
         let shared = Arc::clone(self);
-        self.errands.spawn(async move { shared.send_answer(&wire, &id, answer).await });
+        self.errands.send(async move { shared.send_answer(&wire, &id, answer).await });
     }
 
     async fn send_answer(&self, wire: &Wire, id: &Id, answer: Answer) {
@@ -90,5 +116,21 @@ impl Shared {
         &self,
     ) -> std::sync::MutexGuard<'_, std::collections::HashMap<String, tokio::task::AbortHandle>> {
         self.serving.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// A request that is being served. Takes itself out however its handler ends: with an answer, by a panic,
+/// or because the server or the link gave it up.
+struct Entry(Arc<Shared>, String);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut serving = self.0.serving();
+        serving.remove(&self.1);
+        let idle = serving.is_empty();
+        drop(serving);
+        if idle {
+            self.0.resume_calls();
+        }
     }
 }

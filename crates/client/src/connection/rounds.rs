@@ -1,6 +1,7 @@
 //! Modern results that ask for input, answered by the handler that also serves legacy servers (group MR).
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bowline_proto::fault::{Fault, Misbehaviour};
 use bowline_proto::wire::object::Edit;
@@ -8,7 +9,7 @@ use bowline_proto::wire::view::{InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 
 use super::{CallOptions, Failure, Live, Shared};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 impl Shared {
     /// Modern results say what they are (BM-05). Input that is asked for is given, a bounded number of
@@ -22,6 +23,8 @@ impl Shared {
         mut result: Json,
     ) -> Result<Json> {
         let broken = |misbehaviour| self.error(method, Failure::Fault(Fault::protocol(misbehaviour)));
+        // The cap holds for all rounds together. The time that the host takes to answer is not the server's.
+        let mut left = self.limits(options).total;
         for _ in 0..MAX_ROUNDS {
             match result_type(&result) {
                 ResultType::Complete => return Ok(result),
@@ -32,10 +35,13 @@ impl Shared {
             }
             let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehaviour::BadResult))?;
             let retry = self.answer_inputs(method, params, &wanted).await?;
+            let round = CallOptions { total: Some(left), ..options.clone() };
+            let begun = Instant::now();
             result = self
-                .once(live, method, Some(&retry), options)
+                .once(live, method, Some(&retry), &round)
                 .await
                 .map_err(|failure| self.error(method, failure))?;
+            left = left.saturating_sub(begun.elapsed());
         }
         Err(broken(Misbehaviour::Rounds))
     }
@@ -52,11 +58,12 @@ impl Shared {
         let mut given = Vec::with_capacity(wanted.requests.len());
         for (key, request) in &wanted.requests {
             if !self.declared(&request.method) {
-                let what = format!("the server asked for {}, which is not offered here", request.method);
-                return Err(Error::new(ErrorKind::Usage(what), &self.name, method));
+                let asked: String = request.method.chars().take(80).collect();
+                let fault = Fault::protocol(Misbehaviour::Undeclared).note(asked);
+                return Err(self.error(method, Failure::Fault(fault)));
             }
             let answer = self.ask_handler(request.method.clone(), request.params.clone()).await;
-            given.push((&**key, answer.map_err(|error| self.error(method, Failure::Server(error)))?));
+            given.push((&**key, answer.map_err(|error| self.error(method, Failure::Declined(error)))?));
         }
         for (key, answer) in &given {
             answers = answers.set(key, answer);

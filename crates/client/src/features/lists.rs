@@ -12,8 +12,10 @@ use super::decoded;
 use crate::connection::{CallOptions, Live, Shared};
 use crate::error::Result;
 
-/// More pages than any honest server has.
+/// More pages, elements and bytes than any honest server has.
 const MAX_PAGES: usize = 10_000;
+const MAX_ITEMS: usize = 500_000;
+const MAX_BYTES: usize = 512 * 1024 * 1024;
 
 /// A complete list, with what had to be left out of it.
 #[derive(Clone, Debug)]
@@ -58,6 +60,7 @@ async fn pages<T: Item>(
     let mut list = List::default();
     let mut params: Option<Json> = None;
     let mut seen = HashSet::new();
+    let mut bytes = 0;
     for _ in 0..MAX_PAGES {
         let later = params.is_some();
         let result = shared
@@ -67,15 +70,21 @@ async fn pages<T: Item>(
         let page =
             decoded(shared, method, &result, Page::<T>::decode(&result)).map_err(|error| (error, later))?;
         list.items.extend(page.items);
+        for dropped in &page.dropped {
+            tracing::warn!(server = %shared.name, method, reason = %dropped.reason, "an element was left out");
+        }
         list.dropped.extend(page.dropped);
         // PA-02: only an absent cursor ends the list; an empty one is a cursor like any other.
+        bytes += result.as_bytes().len();
         let Some(cursor) = page.next_cursor else { return Ok(list) };
+        if bytes > MAX_BYTES || list.items.len() > MAX_ITEMS {
+            break;
+        }
         params = Some(Edit::new().set_str("cursor", &cursor).apply(None).expect("a string is JSON"));
         if !seen.insert(cursor) {
             break;
         }
     }
-    let fault =
-        Fault::protocol(Misbehaviour::Pages).note("a cursor came twice, or there were too many pages");
+    let fault = Fault::protocol(Misbehaviour::Pages).note("a cursor came twice, or there was too much of it");
     Err((shared.fault(method, fault), true))
 }

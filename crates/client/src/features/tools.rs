@@ -49,7 +49,7 @@ impl Client {
         let method = method::TOOLS_CALL;
         let params =
             outgoing::call_params(name, arguments).map_err(|error| self.usage(method, error.to_string()))?;
-        let live = self.live(method).await?;
+        let live = self.live_for(method, options).await?;
         Feature::Tools.require(self.shared(), &live.peer, method)?;
         let result = self.shared().request_on(&live, method, Some(&params), options).await?;
         decoded(self.shared(), method, &result, CallToolResult::decode(&result))
@@ -66,9 +66,6 @@ pub(crate) async fn list(
         return Ok(List::default());
     }
     let mut list: List<Tool> = lists::all(shared, live, method::TOOLS_LIST, options).await?;
-    for dropped in &list.dropped {
-        tracing::warn!(server = %shared.name, index = dropped.index, reason = %dropped.reason, "a tool was left out");
-    }
     list.items = shared.keep_annotations(live, list.items);
     Ok(list)
 }
