@@ -90,7 +90,7 @@ enum Phase {
     /// Only a person can move us on.
     NeedsLogin { cause: Fault },
     /// Waiting for the next attempt.
-    BackingOff { since: Instant, until: Instant, cause: Fault },
+    BackingOff { not_before: Instant, until: Instant, cause: Fault },
     /// Trying again cannot help.
     Failed { cause: Fault },
     /// We ended it.
@@ -186,10 +186,10 @@ impl Session {
         self.phase = match (mem::take(&mut self.phase), command) {
             (Phase::Closed, _) => Phase::Closed,
             (Phase::Idle, Command::Connect) => self.open(now, None),
-            // On demand the wait is cut short, but never below the floor: many callers must not turn a
-            // crashing server into a storm of attempts.
-            (Phase::BackingOff { since, until, cause }, Command::Connect) => {
-                Phase::BackingOff { since, until: until.min(since + self.settings.backoff_floor), cause }
+            // On demand the wait is cut short, but never below the floor, nor below what the server asked for:
+            // many callers must not turn a crashing server into a storm of attempts.
+            (Phase::BackingOff { not_before, until, cause }, Command::Connect) => {
+                Phase::BackingOff { not_before, until: until.min(not_before), cause }
             }
             // A person has acted, or hopes that something changed.
             (Phase::NeedsLogin { .. } | Phase::Failed { .. }, Command::Connect) => self.open(now, None),
@@ -357,10 +357,46 @@ impl Session {
         match cause.recovery() {
             Recovery::Retry { not_before } => {
                 let wait = self.backoff.next_wait().max(not_before);
-                Phase::BackingOff { since: now, until: now + wait, cause }
+                let not_before = now + self.settings.backoff_floor.max(not_before);
+                Phase::BackingOff { not_before, until: now + wait, cause }
             }
             Recovery::Login => Phase::NeedsLogin { cause },
             Recovery::GiveUp => Phase::Failed { cause },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `Retry-After` holds even when somebody is waiting.
+    #[test]
+    fn demand_does_not_override_what_the_server_asked_for() {
+        let t0 = Instant::now();
+        let mut session = Session::new(Settings { link: Link::Http, ..Settings::default() });
+        session.handle_command(t0, Command::Connect);
+        let attempt = session.attempt();
+        let busy = Cause::Status { code: 503, retry_after: Some(Duration::from_secs(9)) };
+        session.handle_event(t0, attempt, Event::Lost(Fault::new(busy)));
+        session.handle_command(t0, Command::Connect);
+        assert_eq!(session.poll_timeout(), Some(t0 + Duration::from_secs(9)));
+    }
+
+    /// Without such a wish, demand cuts the wait to the floor, and no further.
+    #[test]
+    fn demand_cuts_the_wait_to_the_floor() {
+        let t0 = Instant::now();
+        let settings = Settings::default();
+        let mut session = Session::new(settings.clone());
+        session.handle_command(t0, Command::Connect);
+        for _ in 0..8 {
+            session.handle_event(t0, session.attempt(), Event::Lost(Fault::new(Cause::Refused)));
+            session.handle_timeout(t0 + Duration::from_secs(3_600));
+        }
+        session.handle_event(t0, session.attempt(), Event::Lost(Fault::new(Cause::Refused)));
+        assert!(session.poll_timeout().unwrap() > t0 + settings.backoff_floor);
+        session.handle_command(t0, Command::Connect);
+        assert_eq!(session.poll_timeout(), Some(t0 + settings.backoff_floor));
     }
 }

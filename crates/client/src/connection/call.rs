@@ -152,6 +152,7 @@ impl Shared {
                 if let Err(fault) = handed {
                     guard.end();
                     // A link that takes nothing is no link, though it may still be heard.
+                    self.leave(live.attempt);
                     self.report(live.attempt, SessionEvent::Lost(fault.clone()));
                     return Err(Failure::Fault(fault));
                 }

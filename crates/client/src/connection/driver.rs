@@ -214,7 +214,7 @@ impl Driver {
             task.abort();
         }
         let id = match hello {
-            Hello::Initialized(_) => self.shared.core().calls.fresh_id(),
+            Hello::Initialized(_) => 0,
             Hello::Discover(_) | Hello::Initialize(_) => {
                 self.shared.core().calls.begin(Instant::now(), HELLO_LIMITS, Waiter::Hello(attempt))
             }
@@ -275,14 +275,12 @@ impl Driver {
             let _ = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             link.tasks.push(tokio::spawn(listening).abort_handle());
         }
-        self.shared.set_live(Some(live));
+        self.shared.set_live(live);
     }
 
     fn close(&mut self, attempt: Attempt, fault: &Fault) {
         let Some(link) = self.links.remove(&attempt) else { return };
-        if self.shared.live().is_some_and(|live| live.attempt == attempt) {
-            self.shared.set_live(None);
-        }
+        self.shared.leave(attempt);
         self.shared.fail_calls(fault);
         let (shared, errands) = (Arc::clone(&self.shared), self.shared.errands.part());
         let orderly = fault.cause == Cause::Closed;

@@ -289,3 +289,40 @@ fn rpc_error(body: &Bytes) -> Option<RpcError> {
         None
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: &str, data: &'static str, retry: Option<u64>) -> sse::Event {
+        sse::Event {
+            id: Some(id.into()),
+            data: Bytes::from_static(data.as_bytes()),
+            retry: retry.map(Duration::from_millis),
+            ..sse::Event::default()
+        }
+    }
+
+    /// HL-08, HL-09: a server that polls is met in its own time, as long as it gets on.
+    #[test]
+    fn hl_09_new_places_in_the_stream_are_progress() {
+        let mut resume = Resume::default();
+        for n in 0..100 {
+            resume.saw(&event(&n.to_string(), "", Some(500)));
+            assert_eq!(resume.wait(), Duration::from_millis(500), "{n}");
+        }
+    }
+
+    /// A server that always cuts sees a few requests, and then fewer, whatever `retry` says.
+    #[test]
+    fn a_server_that_only_cuts_is_asked_ever_less_often() {
+        let mut resume = Resume::default();
+        resume.saw(&event("1", "", Some(0)));
+        let waits: Vec<_> = (0..20).map(|_| resume.wait()).collect();
+        assert_eq!(waits[0], RETRY_FLOOR);
+        assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert_eq!(waits[19], RETRY_CAP);
+        resume.held();
+        assert_eq!(resume.wait(), RETRY_FLOOR);
+    }
+}

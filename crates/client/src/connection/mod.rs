@@ -139,8 +139,16 @@ impl Shared {
         self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_live(&self, live: Option<Arc<Live>>) {
-        *self.live.write().unwrap_or_else(PoisonError::into_inner) = live;
+    fn set_live(&self, live: Arc<Live>) {
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = Some(live);
+    }
+
+    /// Lets no more calls take the link of this attempt.
+    fn leave(&self, attempt: Attempt) {
+        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        if live.as_ref().is_some_and(|live| live.attempt == attempt) {
+            *live = None;
+        }
     }
 
     pub(crate) fn status(&self) -> watch::Receiver<Status> {

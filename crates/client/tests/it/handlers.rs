@@ -125,7 +125,9 @@ async fn mr_06_servers_that_ask_too_much() {
         Fault::reply(json!({ "resultType": "input_required", "inputRequests": sampling })).on("tools/call"),
     );
     let before = server.count("tools/call");
-    client.call_tool("echo", &json!({})).await.unwrap_err();
+    let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Undeclared));
+    assert_eq!(error.execution(), bowline::fault::Execution::Unknown, "it was sent");
     assert_eq!(server.count("tools/call"), before + 1, "no retry");
     client.close().await;
 }
@@ -144,6 +146,36 @@ async fn bm_06_a_modern_server_gets_no_answer() {
     }
     assert_eq!(server.count("response"), 0);
     client.close().await;
+}
+
+/// The same id twice is one request, however often it comes.
+#[tokio::test]
+async fn a_repeated_request_is_served_once() {
+    struct Count(UnboundedSender<&'static str>);
+    impl Handler for Count {
+        fn capabilities(&self) -> Json {
+            Accept.capabilities()
+        }
+        fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+            let _ = self.0.send("asked");
+            Box::pin(std::future::pending())
+        }
+    }
+    let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client =
+        Client::builder(crate::support::stdio(&server)).handler(Count(said)).connect().await.unwrap();
+    for _ in 0..500 {
+        server.write_stdout(
+            "{\"jsonrpc\":\"2.0\",\"id\":\"same\",\"method\":\"elicitation/create\",\"params\":{}}\n",
+        );
+    }
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(heard.recv().await, Some("asked"));
+    assert!(heard.try_recv().is_err(), "asked once");
+    client.close().await;
+    // The handler does not outlive its link.
+    assert_eq!(heard.recv().await, None);
 }
 
 /// CN-04: the server cancels its own request; the handler is stopped and nothing is answered.

@@ -171,6 +171,23 @@ async fn hl_09_a_stream_that_ends_early_is_taken_up_again() {
     client.close().await;
 }
 
+/// HT-04: events of other names, and junk between messages, are not the answer.
+#[tokio::test]
+async fn ht_04_other_events_on_a_stream_are_skipped() {
+    for script in [testkit::server().legacy(), testkit::server().modern()] {
+        let server = script.tool("echo").run().await;
+        let client = Client::connect(http(&server)).await.unwrap();
+        let last =
+            server.received().iter().filter_map(|received| received.body["id"].as_u64()).max().unwrap();
+        let result = json!({ "jsonrpc": "2.0", "id": last + 1, "result": { "content": [{ "type": "text", "text": "here" }] } });
+        let stream =
+            format!(": hello\n\nevent: ping\ndata: {{}}\n\ndata: junk\n\nevent: message\ndata: {result}\n\n");
+        server.arm(Fault::raw_as("text/event-stream", stream).on("tools/call"));
+        assert_eq!(client.call_tool("echo", &json!({})).await.unwrap().text(), "here");
+        client.close().await;
+    }
+}
+
 /// HM-13: a modern stream that breaks is not taken up; its outcome is unknown.
 #[tokio::test]
 async fn hm_13_a_modern_stream_is_not_resumed() {

@@ -7,4 +7,5 @@ mod headers;
 mod life;
 mod lists;
 mod negotiation;
+mod outcomes;
 mod support;

@@ -102,6 +102,16 @@ async fn de_07_refusals_of_the_probe_in_every_framing() {
     }
 }
 
+/// A server that hangs up on a request it does not know, without a word.
+#[tokio::test]
+async fn a_probe_that_is_cut_off_is_no_failure() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    server.arm(Fault::close().on("server/discover"));
+    let client = Client::connect(http(&server)).await.unwrap();
+    assert_eq!(revision_of(&client).await.era(), Era::Legacy);
+    client.close().await;
+}
+
 /// DE-06, LC-12: modern errors never lead to `initialize`; a version is corrected once.
 #[tokio::test]
 async fn de_06_modern_errors_never_lead_to_initialize() {

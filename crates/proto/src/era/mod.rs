@@ -144,6 +144,10 @@ impl Negotiation {
             Verdict::Died => match self.choice {
                 Choice::Modern => Step::Failed(wrong_era(reply)),
                 Choice::Auto | Choice::Legacy => {
+                    // That it died says little: what it says when it lives may still prove it modern.
+                    if self.evidence == Evidence::Probing {
+                        self.evidence = Evidence::None;
+                    }
                     self.state = State::begin(Era::Legacy, None).0;
                     Step::Restart
                 }
@@ -204,7 +208,8 @@ fn says_nothing(reply: &Reply) -> Option<Fault> {
         Reply::Fault(fault) => match &fault.cause {
             Cause::Status { code, .. } if *code != 429 => None,
             Cause::Exited(Exit::Code(_) | Exit::Signal(_) | Exit::Eof) => None,
-            Cause::Timeout(_) | Cause::Protocol(_) => None,
+            // A server that hangs up on what it does not know has answered after a fashion.
+            Cause::Timeout(_) | Cause::Protocol(_) | Cause::Cut => None,
             _ => Some(fault.clone()),
         },
         _ => None,
@@ -233,9 +238,12 @@ fn wrong_era(reply: Reply) -> Fault {
 /// LC-06: a refusal names the versions the server speaks, where it says so.
 fn refused(error: &RpcError) -> Fault {
     match supported(error) {
-        names if names.is_empty() => Fault::protocol(crate::fault::Misbehaviour::BadResult)
-            .note(format!("the server refused the handshake: {error}")),
-        supported => Fault::new(Cause::Versions { supported }).note(error.message.clone()),
+        names if names.is_empty() => Fault::protocol(crate::fault::Misbehaviour::BadResult).note(format!(
+            "the server refused the handshake: {} (code {})",
+            cut(&error.message),
+            error.code
+        )),
+        supported => Fault::new(Cause::Versions { supported }).note(cut(&error.message)),
     }
 }
 
@@ -244,12 +252,12 @@ fn supported(error: &RpcError) -> Vec<String> {
     let names = error.data.as_ref().and_then(|data| data.member("supported"));
     let mut names: Vec<String> = names.and_then(|names| names.decode().ok()).unwrap_or_default();
     names.truncate(32);
-    names
+    names.iter().map(|name| name.chars().take(64).collect()).collect()
 }
 
-fn is_modern_error(link: Link, status: Option<u16>, error: &RpcError) -> bool {
-    code::is_modern(error.code)
-        || (link == Link::Http && status == Some(404) && error.code == code::METHOD_NOT_FOUND)
+/// A server's words, as many as are worth repeating.
+fn cut(text: &str) -> String {
+    text.chars().take(200).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The modern probe: `server/discover`, and what each answer to it proves (DE-02, DE-06 to DE-08, DE-11).
 
-use super::{Link, Peer, Reply, Step, Verdict, is_modern_error, refused, supported};
+use super::{Link, Peer, Reply, Step, Verdict, refused, supported};
 use crate::revision::{Era, Revision};
 use crate::wire::code;
 
@@ -42,16 +42,12 @@ impl Probe {
                     _ => Verdict::Stay(Step::Failed(refused(&error))),
                 }
             }
-            // `server/discover` itself must exist on a modern server; where it does not, the server may
-            // still be one that answers `initialize` (DE-08).
-            Reply::Error { error, .. } if error.code == code::METHOD_NOT_FOUND => {
-                Verdict::Other(Revision::NEWEST_LEGACY)
-            }
-            Reply::Error { status, error } if is_modern_error(link, status, &error) => {
+            Reply::Error { error, .. } if code::is_modern(error.code) => {
                 Verdict::Stay(Step::Failed(refused(&error)))
             }
             // Any other error, in any framing, or none at all; a 5xx or a silent server must not keep us
-            // from trying what most servers speak.
+            // from trying what most servers speak. Even 404 with -32601, a modern trait elsewhere, counts here:
+            // a modern server has `server/discover` (DE-08).
             Reply::Error { .. } | Reply::Silence | Reply::Accepted => Verdict::Other(Revision::NEWEST_LEGACY),
             Reply::Fault(_) => match link {
                 Link::Pipe => Verdict::Died,

@@ -87,6 +87,8 @@ fn de_03_everything_else_is_legacy() {
     for code in [400, 404, 405, 406, 415, 500, 502, 503] {
         assert_eq!(auto(Link::Http).handle(status(code)), NEWEST, "{code}");
     }
+    // A server that hangs up on what it does not know.
+    assert_eq!(auto(Link::Http).handle(Reply::Fault(Fault::new(Cause::Cut))), NEWEST);
     // DE-07: unreadable bodies too.
     let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
     assert_eq!(auto(Link::Http).handle(html), NEWEST);
@@ -117,7 +119,7 @@ fn de_06_modern_errors_stay_modern() {
 fn de_10_logins_limits_and_networks_say_nothing() {
     let login = Cause::LoginRequired { challenge: vec!["Bearer".into()] };
     let limited = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(3)) };
-    for cause in [login, limited, Cause::Refused, Cause::Dns, Cause::Tls, Cause::Cut] {
+    for cause in [login, limited, Cause::Refused, Cause::Dns, Cause::Tls] {
         let step = auto(Link::Http).handle(Reply::Fault(Fault::new(cause.clone())));
         assert_eq!(step, Step::Failed(Fault::new(cause)));
     }
@@ -132,7 +134,11 @@ fn de_05_a_process_that_dies_on_the_probe_is_started_again() {
     assert_eq!(negotiation.restarted(), NEWEST);
     assert!(!negotiation.is_probing());
     // A second death is a failure.
-    assert!(matches!(negotiation.handle(exited), Step::Failed(_)));
+    assert!(matches!(negotiation.handle(exited.clone()), Step::Failed(_)));
+    // A modern server that crashed once is still found out.
+    let mut negotiation = auto(Link::Pipe);
+    assert_eq!(negotiation.handle(exited), Step::Restart);
+    assert_eq!(negotiation.handle(error(None, -32022, Some(r#"{"supported":["2026-07-28"]}"#))), PROBE);
 }
 
 #[test]

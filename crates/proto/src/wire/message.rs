@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Id, Json};
+use super::{Id, Json, scan};
 
 /// One well-formed JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +94,9 @@ pub enum Defect {
     /// A result without an id, which can be matched to nothing.
     #[error("a result without an id")]
     ResultWithoutId,
+    /// A batch of more messages than anyone sends.
+    #[error("a batch of too many messages")]
+    TooMany,
     /// An `error` that is no object with a numeric code.
     #[error("an error object without a code")]
     BadError,
@@ -106,19 +109,26 @@ pub type Parsed = Result<Message, Malformed>;
 /// sent a batch (BM-01, HL-11).
 pub fn parse(frame: &Bytes, mut each: impl FnMut(Parsed)) {
     if frame.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        match serde_json::from_slice::<Vec<&RawValue>>(frame) {
-            Ok(batch) if batch.is_empty() => each(Err(Malformed { id: None, defect: Defect::NotAnObject })),
-            Ok(batch) => {
-                for raw in batch {
-                    each(parse_one(&Json::slice_of(frame, raw).into_bytes()));
-                }
-            }
-            Err(_) => each(Err(Malformed { id: None, defect: Defect::NotJson })),
+        let Ok(batch) = Json::parse(frame.clone()) else {
+            return each(Err(Malformed { id: None, defect: Defect::NotJson }));
+        };
+        let mut messages = scan::elements(batch.as_bytes()).into_iter().flatten().peekable();
+        if messages.peek().is_none() {
+            return each(Err(Malformed { id: None, defect: Defect::NotAnObject }));
+        }
+        for message in messages.by_ref().take(LARGEST_BATCH) {
+            each(parse_one(&batch.slice(message).into_bytes()));
+        }
+        if messages.next().is_some() {
+            each(Err(Malformed { id: None, defect: Defect::TooMany }));
         }
     } else {
         each(parse_one(frame));
     }
 }
+
+/// A longer batch is cut.
+const LARGEST_BATCH: usize = 1_000;
 
 /// Parses a frame that holds exactly one message; a batch is refused.
 pub fn parse_one(frame: &Bytes) -> Parsed {
@@ -133,7 +143,9 @@ pub fn parse_one(frame: &Bytes) -> Parsed {
             serde_json::error::Category::Data => Defect::NotAnObject,
             _ => Defect::NotJson,
         };
-        return bad(id, defect);
+        // Some servers write the id last, after the damage. What is found there may be nonsense, but then it
+        // is most unlikely to be the id of an open call.
+        return bad(id.or_else(|| salvage_id(frame)), defect);
     }
     let slice = |raw: &RawValue| Json::slice_of(frame, raw);
     if let Some(method) = envelope.method {
@@ -155,6 +167,12 @@ pub fn parse_one(frame: &Bytes) -> Parsed {
         },
         (None, None) => bad(id, Defect::NoShape),
     }
+}
+
+fn salvage_id(frame: &Bytes) -> Option<Id> {
+    let raw = scan::members(frame)?.find(|(name, _)| name == "id")?.1;
+    let json = Json::parse(frame.slice_ref(raw)).ok()?;
+    Id::from_json(json)
 }
 
 /// `"params": null` and `"error": null` are written by serialisers that do not skip empty members.
@@ -339,6 +357,12 @@ mod tests {
         assert_eq!(defect(r#"{"id":7,"result":{},"result":{}}"#), (seven(), Defect::DuplicateMember));
         assert_eq!(defect(r#"{"id":7,"id":8,"result":{}}"#), (seven(), Defect::DuplicateMember));
         assert_eq!(defect(r#"{"id":7,"error":"boom"}"#), (seven(), Defect::BadError));
+        // As the most used SDK writes it: the id last.
+        assert_eq!(
+            defect(b"{\"result\":\"\xff\xfe\",\"jsonrpc\":\"2.0\",\"id\":7}"),
+            (seven(), Defect::NotJson)
+        );
+        assert_eq!(defect(r#"{"result":{},"result":{},"id":7}"#), (seven(), Defect::DuplicateMember));
         assert_eq!(defect(r#"{"id":7}"#), (seven(), Defect::NoShape));
         assert_eq!(defect(r#"{"result":{}}"#), (None, Defect::ResultWithoutId));
         assert_eq!(defect("5"), (None, Defect::NotAnObject));
@@ -359,6 +383,15 @@ mod tests {
         all.clear();
         parse(&Bytes::from_static(b"[]"), |one| all.push(one));
         assert_eq!(all, [Err(Malformed { id: None, defect: Defect::NotAnObject })]);
+    }
+
+    #[test]
+    fn a_hostile_batch_is_cut() {
+        let batch = format!("[{}1]", "1,".repeat(1_000_000));
+        let mut seen = Vec::new();
+        parse(&Bytes::from(batch), |one| seen.push(one));
+        assert_eq!(seen.len(), LARGEST_BATCH + 1);
+        assert_eq!(seen.pop(), Some(Err(Malformed { id: None, defect: Defect::TooMany })));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes};
 
-use super::{Json, scan};
+use super::Json;
+use super::scan::{self, Cursor};
 
 /// Edits of one object, applied in one pass by [`Edit::apply`].
 ///
@@ -22,27 +23,33 @@ impl<'a> Edit<'a> {
         Self::default()
     }
 
-    // At most 64 edits at once: `apply` keeps a bit for each. Nobody edits that much.
-
     /// Sets member `name` to the JSON text of `value`.
     #[must_use]
     pub fn set(mut self, name: &'a str, value: &'a Json) -> Self {
-        self.sets.push((name, Cow::Borrowed(value.as_str())));
+        self.put(name, Cow::Borrowed(value.as_str()));
         self
     }
 
     /// Sets member `name` to a string.
     #[must_use]
     pub fn set_str(mut self, name: &'a str, value: &str) -> Self {
-        self.sets.push((name, Cow::Owned(quote(value))));
+        self.put(name, Cow::Owned(quote(value)));
         self
     }
 
     /// Sets member `name` to an integer.
     #[must_use]
     pub fn set_int(mut self, name: &'a str, value: u64) -> Self {
-        self.sets.push((name, Cow::Owned(value.to_string())));
+        self.put(name, Cow::Owned(value.to_string()));
         self
+    }
+
+    /// The last edit of a member counts.
+    fn put(&mut self, name: &'a str, value: Cow<'a, str>) {
+        match self.find(name) {
+            Some(at) => self.sets[at].1 = value,
+            None => self.sets.push((name, value)),
+        }
     }
 
     /// The object with the edits applied. `None` stands for an object that is not there yet.
@@ -50,21 +57,25 @@ impl<'a> Edit<'a> {
         let text = object.map_or(&b"{}"[..], Json::as_bytes);
         let added: usize = self.sets.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
         let mut out = Vec::with_capacity(text.len() + added);
-        let mut kept = 0u64;
-        if object.is_some() {
-            for (name, old) in scan::members(text).ok_or(NotAnObject)? {
-                match self.find(&name) {
-                    Some(at) => {
-                        kept |= 1 << at;
-                        put_member(&mut out, &name, self.sets[at].1.as_bytes());
-                    }
-                    None => put_member(&mut out, &name, old),
+        let mut kept = vec![false; if object.is_some() { self.sets.len() } else { 0 }];
+        let mut cursor = Cursor::new(text);
+        if !cursor.enter(b'{') {
+            return Err(NotAnObject);
+        }
+        while let Some(name) = cursor.name() {
+            let old = cursor.value().ok_or(NotAnObject)?;
+            // The name is written as it was: it may be one that no text can hold.
+            match scan::unquote(name).and_then(|name| self.find(&name)) {
+                Some(at) => {
+                    kept[at] = true;
+                    put_member(&mut out, name, self.sets[at].1.as_bytes());
                 }
+                None => put_member(&mut out, name, old),
             }
         }
         for (at, (name, value)) in self.sets.iter().enumerate() {
-            if kept & (1 << at) == 0 {
-                put_member(&mut out, name, value.as_bytes());
+            if !kept.get(at).copied().unwrap_or(false) {
+                put_member(&mut out, quote(name).as_bytes(), value.as_bytes());
             }
         }
         if out.is_empty() {
@@ -81,9 +92,9 @@ impl<'a> Edit<'a> {
 }
 
 /// Writes a member, and the brace or comma before it.
-fn put_member(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+fn put_member(out: &mut Vec<u8>, quoted: &[u8], value: &[u8]) {
     out.push(if out.is_empty() { b'{' } else { b',' });
-    put_quoted(out, name);
+    out.extend_from_slice(quoted);
     out.push(b':');
     out.extend_from_slice(value);
 }
@@ -149,6 +160,23 @@ mod tests {
             Edit::new().set_int("b", 3).apply(Some(&twice)).unwrap().as_str(),
             r#"{"a":1,"a":2,"b":3}"#
         );
+    }
+
+    #[test]
+    fn any_number_of_edits_and_the_last_of_each() {
+        let names: Vec<String> = (0..200).map(|n| format!("k{n}")).collect();
+        let edit = names.iter().fold(Edit::new(), |edit, name| edit.set_int(name, 1).set_int(name, 2));
+        let old = json(r#"{"k7":0,"z":0}"#);
+        let new: serde_json::Map<_, _> = edit.apply(Some(&old)).unwrap().decode().unwrap();
+        assert_eq!(new.len(), 201);
+        assert_eq!((&new["k7"], &new["k199"], &new["z"]), (&2.into(), &2.into(), &0.into()));
+    }
+
+    #[test]
+    fn a_name_that_no_text_can_hold_is_kept() {
+        let odd = json(r#"{"a":1,"\ud800":2,"b":3}"#);
+        let edited = Edit::new().set_int("b", 4).apply(Some(&odd)).unwrap();
+        assert_eq!(edited.as_str(), r#"{"a":1,"\ud800":2,"b":4}"#);
     }
 
     proptest! {

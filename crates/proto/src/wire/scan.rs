@@ -34,7 +34,7 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let name = self.0.name()?;
-        Some((name, self.0.value()?))
+        Some((unquote_lossy(name)?, self.0.value()?))
     }
 }
 
@@ -162,13 +162,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The name of the next member; then its value comes. `None` at the end, which is stepped over.
-    pub(crate) fn name(&mut self) -> Option<Cow<'a, str>> {
+    /// The name of the next member, in its quotes; then its value comes. `None` at the end, which is stepped
+    /// over.
+    pub(crate) fn name(&mut self) -> Option<&'a [u8]> {
         if self.leave(b'}') {
             return None;
         }
         let name = self.value().filter(|name| name.first() == Some(&b'"'))?;
-        self.skip(b':').then(|| unquote(name))?
+        self.skip(b':').then_some(name)
     }
 
     /// The next value, whatever it is.
@@ -334,6 +335,13 @@ mod tests {
         assert_eq!(text(br#""\ud800\ud83d\ude00""#), "\u{fffd}\u{1f600}");
         assert_eq!(name(br#""a\ud800b""#), None);
         assert_eq!(name(b"7"), None);
+    }
+
+    /// A name that is no text is a name all the same: what follows it is not lost.
+    #[test]
+    fn a_name_with_half_a_pair_is_no_end() {
+        let found: Vec<_> = members(br#"{"a":1,"\ud800":2,"b":3}"#).unwrap().map(|(name, _)| name).collect();
+        assert_eq!(found, ["a", "\u{fffd}", "b"]);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl<'a> Object<'a> {
             return None;
         }
         while let Some(name) = cursor.name() {
-            let value = cursor.value()?;
+            let (name, value) = (unquote_lossy(name)?, cursor.value()?);
             if members.len() < MOST_MEMBERS {
                 members.push((name, value));
             }
@@ -211,7 +211,7 @@ fn values<'a, T>(
     if !cursor.enter(b'{') {
         return Err(ViewError::mismatch("an object", json));
     }
-    while let Some(name) = cursor.name() {
+    while let Some(name) = cursor.name().and_then(unquote_lossy) {
         if name == list && cursor.enter(b'[') {
             found.given = true;
             let mut index = 0;

@@ -1,0 +1,139 @@
+//! Every call has an outcome, in time, whatever happens around it.
+
+use std::time::{Duration, Instant};
+
+use bowline::fault::{Cause, Execution, Limit};
+use bowline::wire::{self, Id, Json, Message, RpcError, outgoing};
+use bowline::{CallOptions, Client, Server, Status, memory};
+use bowline_transport::pipe::{Inbound as _, PipeWriter, Received};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::support::SOON;
+
+/// A client and the other end of its link, after a legacy handshake.
+async fn connected() -> (Client, memory::End) {
+    let (ours, mut theirs) = memory::pair(64 << 20);
+    let served = tokio::spawn(async move {
+        loop {
+            match next(&mut theirs).await {
+                Message::Request { id, method, .. } if &*method == "server/discover" => {
+                    let unknown = RpcError { code: -32601, message: "no".into(), data: None };
+                    theirs.writer.send(&outgoing::answer(&id, Err(&unknown))).await.unwrap();
+                }
+                Message::Request { id, .. } => {
+                    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} } });
+                    answer(&theirs.writer, &id, &result).await;
+                }
+                _ => return theirs,
+            }
+        }
+    });
+    let entry = Server::stdio("test", "unused", [""; 0]).with_timeout(Duration::from_secs(2));
+    let client = Client::builder(entry).connect_memory(ours).await.unwrap();
+    (client, served.await.unwrap())
+}
+
+async fn next(end: &mut memory::End) -> Message {
+    loop {
+        if let Received::Message(frame) = end.reader.recv().await.unwrap() {
+            return wire::parse_one(&frame).unwrap();
+        }
+    }
+}
+
+async fn next_id(end: &mut memory::End) -> Id {
+    match next(end).await {
+        Message::Request { id, .. } => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn answer(writer: &PipeWriter, id: &Id, result: &serde_json::Value) {
+    writer.send(&outgoing::answer(id, Ok(&Json::of(result).unwrap()))).await.unwrap();
+}
+
+/// Closing while a list is between two pages: the second page must not wait for nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_between_two_requests_of_one_call() {
+    for _ in 0..100 {
+        let (client, mut end) = connected().await;
+        let listing = tokio::spawn({
+            let client = client.clone();
+            async move { client.list_tools().await }
+        });
+        let id = next_id(&mut end).await;
+        answer(&end.writer, &id, &json!({ "tools": [], "nextCursor": "more" })).await;
+        let closing = tokio::spawn(client.close());
+        let error = timeout(SOON, listing).await.expect("an outcome").unwrap().unwrap_err();
+        assert_eq!(error.fault().unwrap().cause, Cause::Closed);
+        closing.await.unwrap();
+    }
+}
+
+/// A server that reads nothing: the call that waits for room has a deadline too, and was not executed.
+#[tokio::test]
+async fn a_full_pipe_does_not_stop_the_clock() {
+    let (client, _end) = connected().await;
+    let large = json!({ "x": "y".repeat(40 << 20) });
+    let options = CallOptions::new().timeout(Duration::from_millis(300));
+    let first = tokio::spawn({
+        let (client, large, options) = (client.clone(), large.clone(), options.clone());
+        async move { client.call_tool_with("t", &large, &options).await }
+    });
+    let second = client.call_tool_with("t", &large, &options);
+    let error = timeout(SOON, second).await.expect("an outcome").unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
+    timeout(SOON, first).await.expect("an outcome").unwrap().unwrap_err();
+}
+
+/// A server that closes its input but stays: the link is left, not kept for ever.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_that_takes_nothing_is_left() {
+    let script = r#"
+        read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'
+        read a; echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'
+        read a; exec 0<&-; sleep 1000"#;
+    let client = Client::connect(Server::stdio("test", "sh", ["-c", script])).await.unwrap();
+    let mut status = client.status();
+    let short = CallOptions::new().timeout(Duration::from_millis(200));
+    timeout(SOON, async {
+        while matches!(*status.borrow_and_update(), Status::Ready(_)) {
+            client.call_tool_with("t", &json!({}), &short).await.unwrap_err();
+        }
+    })
+    .await
+    .expect("the link is left");
+    client.close().await;
+}
+
+/// CN-06: a cap below the idle limit is a cap.
+#[tokio::test]
+async fn cn_06_a_short_cap_is_honoured() {
+    let (client, _end) = connected().await;
+    let begun = Instant::now();
+    let options = CallOptions::new().timeout(SOON).max_timeout(Duration::from_millis(100));
+    let error = client.call_tool_with("t", &json!({}), &options).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
+    assert_eq!(error.execution(), Execution::Unknown);
+    assert!(begun.elapsed() < SOON / 2);
+}
+
+/// A listener of the host's that panics costs nothing but itself.
+#[tokio::test]
+async fn a_panicking_listener_does_not_end_the_connection() {
+    let (client, mut end) = connected().await;
+    let call = tokio::spawn({
+        let client = client.clone();
+        let options = CallOptions::new().on_progress(|_| panic!("a mistake of the host's"));
+        async move { client.call_tool_with("t", &json!({}), &options).await }
+    });
+    let id = next_id(&mut end).await;
+    let progress = Json::of(&json!({ "progressToken": id.as_ours(), "progress": 1 })).unwrap();
+    end.writer.send(&outgoing::notification("notifications/progress", Some(&progress))).await.unwrap();
+    answer(&end.writer, &id, &json!({ "content": [] })).await;
+    call.await.unwrap().unwrap();
+    assert!(matches!(&*client.status().borrow(), Status::Ready(_)));
+    client.close().await;
+}
