@@ -1,6 +1,5 @@
 //! The Rust legs. Each runs one job in a process of its own and prints one sample.
 
-#[cfg(feature = "bowline")]
 mod bowline;
 mod floor_http;
 mod floor_stdio;
@@ -55,10 +54,7 @@ pub(crate) fn run(peer: Peer, job: &str) -> anyhow::Result<()> {
     let task = runtime.spawn(async move {
         match peer {
             Peer::Floor => floor(job).await,
-            #[cfg(feature = "bowline")]
             Peer::Bowline => perform(bowline::Leg, job).await,
-            #[cfg(not(feature = "bowline"))]
-            Peer::Bowline => bail!("built without the feature `bowline`"),
             Peer::Rmcp => perform(rmcp::Leg::Default, job).await,
             Peer::RmcpPooled => perform(rmcp::Leg::pooled(), job).await,
             Peer::Typescript | Peer::Python => bail!("{} is not a Rust client", peer.name()),

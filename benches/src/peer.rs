@@ -65,7 +65,6 @@ impl Peer {
     pub(crate) fn launch(self, env: impl Fn(&str) -> Option<String>) -> Result<Launch, String> {
         let need = |name: &str| env(name).filter(|v| !v.is_empty()).ok_or(format!("{name} is not set"));
         match self {
-            Self::Bowline if !cfg!(feature = "bowline") => Err("built without the feature `bowline`".into()),
             Self::Floor | Self::Bowline | Self::Rmcp | Self::RmcpPooled => Ok(Launch {
                 program: std::env::current_exe().map_err(|e| e.to_string())?,
                 args: vec!["client".into(), self.name().into()],
