@@ -58,13 +58,13 @@ async fn cn_06_deadlines() {
         let limits = |idle, total| {
             CallOptions::new().timeout(Duration::from_millis(idle)).max_timeout(Duration::from_millis(total))
         };
-        // Eight steps of 100 ms outlive an idle limit of 400 ms.
-        let slow = json!({ "ms": 800, "steps": 8 });
-        let result = client.call_tool_with("slow", &slow, &limits(400, 60_000)).await;
+        // Fifteen steps of 100 ms outlive an idle limit of one second.
+        let slow = json!({ "ms": 1_500, "steps": 15 });
+        let result = client.call_tool_with("slow", &slow, &limits(1_000, 60_000)).await;
         assert!(result.is_ok(), "{name}: {result:?}");
         // But not the cap.
         let endless = json!({ "ms": 60_000, "steps": 1_000 });
-        let error = client.call_tool_with("slow", &endless, &limits(400, 600)).await.unwrap_err();
+        let error = client.call_tool_with("slow", &endless, &limits(1_000, 1_300)).await.unwrap_err();
         assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total), "{name}");
         assert_eq!(error.execution(), Execution::Unknown);
         // A server that says nothing.
