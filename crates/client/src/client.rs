@@ -159,7 +159,11 @@ impl Client {
     }
 
     pub(crate) async fn live_for(&self, method: &str, options: &CallOptions) -> Result<Arc<Live>> {
-        self.shared().ready(method, self.shared().patience(options)).await
+        match self.shared().live() {
+            Some(live) => Ok(live),
+            // Rare, and large: kept out of the future of every call.
+            None => Box::pin(self.shared().ready(method, self.shared().patience(options))).await,
+        }
     }
 
     /// `params` as JSON; `null` means none.

@@ -1,7 +1,6 @@
 //! One call, from the caller's future to its single outcome.
 
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bowline_proto::calls::{Due, Limits};
@@ -13,6 +12,7 @@ use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::outgoing;
 use bowline_proto::wire::view::{Progress, ResultType, result_type};
 use bowline_proto::wire::{Json, code, method};
+use bowline_transport::pipe::PipeWriter;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -128,26 +128,17 @@ impl Shared {
         };
         let outcome = match &live.wire {
             Wire::Pipe(writer) => {
-                let handing = writer.send(&frame);
-                tokio::pin!(handing);
-                // Nearly always the link takes it at once. If it has to wait for room, its time runs all the
-                // same, and the server knows nothing of it.
-                let handed = match futures_util::poll!(&mut handing) {
-                    Poll::Ready(handed) => handed,
-                    Poll::Pending => {
-                        self.mark_sent(id, false);
-                        tokio::select! {
-                            biased;
-                            handed = &mut handing => {
-                                self.mark_sent(id, true);
-                                handed
-                            }
-                            outcome = &mut answer => {
-                                guard.ended();
-                                return outcome.unwrap_or_else(|_| gone());
-                            }
+                // Nearly always the link takes it at once.
+                let handed = match writer.try_send(&frame) {
+                    Ok(true) => Ok(()),
+                    Err(fault) => Err(fault),
+                    Ok(false) => match Box::pin(self.wait_for_room(id, writer, &frame, &mut answer)).await {
+                        Room::Handed(handed) => handed,
+                        Room::Ended(outcome) => {
+                            guard.ended();
+                            return outcome;
                         }
-                    }
+                    },
                 };
                 if let Err(fault) = handed {
                     guard.end();
@@ -179,6 +170,26 @@ impl Shared {
         };
         guard.ended();
         outcome
+    }
+
+    /// Waits for room on a link that takes no more at the moment. The call's time runs all the same, and the
+    /// server knows nothing of it yet.
+    async fn wait_for_room(
+        &self,
+        id: u64,
+        writer: &PipeWriter,
+        frame: &outgoing::Frame,
+        answer: &mut oneshot::Receiver<Outcome>,
+    ) -> Room {
+        self.mark_sent(id, false);
+        tokio::select! {
+            biased;
+            handed = writer.send(frame) => {
+                self.mark_sent(id, true);
+                Room::Handed(handed)
+            }
+            outcome = answer => Room::Ended(outcome.unwrap_or_else(|_| gone())),
+        }
     }
 
     /// Opens a call. The driver watches its deadline; it is told only if it would look too late, which is
@@ -336,6 +347,12 @@ impl Shared {
         };
         Error::new(kind, &self.name, method)
     }
+}
+
+/// What came of waiting for room.
+enum Room {
+    Handed(Result<(), Fault>),
+    Ended(Outcome),
 }
 
 /// Cancels the call if its future is dropped before the outcome.

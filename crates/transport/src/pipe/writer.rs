@@ -84,6 +84,14 @@ impl PipeWriter {
         }))))
     }
 
+    /// Hands a frame over if that needs no waiting, and says whether it did: what [`send`](Self::send) comes
+    /// to nearly always, without its future.
+    pub fn try_send(&self, frame: &Frame) -> Result<bool, Fault> {
+        let (shared, line) = (&self.0.0, frame.line());
+        let room = room_of(&line);
+        Ok(has_budget_remaining() && shared.offer(line, || shared.reserve(room))?.is_none())
+    }
+
     /// Hands a frame over. It is then written, or will be unless the link breaks, which the reader
     /// reports.
     ///
@@ -100,7 +108,7 @@ impl PipeWriter {
         }
         let shared = &self.0.0;
         let line = frame.line();
-        let room = u32::try_from(line.len()).unwrap_or(QUEUE).min(QUEUE);
+        let room = room_of(&line);
         let Some(line) = shared.offer(line, || shared.reserve(room))? else { return Ok(()) };
         // A closed semaphore grants nothing; the offer then fails with the reason.
         let granted = shared.room.acquire_many(room).await.ok();
@@ -124,6 +132,11 @@ impl PipeWriter {
     pub(crate) fn abort(&self) {
         self.0.0.end(closed());
     }
+}
+
+/// What a frame takes of the queue. One larger than the queue takes all of it.
+fn room_of(line: &Bytes) -> u32 {
+    u32::try_from(line.len()).unwrap_or(QUEUE).min(QUEUE)
 }
 
 impl fmt::Debug for PipeWriter {
