@@ -12,7 +12,7 @@ use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::outgoing;
 use bowline_proto::wire::view::{Progress, ResultType, result_type};
 use bowline_proto::wire::{Json, code, method};
-use bowline_transport::pipe::PipeWriter;
+use bowline_transport::pipe::{Pace, PipeWriter};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -118,7 +118,7 @@ impl Shared {
         options: &CallOptions,
     ) -> Outcome {
         let (sender, mut answer) = oneshot::channel();
-        let id = self.begin(live, options, sender)?;
+        let (id, pace) = self.begin(live, options, sender)?;
         // Dropped before the outcome is there, it cancels the call.
         let guard = Guard { shared: self, id };
         let request = outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted);
@@ -129,7 +129,7 @@ impl Shared {
         let outcome = match &live.wire {
             Wire::Pipe(writer) => {
                 // Nearly always the link takes it at once.
-                let handed = match writer.try_send(&frame) {
+                let handed = match writer.try_send(&frame, pace) {
                     Ok(true) => Ok(()),
                     Err(fault) => Err(fault),
                     Ok(false) => match Box::pin(self.wait_for_room(id, writer, &frame, &mut answer)).await {
@@ -199,7 +199,7 @@ impl Shared {
         live: &Arc<Live>,
         options: &CallOptions,
         answer: oneshot::Sender<Outcome>,
-    ) -> Result<u64, Failure> {
+    ) -> Result<(u64, Pace), Failure> {
         let progress = options.progress.clone();
         let waiter = Waiter::Call { answer, progress, live: Arc::clone(live), sent: true };
         let limits = self.limits(options);
@@ -211,13 +211,14 @@ impl Shared {
             return Err(Failure::Fault(Fault::before_sending(Cause::Closed)));
         }
         let id = core.calls.begin(now, limits, waiter);
+        let pace = if core.calls.len() > CROWD { Pace::Soon } else { Pace::Now };
         let due = now + limits.idle.min(limits.total).min(FAR);
         if core.watched.is_none_or(|watched| due < watched) {
             core.watched = Some(due);
             drop(core);
             let _ = self.news.send(News::Deadline);
         }
-        Ok(id)
+        Ok((id, pace))
     }
 
     fn mark_sent(&self, id: u64, now: bool) {
@@ -397,6 +398,9 @@ fn into_outcome(reply: Reply) -> Outcome {
 fn gone() -> Outcome {
     Err(Failure::Fault(Fault::new(Cause::Closed)))
 }
+
+/// With more calls than this under way, frames are gathered.
+const CROWD: usize = 8;
 
 /// `Instant + Duration::MAX` overflows; nobody waits longer than this.
 const FAR: Duration = Duration::from_secs(86_400 * 365);

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use reader::PipeReader;
-pub use writer::{PipeWriter, QUEUE};
+pub use writer::{Pace, PipeWriter, QUEUE};
 
 /// What arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]

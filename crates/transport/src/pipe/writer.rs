@@ -72,6 +72,15 @@ struct Waiting {
     room: usize,
 }
 
+/// How urgent a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Somebody waits for it alone.
+    Now,
+    /// It is one of many that are on their way: together they cost one write.
+    Soon,
+}
+
 // === impl PipeWriter ===
 
 impl PipeWriter {
@@ -86,10 +95,10 @@ impl PipeWriter {
 
     /// Hands a frame over if that needs no waiting, and says whether it did: what [`send`](Self::send) comes
     /// to nearly always, without its future.
-    pub fn try_send(&self, frame: &Frame) -> Result<bool, Fault> {
+    pub fn try_send(&self, frame: &Frame, pace: Pace) -> Result<bool, Fault> {
         let (shared, line) = (&self.0.0, frame.line());
         let room = room_of(&line);
-        Ok(has_budget_remaining() && shared.offer(line, || shared.reserve(room))?.is_none())
+        Ok(has_budget_remaining() && shared.offer(line, pace, || shared.reserve(room))?.is_none())
     }
 
     /// Hands a frame over. It is then written, or will be unless the link breaks, which the reader
@@ -109,10 +118,10 @@ impl PipeWriter {
         let shared = &self.0.0;
         let line = frame.line();
         let room = room_of(&line);
-        let Some(line) = shared.offer(line, || shared.reserve(room))? else { return Ok(()) };
+        let Some(line) = shared.offer(line, Pace::Now, || shared.reserve(room))? else { return Ok(()) };
         // A closed semaphore grants nothing; the offer then fails with the reason.
         let granted = shared.room.acquire_many(room).await.ok();
-        let refused = shared.offer(line, || {
+        let refused = shared.offer(line, Pace::Now, || {
             granted?.forget();
             Some(room as usize)
         })?;
@@ -173,6 +182,7 @@ impl Shared {
     fn offer(
         self: &Arc<Self>,
         line: Bytes,
+        pace: Pace,
         reserve: impl FnOnce() -> Option<usize>,
     ) -> Result<Option<Bytes>, Fault> {
         let mut state = self.lock();
@@ -193,7 +203,7 @@ impl Shared {
         let turn = Turn { shared: self.clone(), sink: Some(sink), batch: VecDeque::new() };
         // The first frame after something was received goes out at once: a caller by itself waits for
         // each answer. More without anything received between them are one of many.
-        if self.heard.swap(false, Ordering::Relaxed) {
+        if self.heard.swap(false, Ordering::Relaxed) && pace == Pace::Now {
             turn.begin(line)?;
         } else {
             turn.begin_later(line);
