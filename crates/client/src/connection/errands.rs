@@ -70,3 +70,53 @@ const MOST: usize = 1024;
 const SENDING: Duration = Duration::from_secs(10);
 /// For cancellations and answers that are still to be sent when a connection is closed.
 const GRACE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Counts how many of its clones are still held.
+    fn held(marker: &Arc<()>) -> usize {
+        Arc::strong_count(marker) - 1
+    }
+
+    /// A server that takes nothing does not make us keep everything.
+    #[tokio::test(start_paused = true)]
+    async fn sends_are_bounded_in_number_and_time() {
+        let (errands, marker) = (Errands::new(), Arc::new(()));
+        for _ in 0..10 * MOST {
+            let marker = Arc::clone(&marker);
+            errands.send(async move {
+                pending::<()>().await;
+                drop(marker);
+            });
+        }
+        assert_eq!(held(&marker), MOST);
+        tokio::time::sleep(SENDING * 2).await;
+        assert_eq!(held(&marker), 0);
+    }
+
+    /// What belongs to a link ends with it; what belongs to the next does not.
+    #[tokio::test(start_paused = true)]
+    async fn no_errand_outlives_its_link() {
+        let (errands, old, new) = (Errands::new(), Arc::new(()), Arc::new(()));
+        let work = |marker: &Arc<()>| {
+            let marker = Arc::clone(marker);
+            async move {
+                pending::<()>().await;
+                drop(marker);
+            }
+        };
+        errands.serve(work(&old));
+        let over = errands.part();
+        errands.serve(work(&new));
+        errands.settle().await;
+        assert_eq!((held(&old), held(&new)), (1, 1));
+        over.cancel();
+        tokio::time::sleep(GRACE).await;
+        assert_eq!((held(&old), held(&new)), (0, 1));
+    }
+}

@@ -49,16 +49,7 @@ impl Json {
         Self(buffer.slice_ref(raw.get().as_bytes()))
     }
 
-    /// A part of this value, borrowed from it by a typed view, as a value of its own.
-    ///
-    /// # Panics
-    /// If `raw` does not lie inside this value.
-    #[must_use]
-    pub fn part(&self, raw: &RawValue) -> Self {
-        Self::slice_of(&self.0, raw)
-    }
-
-    /// The same for a part that was found by its place.
+    /// A part of this value that was found by its place, as a value of its own.
     ///
     /// # Panics
     /// If `text` does not lie inside this value.
@@ -132,8 +123,7 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Outside a shared buffer there is nothing to slice, so this path copies. Views that must not
-        // copy borrow a `&RawValue` and use `Json::part`.
+        // Outside a shared buffer there is nothing to slice, so this path copies. Views slice instead.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let text: Box<str> = raw.into();
         Ok(Self(Bytes::from(text.into_string())))
