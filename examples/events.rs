@@ -5,7 +5,7 @@
 
 mod common;
 
-use bowline::{Client, Event};
+use bowline::{Client, Event, Topic};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,7 +18,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     loop {
         tokio::select! {
             event = events.recv() => match event {
-                Ok(Event::Log(message)) => println!("log: {}", message.as_str()),
+                Ok(Event::Notification(said)) => match said.topic() {
+                    Topic::Log(message) => println!("log: {}", message.as_str()),
+                    topic => println!("{topic:?}"),
+                },
+                Ok(Event::Life(life)) => println!("{}: {:?}", life.turn.as_str(), life.cause),
                 Ok(event) => println!("{event:?}"),
                 // Behind by more than is kept: how many were missed.
                 Err(lagged) => eprintln!("{lagged}"),

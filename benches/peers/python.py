@@ -14,6 +14,7 @@ import time
 from contextlib import AsyncExitStack
 
 from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
 
 
 def connect(endpoint):
@@ -159,9 +160,63 @@ async def startup(job):
     return watch.stop() | {"calls": len(held), "revision": held[0][0]}
 
 
+async def steady(job):
+    """Starts a call at every tick, whatever became of those before, and tells how each ended.
+
+    The client as it comes: nothing is done for the connection. It lives in a task of its own, which it cancels
+    when its transport fails.
+    """
+    release = asyncio.Event()
+    ready = asyncio.get_running_loop().create_future()
+
+    async def hold():
+        try:
+            async with Client(sse_client(job["url"]) if job["sse"] else job["url"]) as client:
+                await client.list_tools()
+                ready.set_result(client)
+                await release.wait()
+        except BaseException as error:
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            if not ready.done():
+                ready.set_exception(RuntimeError(str(error) or type(error).__name__))
+
+    holder = asyncio.create_task(hold())
+    client = await ready
+    revision = client.protocol_version
+    print("ready", flush=True)
+
+    async def one():
+        started = time.time()
+        failure = None
+        try:
+            call = client.call_tool(job["tool"], job["arguments"])
+            result = await asyncio.wait_for(call, job["limit"])
+            if result.is_error:
+                failure = "an error as the result"
+        except asyncio.TimeoutError:
+            failure = f"no outcome within {job['limit']:.0f} s"
+        except BaseException as error:
+            failure = str(error) or type(error).__name__
+        return [started, time.time(), failure]
+
+    begun = time.perf_counter()
+    calls = []
+    for number in range(job["calls"]):
+        await asyncio.sleep(max(0, begun + number * job["every"] - time.perf_counter()))
+        calls.append(asyncio.create_task(one()))
+    account = {"revision": revision, "calls": await asyncio.gather(*calls)}
+    del holder
+    return account
+
+
 async def main():
+    job = json.loads(sys.argv[1])
+    if job["kind"] == "steady":
+        print(json.dumps(await steady(job)), flush=True)
+        os._exit(0)
     async with AsyncExitStack() as stack:
-        sample = await perform(json.loads(sys.argv[1]), stack)
+        sample = await perform(job, stack)
         sample["peak_rss"] = memory("VmHWM:")
         print(json.dumps(sample), flush=True)
         # Closing down is not measured, and may not hold up the run. The server's pipes close with us.

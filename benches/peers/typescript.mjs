@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 
 const [folder, jobText] = process.argv.slice(2);
 const require = createRequire(join(resolve(folder), 'package.json'));
-const { Client, StreamableHTTPClientTransport } = require('@modelcontextprotocol/client');
+const { Client, SSEClientTransport, StreamableHTTPClientTransport } = require('@modelcontextprotocol/client');
 const { StdioClientTransport } = require('@modelcontextprotocol/client/stdio');
 
 // The client as it comes: whichever protocol era it chooses by default.
@@ -30,6 +30,43 @@ async function list(client, tools) {
     const found = (await client.listTools()).tools;
     if (found.length !== tools) throw new Error(`a list of ${found.length} tools, expected ${tools}`);
     return found;
+}
+
+// Starts a call at every tick, whatever became of those before, and tells how each ended. The client as it
+// comes: nothing is done for the connection.
+async function steady(job) {
+    // Some failures reach nobody who waits; they are not what ends this stream.
+    process.on('unhandledRejection', () => {});
+    const client = new Client({ name: 'bowline-bench', version: '0' });
+    const Transport = job.sse ? SSEClientTransport : StreamableHTTPClientTransport;
+    await client.connect(new Transport(new URL(job.url)));
+    await client.listTools();
+    process.stdout.write('ready\n');
+    const now = () => (performance.timeOrigin + performance.now()) / 1000;
+    const one = async () => {
+        const started = now();
+        let timer;
+        const limit = new Promise((_, reject) => {
+            timer = setTimeout(() => reject(new Error(`no outcome within ${job.limit} s`)), job.limit * 1000);
+        });
+        let failure = null;
+        try {
+            const result = await Promise.race([client.callTool({ name: job.tool, arguments: job.arguments }), limit]);
+            if (result.isError) failure = 'an error as the result';
+        } catch (error) {
+            failure = String(error.message || error);
+        }
+        clearTimeout(timer);
+        return [started, now(), failure];
+    };
+    const begun = performance.now();
+    const open = [];
+    for (let number = 0; number < job.calls; number++) {
+        const wait = begun + number * job.every * 1000 - performance.now();
+        await new Promise((resolve) => setTimeout(resolve, Math.max(0, wait)));
+        open.push(one());
+    }
+    return { revision: client.getNegotiatedProtocolVersion(), calls: await Promise.all(open) };
 }
 
 // Keeps one call of every lane in flight until time or calls run out.
@@ -122,6 +159,8 @@ async function perform(job) {
             const revision = clients[0].getNegotiatedProtocolVersion();
             return { ...lap, calls: held.length, bytes_per_list: grown, revision };
         }
+        case 'steady':
+            return steady(job);
         default:
             throw new Error(`no job ${job.kind}`);
     }

@@ -5,6 +5,7 @@ mod floor_http;
 mod floor_stdio;
 mod lanes;
 mod rmcp;
+mod steady;
 
 use std::future::Future;
 use std::time::Duration;
@@ -52,16 +53,19 @@ pub(crate) fn run(peer: Peer, job: &str) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // On a worker, not on the thread that blocks: otherwise every wake-up would cross threads.
     let task = runtime.spawn(async move {
-        match peer {
+        if let Job::Steady(job) = job {
+            return Ok(serde_json::to_string(&steady::run(peer, job).await?)?);
+        }
+        let sample = match peer {
             Peer::Floor => floor(job).await,
             Peer::Bowline => perform(bowline::Leg, job).await,
             Peer::Rmcp => perform(rmcp::Leg::Default, job).await,
             Peer::RmcpPooled => perform(rmcp::Leg::pooled(), job).await,
             Peer::Typescript | Peer::Python => bail!("{} is not a Rust client", peer.name()),
-        }
+        }?;
+        Ok(serde_json::to_string(&sample)?)
     });
-    let sample = runtime.block_on(task)??;
-    println!("{}", serde_json::to_string(&sample)?);
+    println!("{}", runtime.block_on(task)??);
     // Closing down is not measured, and a client that does it badly must not hold up the run.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
@@ -85,14 +89,15 @@ async fn floor(job: Job) -> anyhow::Result<Sample> {
             let lister = floor_http::Lister::new(floor_http::Raw::open(&url).await?);
             lanes::drive(vec![lister], limits).await
         }
-        Job::Startup { urls, .. } => {
+        Job::Startup { urls, tools } => {
             let watch = Stopwatch::start();
             let tasks: Vec<_> = urls
                 .into_iter()
                 .map(|url| {
                     tokio::spawn(async move {
                         let mut raw = floor_http::Raw::open(&url).await?;
-                        let list = raw.list().await?;
+                        let list = raw.tools().await?;
+                        ensure!(list.len() == tools, "a list of {} tools, expected {tools}", list.len());
                         anyhow::Ok((raw, list))
                     })
                 })
@@ -113,6 +118,7 @@ async fn floor(job: Job) -> anyhow::Result<Sample> {
             }
             Ok(Sample { bytes_per_list: per_list(before, held.len()), ..once(&watch, held.len()) })
         }
+        Job::Steady(_) => bail!("the floor recovers from nothing"),
     }
 }
 
@@ -165,6 +171,7 @@ async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
             let bytes_per_list = per_list(before, held.len());
             Ok(Sample { bytes_per_list, revision, ..once(&watch, held.len()) })
         }
+        Job::Steady(_) => bail!("a steady stream has no sample"),
     }
 }
 

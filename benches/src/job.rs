@@ -17,7 +17,37 @@ pub(crate) enum Job {
     Startup { urls: Vec<String>, tools: usize },
     /// Connect to every server, then hold one tool list of each.
     Memory { urls: Vec<String>, tools: usize },
+    /// Call at a steady rate while the server is treated badly, and tell how each call ended. Says `ready`
+    /// on a line of its own when connected; instead of a sample it hands back an [`Account`].
+    Steady(Steady),
 }
+
+/// Calls at a steady rate.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Steady {
+    pub(crate) url: String,
+    /// Whether the server speaks HTTP+SSE and not Streamable HTTP.
+    pub(crate) sse: bool,
+    pub(crate) tool: String,
+    pub(crate) arguments: serde_json::Value,
+    /// Seconds from one call to the next, whatever becomes of them.
+    pub(crate) every: f64,
+    /// How many calls are made.
+    pub(crate) calls: u32,
+    /// Seconds after which a call counts as one without an outcome.
+    pub(crate) limit: f64,
+}
+
+/// How every call of a steady stream ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Account {
+    pub(crate) revision: Option<String>,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// One call: when it began and ended, in seconds since 1970, and why it failed if it did.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Call(pub(crate) f64, pub(crate) f64, pub(crate) Option<String>);
 
 /// Where the server is.
 #[derive(Debug, Clone, Serialize, Deserialize)]

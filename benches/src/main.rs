@@ -2,8 +2,9 @@
 //!
 //! One binary plays every Rust part. Without a subcommand it is the runner: it starts the server,
 //! then runs every client ("leg") in a process of its own, round after round, and prints how each
-//! compares with a raw loop (the "floor") measured in the same round. The subcommands are the parts
-//! it starts.
+//! compares with a raw loop (the "floor") measured in the same round. `recovery` compares something else:
+//! what becomes of calls when the server goes away and comes back. The other subcommands are the parts
+//! that both of them start.
 
 mod bars;
 mod client;
@@ -11,6 +12,7 @@ mod histogram;
 mod job;
 mod measure;
 mod peer;
+mod recovery;
 mod report;
 mod runner;
 mod scenario;
@@ -46,9 +48,26 @@ struct Args {
     role: Option<Role>,
 }
 
-/// The parts the runner starts.
+/// Another comparison, and the parts that are started.
 #[derive(Subcommand)]
 enum Role {
+    /// Kill and restart servers, and lose sessions, during a steady stream of calls.
+    Recovery {
+        /// Only the servers whose name contains this text, such as `everything`.
+        #[arg(long, value_name = "PATTERN")]
+        only: Option<String>,
+        /// Only these clients, separated by commas.
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        peers: Vec<Peer>,
+        /// Where to write the result as JSON.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Serve MCP with rmcp over HTTP on this port; prints a line per handshake.
+    ServeRmcp {
+        /// The port.
+        port: u16,
+    },
     /// Serve MCP over HTTP on loopback ports until stdin closes; prints one origin per line.
     ServeHttp {
         /// How many ports to listen on.
@@ -71,6 +90,10 @@ fn main() -> ExitCode {
     let outcome = match args.role {
         Some(Role::ServeHttp { ports }) => server::http::serve(ports),
         Some(Role::ServeStdio) => server::stdio::serve(),
+        Some(Role::ServeRmcp { port }) => server::rmcp::serve(port),
+        Some(Role::Recovery { only, peers, out }) => {
+            recovery::run(&recovery::Options { only: only.unwrap_or_default(), peers, out })
+        }
         Some(Role::Client { peer, job }) => client::run(peer, &job),
         None => runner::run(&runner::Options {
             quick: args.quick,

@@ -18,7 +18,7 @@ const PYTHON: &str = "BOWLINE_BENCH_PYTHON";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Peer {
-    /// No client at all: prebuilt bytes out, bytes in.
+    /// No client at all: prebuilt bytes out, bytes in. Only at start-up are the lists taken apart.
     Floor,
     /// This library.
     Bowline,

@@ -178,7 +178,7 @@ fn run_leg(launch: &Launch, job: &str) -> Result<Sample, String> {
 }
 
 /// The last line with a word in it; the trees that Python draws around its errors have others.
-fn gist(complaint: &str) -> &str {
+pub(crate) fn gist(complaint: &str) -> &str {
     let words = |line: &&str| line.contains(|c: char| c.is_ascii_alphabetic());
     complaint.lines().rev().find(words).unwrap_or_default().trim_matches([' ', '|', '+', '-'])
 }

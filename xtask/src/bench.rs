@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{
     shell,
-    tools::{BenchPeers, NodePeers},
+    tools::{self, BenchPeers, NodePeers},
     tree::Workspace,
 };
 
@@ -26,5 +26,13 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         .env("BOWLINE_BENCH_NODE_MODULES", &peers.node_modules)
         .env("BOWLINE_BENCH_PYTHON", &peers.python)
         .current_dir(workspace.root());
+    if args.args.first().is_some_and(|first| first == RECOVERY) {
+        cargo
+            .env("BOWLINE_EVERYTHING", node.everything())
+            .env("BOWLINE_FASTMCP_PYTHON", tools::fastmcp_python(workspace)?);
+    }
     shell::run(&mut cargo)
 }
+
+/// The part of the benchmark that also needs servers that others wrote.
+const RECOVERY: &str = "recovery";

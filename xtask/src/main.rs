@@ -6,6 +6,7 @@ mod conformance;
 mod coverage;
 mod glob;
 mod shell;
+mod soak;
 mod source;
 mod steps;
 mod tools;
@@ -33,7 +34,11 @@ enum Task {
     /// Run the official conformance suite against our client, one scenario at a time.
     Conformance(conformance::Args),
     /// Compare our client with its peers; further arguments go to the benchmark.
+    ///
+    /// `bench recovery` kills and restarts servers during calls instead of measuring speed.
     Bench(bench::Args),
+    /// Strike our client with random faults under load, and compare the books of both sides.
+    Soak(soak::Args),
     /// Show which requirements of the protocol checklist the tests name.
     Coverage(coverage::Args),
 }
@@ -56,6 +61,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Tools => tools::install_test_peers(&workspace),
         Task::Conformance(args) => conformance::run(&workspace, &args),
         Task::Bench(args) => bench::run(&workspace, &args),
+        Task::Soak(args) => soak::run(&workspace, &args),
         Task::Coverage(args) => coverage::run(&workspace, &args),
     }
 }

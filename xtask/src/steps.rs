@@ -7,7 +7,7 @@ use std::{fmt, time::Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
-use crate::{checks, conformance, shell, tools, tree::Workspace};
+use crate::{checks, conformance, shell, soak, tools, tree::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
@@ -42,6 +42,8 @@ enum Step {
     Conformance,
     /// Servers that others wrote.
     Interop,
+    /// Random faults under load, for a minute.
+    Soak,
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &TestArgs) -> Result<()> {
@@ -99,6 +101,7 @@ impl Step {
             Self::Docs => docs(workspace),
             Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
             Self::Interop => interop(workspace),
+            Self::Soak => soak::run(workspace, &soak::Args::default()),
         }
     }
 }
@@ -116,15 +119,14 @@ fn cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
 
 fn tests(workspace: &Workspace) -> Result<()> {
     let targets = integration_tests(workspace)?;
-    let (interop, plain): (Vec<_>, Vec<_>) =
-        targets.iter().partition(|name| name.starts_with(INTEROP_PREFIX));
+    let (interop, plain): (Vec<_>, Vec<_>) = targets.iter().partition(|name| needs_peers(name));
     let mut command = shell::cargo();
     command.current_dir(workspace.root());
     if shell::is_installed("cargo-nextest") {
         command.args(["nextest", "run", "--workspace"]);
         // nextest refuses a filter that matches no binary.
         if !interop.is_empty() {
-            command.args(["-E", &format!("not binary(/^{INTEROP_PREFIX}/)")]);
+            command.args(["-E", &format!("not binary(/^({})/)", PEER_PREFIXES.join("|"))]);
         }
     } else {
         eprintln!("cargo-nextest is not installed: using cargo test, without a time limit per test");
@@ -150,10 +152,11 @@ fn docs(workspace: &Workspace) -> Result<()> {
 fn interop(workspace: &Workspace) -> Result<()> {
     let node = tools::NodePeers::ensure(workspace)?;
     let python = tools::fastmcp_python(workspace)?;
+    let hosts = tools::Hosts::ensure(workspace)?;
     let mut targets = integration_tests(workspace)?;
-    targets.retain(|name| name.starts_with(INTEROP_PREFIX));
+    targets.retain(|name| needs_peers(name));
     if targets.is_empty() {
-        bail!("there is no test target named {INTEROP_PREFIX}*: this step would test nothing");
+        bail!("no test target begins with {PEER_PREFIXES:?}: this step would test nothing");
     }
     let mut command = shell::cargo();
     if shell::is_installed("cargo-nextest") {
@@ -169,6 +172,9 @@ fn interop(workspace: &Workspace) -> Result<()> {
         .env("BOWLINE_EVERYTHING", node.everything())
         .env("BOWLINE_FASTMCP_PYTHON", &python)
         .current_dir(workspace.root());
+    if let Some(hosts) = hosts {
+        command.env("BOWLINE_CLAUDE", hosts.claude).env("BOWLINE_OPENCODE", hosts.opencode);
+    }
     shell::run(&mut command)
 }
 
@@ -186,7 +192,12 @@ fn integration_tests(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(targets.filter(is_test).filter_map(name).collect())
 }
 
-const INTEROP_PREFIX: &str = "interop_";
+/// Whether the tests of a target speak to servers that others wrote.
+fn needs_peers(target: &str) -> bool {
+    PEER_PREFIXES.iter().any(|prefix| target.starts_with(prefix))
+}
+
+const PEER_PREFIXES: [&str; 2] = ["interop_", "recovery_"];
 
 #[cfg(test)]
 mod tests {
@@ -196,7 +207,7 @@ mod tests {
     fn only_and_skip_narrow_the_run_and_keep_its_order() {
         let args = TestArgs { only: vec![Step::Clippy, Step::Fmt], skip: vec![] };
         assert_eq!(args.select(), [Step::Fmt, Step::Clippy]);
-        let args = TestArgs { only: vec![], skip: vec![Step::Interop, Step::Conformance] };
+        let args = TestArgs { only: vec![], skip: vec![Step::Soak, Step::Interop, Step::Conformance] };
         let steps = args.select();
         assert_eq!(steps.first(), Some(&Step::Tools));
         assert_eq!(steps.last(), Some(&Step::Docs));

@@ -3,6 +3,7 @@
 //! Each set of packages is a folder under `interop/` with a manifest and every version locked.
 //! An install is done once per content of that folder; its stamp says for which.
 
+mod hosts;
 mod node;
 mod python;
 mod stamp;
@@ -10,6 +11,8 @@ mod stamp;
 use std::path::PathBuf;
 
 use anyhow::Result;
+
+pub(crate) use hosts::Hosts;
 
 use crate::tree::Workspace;
 
@@ -63,11 +66,16 @@ impl BenchPeers {
 pub(crate) fn install_test_peers(workspace: &Workspace) -> Result<()> {
     let node = NodePeers::ensure(workspace)?;
     let python = fastmcp_python(workspace)?;
+    let hosts = Hosts::ensure(workspace)?;
     println!("node        {}", workspace.show(&node.node));
     for version in CONFORMANCE_SUITES {
         println!("conformance {}", workspace.show(&node.conformance(version)));
     }
     println!("everything  {}", workspace.show(&node.everything()));
     println!("fastmcp     {}", workspace.show(&python));
+    if let Some(hosts) = hosts {
+        println!("claude      {}", workspace.show(&hosts.claude));
+        println!("opencode    {}", workspace.show(&hosts.opencode));
+    }
     Ok(())
 }

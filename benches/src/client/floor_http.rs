@@ -1,5 +1,9 @@
 //! The floor over HTTP: hyper's own client and a prebuilt body. It checks the status, reads the whole
 //! answer and looks at nothing in it.
+//!
+//! One exception: at start-up it takes each list apart into its tools. A start-up ends when the tools
+//! are there one by one, and bytes that nobody has looked at are no list yet. It does the least that
+//! counts: one pass over the JSON, each tool kept as the text it came in, nothing typed.
 
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
@@ -9,6 +13,8 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::net::TcpStream;
 
 use super::lanes::Lane;
@@ -71,6 +77,13 @@ impl Raw {
         Ok(bytes)
     }
 
+    /// The tools one by one, each as the text it came in.
+    pub(super) async fn tools(&mut self) -> anyhow::Result<Vec<Box<RawValue>>> {
+        let bytes = self.list().await?;
+        let answer: Answer = serde_json::from_slice(&bytes).context("an answer with tools")?;
+        Ok(answer.result.tools)
+    }
+
     async fn post(&mut self, body: Bytes) -> anyhow::Result<Response<Incoming>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -81,6 +94,17 @@ impl Raw {
         ensure!(answer.status().is_success(), "status {}", answer.status());
         Ok(answer)
     }
+}
+
+/// Of the answer to `tools/list`, what a list of tools needs.
+#[derive(Deserialize)]
+struct Answer {
+    result: Tools,
+}
+
+#[derive(Deserialize)]
+struct Tools {
+    tools: Vec<Box<RawValue>>,
 }
 
 async fn drain(answer: Response<Incoming>) -> anyhow::Result<()> {

@@ -1,6 +1,9 @@
 //! Owns what can be typed. What it means is decided in `settings`.
 
+mod connect;
+mod demo;
 mod duration;
+mod many;
 mod spelling;
 
 use std::path::PathBuf;
@@ -9,6 +12,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use connect::{ConnectArgs, Strategy};
+pub(crate) use demo::DemoArgs;
+pub(crate) use many::{PsArgs, StatusArgs, WatchArgs};
 pub(crate) use spelling::spell_out;
 
 use crate::{env, exit};
@@ -119,6 +125,15 @@ pub(crate) enum Verb {
     /// Show who a server is, what it speaks and what it offers
     #[command(override_usage = usage("info", ""))]
     Info(ListArgs),
+    /// Be a server for a host, in front of one that may fail
+    #[command(override_usage = usage("connect", ""))]
+    Connect(ConnectArgs),
+    /// Show how all configured servers fare
+    Status(StatusArgs),
+    /// Print what happens to servers as it happens, and run their hooks
+    Watch(WatchArgs),
+    /// List the processes of servers that were started, with their memory
+    Ps(PsArgs),
     /// Look at the configuration
     Config(ConfigArgs),
     /// Print a completion script for a shell
@@ -126,7 +141,7 @@ pub(crate) enum Verb {
     /// Print the manual page, or write all of them into a folder
     Man(ManArgs),
     /// See it work: a small server in this process, and a client that uses it
-    Demo,
+    Demo(DemoArgs),
 }
 
 /// A verb that takes a server and nothing else.

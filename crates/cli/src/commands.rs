@@ -2,13 +2,17 @@
 
 mod call;
 mod config;
+mod connect;
 mod demo;
 mod docs;
 mod info;
 mod list;
 mod ping;
 mod prompt;
+mod ps;
 mod read;
+mod status;
+mod watch;
 
 use crate::args::Verb;
 use crate::failure::Outcome;
@@ -26,9 +30,13 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Prompt(args) => prompt::run(args, settings).await,
         Verb::Ping(args) => ping::run(args, settings).await,
         Verb::Info(args) => info::run(args, settings).await,
+        Verb::Connect(args) => connect::run(args, settings).await,
+        Verb::Status(args) => status::run(args, settings).await,
+        Verb::Watch(args) => watch::run(args, settings).await,
+        Verb::Ps(args) => ps::run(args, settings).await,
         Verb::Config(args) => config::run(args, settings),
         Verb::Completions(args) => docs::completions(&args),
         Verb::Man(args) => docs::man(args, settings),
-        Verb::Demo => demo::run(settings).await,
+        Verb::Demo(args) => demo::run(args, settings).await,
     }
 }

@@ -21,6 +21,12 @@ pub(crate) const TERM: &str = "TERM";
 pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 /// Where configuration files lie on Windows.
 pub(crate) const APPDATA: &str = "APPDATA";
+/// Where files lie that last as long as the user is logged in.
+pub(crate) const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+/// Where files lie that last longer, instead of `~/.local/state`.
+pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
+/// The same on Windows.
+pub(crate) const LOCALAPPDATA: &str = "LOCALAPPDATA";
 /// The user's folder.
 pub(crate) const HOME: &str = "HOME";
 
@@ -107,6 +113,22 @@ pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
     Some(folder.join("bowline").join("config.toml"))
 }
 
+/// Where every bowline of this user writes down the processes that it starts. It need not exist.
+///
+/// Gone after a restart of the machine where there is such a place, as the processes are.
+pub(crate) fn records(env: &dyn Environment) -> Option<PathBuf> {
+    let absolute = |name| given(env, name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = absolute(XDG_RUNTIME_DIR).or_else(|| absolute(XDG_STATE_HOME)).or_else(|| {
+        let home = || absolute(HOME).or_else(std::env::home_dir);
+        if cfg!(windows) {
+            absolute(LOCALAPPDATA).or_else(|| Some(home()?.join("AppData").join("Local")))
+        } else {
+            Some(home()?.join(".local").join("state"))
+        }
+    })?;
+    Some(folder.join("bowline").join("servers"))
+}
+
 #[cfg(test)]
 mod tests {
     use bowline::config::Fixed;
@@ -125,6 +147,18 @@ mod tests {
             let env = home.clone().with_var(XDG_CONFIG_HOME, ignored);
             assert_eq!(of(env), Path::new("/home/me/.config/bowline/config.toml"));
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn where_processes_are_written_down() {
+        let of = |env: Fixed| records(&env).unwrap();
+        let home = Fixed::default().with_var(HOME, "/home/me");
+        assert_eq!(of(home.clone()), Path::new("/home/me/.local/state/bowline/servers"));
+        let state = home.with_var(XDG_STATE_HOME, "/var/me");
+        assert_eq!(of(state.clone()), Path::new("/var/me/bowline/servers"));
+        let runtime = state.with_var(XDG_RUNTIME_DIR, "/run/user/1");
+        assert_eq!(of(runtime), Path::new("/run/user/1/bowline/servers"));
     }
 
     #[test]

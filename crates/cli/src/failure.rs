@@ -160,6 +160,7 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     let transport = match &server.transport {
         Transport::Stdio(_) => "stdio",
         Transport::Http(_) => "http",
+        Transport::Sse(_) => "sse",
     };
     report.fact("phase", if connecting { "connecting" } else { error.method() });
     report.fact("transport", transport);
@@ -192,7 +193,8 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     report
 }
 
-fn exit_of(cause: &Cause) -> Exit {
+/// How a command ends that failed for this reason.
+pub(crate) fn exit_of(cause: &Cause) -> Exit {
     match cause {
         Cause::Timeout(_) => Exit::Timeout,
         Cause::LoginRequired { .. } => Exit::Login,

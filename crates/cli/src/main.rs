@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, env: env::System) -> Exit {
-    log::start(cli.global.verbose, &env);
+    log::start(cli.global.verbose.max(cli.verb.verbosity()), &env);
     // For failures before the settings are known.
     let format = if cli.global.json { Format::Json } else { cli.global.output.unwrap_or(Format::Text) };
     let early = Printer::new(format, cli.global.color, cli.global.quiet, &env);

@@ -1,11 +1,15 @@
 //! Owns where output goes: data to stdout, everything else to stderr; and how much of it.
 
+pub(crate) mod clock;
 pub(crate) mod content;
 pub(crate) mod escape;
 pub(crate) mod json;
+pub(crate) mod processes;
 pub(crate) mod progress;
 mod report;
 pub(crate) mod save;
+pub(crate) mod screen;
+pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod units;
 
@@ -43,8 +47,10 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
 /// Good news.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-const BAD: Style = AnsiColor::Red.on_default().bold();
-const HINT: Style = AnsiColor::Yellow.on_default();
+/// Bad news.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+/// Something to look at.
+pub(crate) const HINT: Style = AnsiColor::Yellow.on_default();
 
 impl Printer {
     /// For this process's streams.
@@ -77,6 +83,11 @@ impl Printer {
         self.err.terminal && !self.quiet && !self.dumb && !self.is_json()
     }
 
+    /// Whether stdout can show something that is drawn in place.
+    pub(crate) fn can_draw(&self) -> bool {
+        self.out.terminal && !self.dumb && !self.is_json()
+    }
+
     /// How many columns stdout has. Only meaningful on a terminal.
     pub(crate) fn width(&self) -> usize {
         self.width
@@ -92,6 +103,16 @@ impl Printer {
         let mut out = AutoStream::new(io::stdout().lock(), choice(self.out.color));
         out.write_all(text.as_bytes())?;
         out.flush()
+    }
+
+    /// One line of our own on stdout, or one JSON object: any server text in it has been escaped.
+    pub(crate) fn line(&self, line: &str) -> io::Result<()> {
+        self.layout(&format!("{line}\n"))
+    }
+
+    /// One JSON object on one line of stdout, harmless on a terminal.
+    pub(crate) fn json_line(&self, json: &str) -> io::Result<()> {
+        if self.out.terminal { self.line(&json::inert(json)) } else { self.line(json) }
     }
 
     /// A server's text on stdout: exact in a pipe, harmless on a terminal, and with a line end.

@@ -1,40 +1,44 @@
 //! Owns the life of a connection in a command: connect, work, and close, whatever happens between.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bowline::config::Server;
+use bowline::config::{Server, Transport};
 use bowline::{Builder, Client};
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::print::Printer;
 use crate::print::progress::Bar;
+use crate::settings::Settings;
 
 /// Connects to `server` and does `work` with it.
 ///
 /// A signal drops the work, which cancels its call on the server; then the connection is closed in
 /// good order, and the command ends. A second signal leaves at once.
 pub(crate) async fn with<T>(
-    printer: &Printer,
+    settings: &Settings,
     server: &Server,
     work: impl AsyncFnOnce(&Client) -> bowline::Result<T>,
 ) -> Outcome<T> {
-    let connecting = Client::builder(server.clone());
-    with_builder(printer, server, connecting, async |client| {
+    with_outcome(settings, server, async |client| {
         work(client).await.map_err(|error| Failure::call(&error, server))
     })
     .await
 }
 
 /// [`with`], for work that can fail in ways of its own.
-pub(crate) async fn with_builder<T>(
-    printer: &Printer,
+pub(crate) async fn with_outcome<T>(
+    settings: &Settings,
     server: &Server,
-    builder: Builder,
     work: impl AsyncFnOnce(&Client) -> Outcome<T>,
 ) -> Outcome<T> {
+    let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
-    let builder = builder.client_info("bowline", env!("CARGO_PKG_VERSION"));
+    let records = settings.records();
+    let builder = builder(server.clone(), records.as_deref());
+    if matches!(server.transport, Transport::Stdio(_)) {
+        sweep(records);
+    }
     let bar = Bar::start(printer, &format!("connecting to {}", server.name));
     let client = builder.open().map_err(|error| Failure::call(&error, server))?;
     let connected = tokio::select! {
@@ -58,6 +62,30 @@ pub(crate) async fn with_builder<T>(
         _ = interrupt.next() => {}
     }
     outcome
+}
+
+/// How the command connects to a server: in its own name, and with a process that `bowline ps` finds.
+pub(crate) fn builder(server: Server, records: Option<&Path>) -> Builder {
+    let builder = Client::builder(server).client_info("bowline", env!("CARGO_PKG_VERSION"));
+    match records {
+        Some(folder) => builder.records(folder),
+        None => builder,
+    }
+}
+
+/// Ends the servers of commands that were killed, in the background: whoever starts some looks after those
+/// that were left behind.
+pub(crate) fn sweep(records: Option<PathBuf>) {
+    if let Some(folder) = records {
+        tokio::spawn(async move {
+            match bowline::processes::sweep(&folder).await {
+                Ok(ended) => ended.iter().for_each(|orphan| {
+                    tracing::warn!(server = %orphan.server, pid = orphan.pid, "ended what an earlier bowline left behind");
+                }),
+                Err(error) => tracing::debug!(%error, "the records of processes could not be read"),
+            }
+        });
+    }
 }
 
 /// Longer than a process is given to end: stdin closed, then TERM, then KILL.

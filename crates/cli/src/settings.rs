@@ -1,6 +1,7 @@
 //! Owns what the arguments mean together with the environment and the configuration files.
 
 pub(crate) mod files;
+pub(crate) mod many;
 mod suggest;
 pub(crate) mod target;
 pub(crate) mod words;
@@ -53,6 +54,11 @@ impl Settings {
         };
         let trust = if trusted { Trust::Project } else { Trust::NoProject };
         Ok(Self { printer, files, trust, env })
+    }
+
+    /// Where the processes of servers are written down.
+    pub(crate) fn records(&self) -> Option<PathBuf> {
+        env::records(&*self.env)
     }
 }
 

@@ -1,10 +1,12 @@
 //! [`Client`]: the handle.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bowline_config::Server;
 use bowline_proto::era::Peer;
 use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::revision::Era;
 use bowline_proto::session::{Command, Status};
 use bowline_proto::wire::{Json, method};
 use bowline_transport::memory;
@@ -12,10 +14,11 @@ use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{CallOptions, Driver, Live, Shared, Target};
+use crate::connection::{CallOptions, Driver, Identity, Live, Shared, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
 use crate::handler::{Handler, NoHandler};
+use crate::status::Health;
 
 /// A connection to one MCP server. Cheap to clone; all clones are the same connection.
 ///
@@ -43,6 +46,8 @@ pub struct Builder {
     server: Server,
     client_info: Json,
     handler: Arc<dyn Handler>,
+    records: Option<PathBuf>,
+    era: Option<Era>,
 }
 
 impl Client {
@@ -55,7 +60,13 @@ impl Client {
 
     /// Connects with a handler or an identity of the host's own.
     pub fn builder(server: Server) -> Builder {
-        Builder { server, client_info: own_identity(), handler: Arc::new(NoHandler) }
+        Builder {
+            server,
+            client_info: own_identity(),
+            handler: Arc::new(NoHandler),
+            records: None,
+            era: None,
+        }
     }
 
     /// Sends any request and gives its result as it came.
@@ -73,7 +84,20 @@ impl Client {
         options: &CallOptions,
     ) -> Result<Json> {
         let params = self.params(method, params)?;
-        self.shared().request(method, params.as_ref(), options).await
+        let result = self.shared().request(method, params.as_ref(), options).await?;
+        self.shared().note_list(method, params.as_ref(), &result);
+        Ok(result)
+    }
+
+    /// Sends a notification, on the connection there is. It is not kept for a later one: what it says would
+    /// be out of date by then.
+    ///
+    /// Dropping the future may leave it unsent.
+    pub async fn notify<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<()> {
+        let params = self.params(method, params)?;
+        let live = self.live(method).await?;
+        let sent = self.shared().notify(&live, method, params.as_ref()).await;
+        sent.map_err(|fault| self.shared().fault(method, fault))
     }
 
     /// Asks the server for a sign of life.
@@ -83,8 +107,8 @@ impl Client {
     pub async fn ping(&self) -> Result<()> {
         let live = self.live(method::PING).await?;
         let method = match live.peer.era() {
-            bowline_proto::revision::Era::Legacy => method::PING,
-            bowline_proto::revision::Era::Modern => method::DISCOVER,
+            Era::Legacy => method::PING,
+            Era::Modern => method::DISCOVER,
         };
         self.shared().request_on(&live, method, None, &CallOptions::new()).await.map(drop)
     }
@@ -136,7 +160,12 @@ impl Client {
         self.shared().status()
     }
 
-    /// What the server says unasked, in its order, from now on. A receiver that falls far behind is told
+    /// How the connection has fared so far.
+    pub fn health(&self) -> Health {
+        self.shared().health()
+    }
+
+    /// What the server says unasked and how the connection fares, in order, from now on. A receiver that falls far behind is told
     /// how many it missed.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.shared().events()
@@ -159,11 +188,12 @@ impl Client {
     }
 
     pub(crate) async fn live_for(&self, method: &str, options: &CallOptions) -> Result<Arc<Live>> {
-        match self.shared().live() {
-            Some(live) => Ok(live),
-            // Rare, and large: kept out of the future of every call.
-            None => Box::pin(self.shared().ready(method, self.shared().patience(options))).await,
+        if let Some(live) = self.shared().live() {
+            return Ok(live);
         }
+        // Rare, and large: kept out of the future of every call.
+        let ready = Box::pin(self.shared().ready(self.shared().patience(options))).await;
+        ready.map_err(|failure| self.shared().error(method, failure))
     }
 
     /// `params` as JSON; `null` means none.
@@ -191,10 +221,34 @@ impl Builder {
         self
     }
 
+    /// Who the host is, as the whole `Implementation` object: with a title, a website, icons.
+    #[must_use]
+    pub fn implementation(mut self, implementation: Json) -> Self {
+        self.client_info = implementation;
+        self
+    }
+
+    /// Begins with this era, where the configuration leaves it open. For hosts that know what the server spoke
+    /// last time, or that have more use for one era of a server that speaks both.
+    #[must_use]
+    pub fn begin_with(mut self, era: Era) -> Self {
+        self.era = Some(era);
+        self
+    }
+
     /// What the host does for the server.
     #[must_use]
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Arc::new(handler);
+        self
+    }
+
+    /// Keeps a record of the server's process in this folder, so that others can list it and, should this
+    /// program be killed together with what watches over its children, end it. The folder is made if it is
+    /// not there.
+    #[must_use]
+    pub fn records(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.records = Some(folder.into());
         self
     }
 
@@ -221,7 +275,9 @@ impl Builder {
     }
 
     fn start(self, target: Target) -> Client {
-        let (shared, driver) = Driver::new(self.server, target, self.client_info, self.handler);
+        let identity = Identity { client_info: self.client_info, capabilities: self.handler.capabilities() };
+        let (shared, driver) =
+            Driver::new(self.server, target, self.records, self.era, identity, self.handler);
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
         tokio::spawn(async move {

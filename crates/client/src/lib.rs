@@ -29,6 +29,9 @@ mod error;
 mod events;
 mod features;
 mod handler;
+pub mod hooks;
+mod registry;
+mod status;
 
 pub use bowline_config as config;
 pub use bowline_config::Server;
@@ -40,9 +43,16 @@ pub use bowline_proto::wire;
 pub use bowline_proto::wire::view;
 pub use bowline_transport::memory;
 
+/// The processes of servers, of every program of this user that keeps its records in the same folder.
+pub mod processes {
+    pub use bowline_transport::process::{Entry, Orphan, Running, list, sweep};
+}
+
 pub use client::{Builder, Client};
 pub use connection::CallOptions;
 pub use error::{Error, ErrorKind, Result};
-pub use events::Event;
+pub use events::{Event, Life, Notification, Topic, Turn};
 pub use features::List;
 pub use handler::{Answer, Handler, NoHandler, ServerRequest};
+pub use registry::{Named, Registry, RegistryBuilder, ServerStatus, State};
+pub use status::Health;

@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bowline::view::{Body, Content, Level, LogMessage, Role};
 use bowline::wire::code;
-use bowline::{CallOptions, Client, Era, Event, Revision, Server, Status};
+use bowline::{CallOptions, Client, Era, Event, Revision, Server, Status, Topic};
 use limit::within;
 use peer::{HttpPeer, required};
 use person::Person;
@@ -379,8 +379,10 @@ async fn log_messages_and_resource_updates_are_events(everything: Everything) {
     // What is said before the server has seen the GET is lost, so it is made to say it again.
     let log = async {
         loop {
-            if let Event::Log(params) = events.recv().await.unwrap() {
-                break LogMessage::decode(&params).unwrap();
+            if let Event::Notification(said) = events.recv().await.unwrap()
+                && let Topic::Log(params) = said.topic()
+            {
+                break LogMessage::decode(params).unwrap();
             }
         }
     };
@@ -403,7 +405,9 @@ async fn log_messages_and_resource_updates_are_events(everything: Everything) {
     client.call_tool("toggle-subscriber-updates", &Value::Null).await.unwrap();
     let mut updated = Vec::new();
     while updated.len() < 2 {
-        if let Event::ResourceUpdated { uri } = events.recv().await.unwrap() {
+        if let Event::Notification(said) = events.recv().await.unwrap()
+            && let Topic::ResourceUpdated { uri } = said.topic()
+        {
             updated.push(uri);
         }
     }

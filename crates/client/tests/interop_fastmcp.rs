@@ -15,7 +15,7 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::view::{Body, CallToolResult, Content, Level, LogMessage};
 use bowline::wire::code;
-use bowline::{CallOptions, Client, Era, Event, Revision, Server};
+use bowline::{CallOptions, Client, Era, Event, Revision, Server, Topic};
 use limit::within;
 use peer::{HttpPeer, required};
 use person::Person;
@@ -225,8 +225,9 @@ async fn log_messages_are_events(client: &Client) {
     }
     let result = client.request("tools/call", &params).await.unwrap();
     assert_eq!(CallToolResult::decode(&result).unwrap().text(), "said");
-    let Event::Log(log) = events.recv().await.unwrap() else { panic!("it said something else") };
-    let log = LogMessage::decode(&log).unwrap();
+    let Event::Notification(said) = events.recv().await.unwrap() else { panic!("it said nothing") };
+    let Topic::Log(log) = said.topic() else { panic!("it said something else") };
+    let log = LogMessage::decode(log).unwrap();
     assert_eq!((log.level, log.logger.as_deref()), (Level::Info, Some("ropes")));
     assert!(log.data.as_str().contains("heave"), "{:?}", log.data);
 }

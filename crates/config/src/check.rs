@@ -47,6 +47,12 @@ pub enum Invalid {
     /// A setting of a server that is reached by URL, on one that is started.
     #[error("belongs to a server with `url`, and this one has a `command`")]
     NotHttp,
+    /// A setting of a hook that starts a program, on one that calls a URL.
+    #[error("belongs to a hook with `command`, and this one has a `webhook`")]
+    NotHookCommand,
+    /// A setting of a hook that calls a URL, on one that starts a program.
+    #[error("belongs to a hook with `webhook`, and this one has a `command`")]
+    NotWebhook,
 }
 
 impl Invalid {
@@ -67,7 +73,9 @@ impl Invalid {
             | Self::DuplicateHeader
             | Self::TlsPair
             | Self::NotStdio
-            | Self::NotHttp => None,
+            | Self::NotHttp
+            | Self::NotHookCommand
+            | Self::NotWebhook => None,
         }
     }
 }

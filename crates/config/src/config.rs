@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::check::{self, Invalid};
+use crate::hook::Hook;
 use crate::problem::Problem;
 use crate::server::Server;
 
@@ -12,6 +13,10 @@ use crate::server::Server;
 pub struct Config {
     /// The servers by name.
     pub servers: BTreeMap<String, Server>,
+    /// Hooks for all servers, in this order and before a server's own. They are not in
+    /// [`Server::hooks`] yet: [`Config::server`] puts them there. That way a configuration that is
+    /// not trusted can be laid aside with all its hooks.
+    pub hooks: Vec<Hook>,
     /// Servers that the files name and that are not in `servers`: those with a problem, when the
     /// file was read by [`parse_partial`](crate::parse_partial), and disabled ones whose
     /// placeholders could not be filled.
@@ -29,7 +34,7 @@ pub struct Diff {
     pub added: Vec<String>,
     /// Only in the old one.
     pub removed: Vec<String>,
-    /// In both, and different in any resolved value.
+    /// In both, and different in any resolved value or, through those for all servers, in hooks.
     pub changed: Vec<String>,
 }
 
@@ -41,17 +46,35 @@ impl Config {
         Ok(self)
     }
 
+    /// Adds a hook for all servers after those there are.
+    #[must_use]
+    pub fn with_hook(mut self, hook: Hook) -> Self {
+        self.hooks.push(hook);
+        self
+    }
+
+    /// The server as it is to be used: with the hooks for all before its own.
+    pub fn server(&self, name: &str) -> Option<Server> {
+        let server = self.servers.get(name)?.clone();
+        Some(server.with_common_hooks(&self.hooks))
+    }
+
     /// A user's configuration with a project's laid over it. An entry of the project replaces the
     /// user's entry of that name as a whole: mixing them could send one's credentials to the
     /// other's server. An entry that the project left out hides the user's as well: what was asked
-    /// for is not the other server of that name.
+    /// for is not the other server of that name. Hooks for all servers add up, the user's first, and
+    /// are for the servers of both.
+    ///
+    /// Everything of the project is then as good as the user's own, and its commands will be run.
+    /// Lay it over only after its user has said that it is trusted.
     #[must_use]
     pub fn layered(user: Self, project: Self) -> Self {
-        let Self { servers, left_out, sources, notes } = project;
+        let Self { servers, hooks, left_out, sources, notes } = project;
         let mut layered = user;
         layered.left_out.retain(|name| !servers.contains_key(name));
         layered.servers.retain(|name, _| !left_out.contains(name));
         layered.servers.extend(servers);
+        layered.hooks.extend(hooks);
         layered.left_out.extend(left_out);
         layered.sources.extend(sources);
         layered.notes.extend(notes);
@@ -65,7 +88,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
     for (name, server) in &new.servers {
         match old.servers.get(name) {
             None => diff.added.push(name.clone()),
-            Some(before) if before != server => diff.changed.push(name.clone()),
+            Some(before) if before != server || old.hooks != new.hooks => diff.changed.push(name.clone()),
             Some(_) => {}
         }
     }
@@ -129,6 +152,54 @@ mod tests {
         );
         assert!(diff(&new, &new).is_empty());
         assert!(!diff(&old, &new).is_empty());
+    }
+
+    #[test]
+    fn diff_sees_every_setting() {
+        let base = || Server::http("a", "http://h/").unwrap();
+        let hook = || Hook::command("x", [""; 0]);
+        let second = std::time::Duration::from_secs(1);
+        let url = |hook: &str| Hook::webhook(hook).unwrap();
+        for changed in [
+            base().with_keepalive(None),
+            base().with_keepalive(Some(second * 20)),
+            base().with_reconnect_wait(second),
+            base().without_fallback().unwrap(),
+            Server::sse("a", "http://h/").unwrap(),
+            base().with_hook(hook()),
+        ] {
+            let diff = diff(&config([base()]), &config([changed.clone()]));
+            assert_eq!(diff.changed, ["a"], "{changed:?}");
+        }
+        for changed in [
+            hook().on([crate::HookEvent::Failed]),
+            hook().with_timeout(second),
+            hook().with_env("A", "b").unwrap(),
+            hook().with_cwd("/").unwrap(),
+            Hook::command("x", ["a"]),
+            url("http://h/"),
+        ] {
+            let of = |hook: Hook| config([base().with_hook(hook)]);
+            assert_eq!(diff(&of(hook()), &of(changed.clone())).changed, ["a"], "{changed:?}");
+            let of = |hook: Hook| config([base()]).with_hook(hook);
+            assert_eq!(diff(&of(hook()), &of(changed.clone())).changed, ["a"], "for all: {changed:?}");
+        }
+        let keyed = |key: &str| config([base()]).with_hook(url("http://h/").with_header("K", key).unwrap());
+        assert_eq!(diff(&keyed("1"), &keyed("2")).changed, ["a"]);
+        assert!(diff(&keyed("1"), &keyed("1")).is_empty());
+    }
+
+    #[test]
+    fn hooks_of_two_layers_add_up_and_one_laid_aside_leaves_none() {
+        let hook = |name: &str| Hook::command(name, [""; 0]);
+        let user = || config([server("a", "user").with_hook(hook("own"))]).with_hook(hook("user"));
+        let project = config([server("b", "project")]).with_hook(hook("project"));
+        let layered = Config::layered(user(), project);
+        assert_eq!(layered.server("a").unwrap().hooks, ["user", "project", "own"].map(hook));
+        assert_eq!(layered.server("b").unwrap().hooks, ["user", "project"].map(hook));
+        assert_eq!(layered.server("c"), None);
+        // A project that is not trusted is simply not laid over.
+        assert_eq!(user().server("a").unwrap().hooks, ["user", "own"].map(hook));
     }
 
     #[test]

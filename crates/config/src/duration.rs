@@ -13,36 +13,54 @@ pub(crate) enum Unit {
     Milliseconds,
 }
 
+/// What a length of nothing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Zero {
+    /// It would fail every call.
+    Mistake,
+    /// It switches something off.
+    Meant,
+}
+
 /// A bare number, as written.
-pub(crate) fn from_number(number: &str, unit: Unit) -> Result<Duration, Finding> {
+pub(crate) fn from_number(number: &str, unit: Unit, zero: Zero) -> Result<Duration, Finding> {
     let per_second = match unit {
         Unit::Seconds => 1.0,
         Unit::Milliseconds => 1000.0,
     };
     let number = number.parse::<f64>().map_err(|_| not_a_duration())?;
-    bounded(number / per_second)
+    bounded(number / per_second, zero)
 }
 
 /// A number with its unit, such as `20s`, `500ms`, `1.5m` or `1h`.
-pub(crate) fn from_text(text: &str) -> Result<Duration, Finding> {
+pub(crate) fn from_text(text: &str, zero: Zero) -> Result<Duration, Finding> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(not_a_duration)?;
     let (number, unit) = text.split_at(unit_at);
     let number = number.parse::<f64>().map_err(|_| not_a_duration())?;
-    bounded(match unit.trim_start() {
+    let seconds = match unit.trim_start() {
         "ms" => number / 1000.0,
         "s" => number,
         "m" => number * 60.0,
         "h" => number * 3600.0,
         _ => return Err(not_a_duration()),
-    })
+    };
+    bounded(seconds, zero)
 }
 
-/// Zero would fail every call and a week is a call nobody waits for; both are mistakes of unit.
-fn bounded(seconds: f64) -> Result<Duration, Finding> {
+/// A week is a call nobody waits for: a mistake of unit, as zero is where it means nothing. What is
+/// more than zero and too short to be counted is a mistake everywhere, and never taken for zero.
+fn bounded(seconds: f64, zero: Zero) -> Result<Duration, Finding> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() && duration <= LONGEST => Ok(duration),
-        _ => Err(Finding::new(ProblemKind::InvalidValue, "must be more than 0 and at most 24 hours")),
+        Ok(duration) if zero == Zero::Meant && duration.is_zero() && seconds <= 0.0 => Ok(duration),
+        _ => Err(Finding::new(
+            ProblemKind::InvalidValue,
+            match zero {
+                Zero::Mistake => "must be more than 0 and at most 24 hours",
+                Zero::Meant => "must be at least 0 and at most 24 hours",
+            },
+        )),
     }
 }
 
@@ -59,6 +77,7 @@ mod tests {
 
     #[test]
     fn numbers_count_the_unit_of_the_dialect() {
+        let from_number = |number, unit| from_number(number, unit, Zero::Mistake);
         assert_eq!(from_number("20", Unit::Seconds), Ok(Duration::from_secs(20)));
         assert_eq!(from_number("0.5", Unit::Seconds), Ok(Duration::from_millis(500)));
         assert_eq!(from_number("30000", Unit::Milliseconds), Ok(Duration::from_secs(30)));
@@ -74,12 +93,27 @@ mod tests {
             ("24h", 86_400_000),
             (" 3 s ", 3_000),
         ] {
-            assert_eq!(from_text(text), Ok(Duration::from_millis(millis)), "{text}");
+            assert_eq!(from_text(text, Zero::Mistake), Ok(Duration::from_millis(millis)), "{text}");
         }
     }
 
     #[test]
+    fn zero_is_read_where_it_has_a_meaning() {
+        for number in ["0", "0.0", "-0.0", "+0"] {
+            assert_eq!(from_number(number, Unit::Seconds, Zero::Meant), Ok(Duration::ZERO), "{number}");
+        }
+        for text in ["0s", "0ms", "0.0h"] {
+            assert_eq!(from_text(text, Zero::Meant), Ok(Duration::ZERO), "{text}");
+        }
+        for number in ["-1", "inf", "nan", "-nan", "1e99", "1e-300", "1e-10"] {
+            assert!(from_number(number, Unit::Seconds, Zero::Meant).is_err(), "{number}");
+        }
+        assert!(from_text("0.0000000001s", Zero::Meant).is_err());
+    }
+
+    #[test]
     fn nonsense_is_refused() {
+        let from_text = |text| from_text(text, Zero::Mistake);
         for text in ["", "20", "s", "1m30s", "1.2.3s", "-1s", "5 days", "1e3s", "é"] {
             assert_eq!(from_text(text), Err(not_a_duration()), "{text}");
         }
@@ -88,7 +122,7 @@ mod tests {
             assert!(from_text(text).is_err(), "{text}");
         }
         for number in ["0", "-1", "inf", "nan", "1e300", "0xF"] {
-            assert!(from_number(number, Unit::Seconds).is_err(), "{number}");
+            assert!(from_number(number, Unit::Seconds, Zero::Mistake).is_err(), "{number}");
         }
     }
 }

@@ -30,6 +30,25 @@
 //! # Ok::<(), bowline_config::Errors>(())
 //! ```
 //!
+//! # What is found out and what is said
+//!
+//! `command` makes a server a child process, `url` one that is reached over HTTP. There are two
+//! transports over HTTP. Streamable HTTP is tried first, and HTTP+SSE where the server refuses it,
+//! unless the file says which it is:
+//!
+//! | the file says | what is spoken |
+//! |---|---|
+//! | a `url` alone, or `type` "remote" | Streamable HTTP, or HTTP+SSE where that is refused |
+//! | `transport` or `type` "http" or "streamable-http", or a host's `httpUrl` | Streamable HTTP only |
+//! | `transport` or `type` "sse" | HTTP+SSE only |
+//!
+//! # Hooks and trust
+//!
+//! A hook runs a command or calls a URL. Hooks for all servers stay in [`Config::hooks`], apart from
+//! those of each server, until [`Config::server`] joins them: a program that reads a file that it does
+//! not trust drops its servers and those hooks together, by not laying it over
+//! ([`Config::layered`]). Only the TOML form has hooks; what hosts call so is something else.
+//!
 //! # In the order of reading
 //!
 //! `tree` (text into values with their places) → `dialect` (values into the keys of `raw`) →
@@ -41,6 +60,7 @@ mod config;
 mod dialect;
 mod duration;
 mod environment;
+mod hook;
 mod placeholder;
 mod problem;
 mod raw;
@@ -56,6 +76,7 @@ mod tree;
 pub use check::Invalid;
 pub use config::{Config, Diff, diff};
 pub use environment::{Environment, Fixed};
+pub use hook::{Hook, HookAction, HookEvent, UnknownEvent};
 pub use problem::{Errors, Problem, ProblemKind};
 pub use schema::json_schema;
 pub use secret::Secret;
@@ -84,7 +105,15 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
     let mut config = Config { sources: vec![source.path.clone()], ..Config::default() };
     if let Some(root) = tree::read(source, &mut report) {
         let filler = Filler::new(env, &source.path);
-        for mut entry in dialect::entries(source.dialect, root, &mut report) {
+        let document = dialect::document(source.dialect, root, &mut report);
+        for hook in document.hooks {
+            let mark = report.mark();
+            let decoded = dialect::decode_hook(hook, &mut report);
+            let hook = Resolver { report: &mut report, filler }.hook(decoded);
+            // A hook with a problem is none: half of what was asked for may be another thing.
+            config.hooks.extend(hook.filter(|_| report.since(&mark).is_empty()));
+        }
+        for mut entry in document.entries {
             let name = entry.name.clone();
             let mark = report.enter(&name);
             let decoded = dialect::decode(source.dialect, &mut entry, &mut report);

@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
 
+use crate::hook::{Hook, HookEvent};
 use crate::report::Located;
-use crate::server::{Protocol, Timeouts};
+use crate::server::{Protocol, Server, Timeouts};
 
 /// Servers for bowline to connect to.
 #[derive(JsonSchema, Default)]
@@ -17,6 +19,9 @@ pub(crate) struct RawFile {
     /// The servers by name. A name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`.
     #[schemars(extend("propertyNames" = { "pattern": "^[A-Za-z0-9_.-]{1,64}$" }))]
     servers: BTreeMap<String, RawServer>,
+
+    /// What to do when something happens to a server, whichever it is.
+    hooks: Vec<RawHook>,
 }
 
 /// One server: either a `command` to start or a `url` to reach. In strings, `${VAR}`,
@@ -38,6 +43,12 @@ pub(crate) struct RawFile {
             "client_cert": ["url", "client_key"],
             "client_key": ["url", "client_cert"],
         },
+        "allOf" = [
+            only_with("transport", &["stdio"], "command"),
+            only_with("transport", &["http", "streamable-http", "sse"], "url"),
+            only_with("type", &["stdio"], "command"),
+            only_with("type", &["http", "streamable-http", "sse"], "url"),
+        ],
     )
 )]
 pub(crate) struct RawServer {
@@ -57,9 +68,19 @@ pub(crate) struct RawServer {
     #[schemars(with = "String")]
     pub(crate) cwd: Option<Located<String>>,
 
-    /// The Streamable HTTP endpoint: http or https, without credentials in it.
+    /// The endpoint: http or https, without credentials in it. Streamable HTTP is spoken to it, and
+    /// HTTP+SSE where the server refuses that and `transport` does not say which it is.
     #[schemars(with = "String")]
     pub(crate) url: Option<Located<String>>,
+
+    /// How the server is reached, where that must be said: `stdio` follows from `command`. With `http`
+    /// (or `streamable-http`) the older HTTP+SSE is never tried; with `sse` nothing else is.
+    #[schemars(schema_with = "reach")]
+    pub(crate) transport: Option<Located<Reach>>,
+
+    /// The same as `transport`, by the name hosts give it.
+    #[schemars(rename = "type", schema_with = "reach")]
+    pub(crate) kind: Option<Located<Reach>>,
 
     /// Headers to add to every request.
     #[schemars(with = "BTreeMap<String, String>")]
@@ -93,6 +114,15 @@ pub(crate) struct RawServer {
     #[schemars(schema_with = "duration", extend("default" = Timeouts::PROBE))]
     pub(crate) probe_timeout: Option<Located<Duration>>,
 
+    /// How long the server may be silent before it is asked for a sign of life. 0 is never; less than
+    /// 5 seconds is raised to that.
+    #[schemars(schema_with = "interval", extend("default" = Server::KEEPALIVE))]
+    pub(crate) keepalive_interval: Option<Located<Duration>>,
+
+    /// How long a call waits for a connection that is down before it fails. 0 is not at all.
+    #[schemars(schema_with = "interval", extend("default" = Server::RECONNECT_WAIT))]
+    pub(crate) reconnect_wait: Option<Located<Duration>>,
+
     /// Whether the server is used.
     #[schemars(with = "bool", extend("default" = true))]
     pub(crate) enabled: Option<Located<bool>>,
@@ -100,6 +130,80 @@ pub(crate) struct RawServer {
     /// Which era of the protocol to speak.
     #[schemars(with = "Protocol", extend("default" = "auto"))]
     pub(crate) protocol: Option<Located<Protocol>>,
+
+    /// What to do when something happens to this server, after the hooks for all.
+    #[schemars(with = "Vec<RawHook>")]
+    pub(crate) hooks: Vec<Located<RawHook>>,
+}
+
+/// One hook: either a `command` to start or a `webhook` to call. Placeholders are filled in as in a
+/// server.
+#[derive(JsonSchema, Default)]
+#[schemars(
+    rename = "hook",
+    inline,
+    deny_unknown_fields,
+    default,
+    extend(
+        "oneOf" = [{ "required": ["command"] }, { "required": ["webhook"] }],
+        "dependentRequired" = {
+            "args": ["command"],
+            "env": ["command"],
+            "cwd": ["command"],
+            "headers": ["webhook"],
+        },
+    )
+)]
+pub(crate) struct RawHook {
+    /// The events to wait for; left out, all of them.
+    #[schemars(schema_with = "events")]
+    pub(crate) on: Option<Located<Vec<HookEvent>>>,
+
+    /// The program to start: a path, or a name to be searched for in PATH. The event is on its
+    /// standard input as JSON.
+    #[schemars(with = "String")]
+    pub(crate) command: Option<Located<String>>,
+
+    /// Its arguments.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) args: Option<Located<Vec<Located<String>>>>,
+
+    /// Environment variables to add.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub(crate) env: Option<Located<RawMap>>,
+
+    /// The folder to run it in. A relative path starts from the folder of this file.
+    #[schemars(with = "String")]
+    pub(crate) cwd: Option<Located<String>>,
+
+    /// The URL to post the event to as JSON: http or https, without credentials in it.
+    #[schemars(with = "String")]
+    pub(crate) webhook: Option<Located<String>>,
+
+    /// Headers to add to that request.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub(crate) headers: Option<Located<RawMap>>,
+
+    /// How long it may take before it is ended.
+    #[schemars(schema_with = "duration", extend("default" = Hook::TIMEOUT))]
+    pub(crate) timeout: Option<Located<Duration>>,
+
+    /// `command` or `webhook` was meant but could not be read, which has been reported: to report
+    /// it as missing too would be a second complaint about one mistake.
+    #[schemars(skip)]
+    pub(crate) action_garbled: bool,
+}
+
+/// How an entry says that its server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Stdio,
+    /// Streamable HTTP and nothing else.
+    Http,
+    /// HTTP+SSE and nothing else.
+    Sse,
+    /// By URL; over which of the two is left open. Only hosts' files say so.
+    Remote,
 }
 
 /// Names and values in the order of the file, each where it was written.
@@ -107,12 +211,14 @@ pub(crate) type RawMap = Vec<(Located<String>, Located<String>)>;
 
 impl RawServer {
     /// Every key, for suggestions.
-    pub(crate) const KEYS: [&str; 15] = [
+    pub(crate) const KEYS: [&str; 20] = [
         "command",
         "args",
         "env",
         "cwd",
         "url",
+        "transport",
+        "type",
         "headers",
         "ca_file",
         "client_cert",
@@ -121,9 +227,42 @@ impl RawServer {
         "max_timeout",
         "connect_timeout",
         "probe_timeout",
+        "keepalive_interval",
+        "reconnect_wait",
         "enabled",
         "protocol",
+        "hooks",
     ];
+}
+
+impl RawHook {
+    /// Every key, for suggestions.
+    pub(crate) const KEYS: [&str; 8] =
+        ["on", "command", "args", "env", "cwd", "webhook", "headers", "timeout"];
+}
+
+impl Reach {
+    /// Every way that our own form can say.
+    pub(crate) const ALL: [(&str, Self); 4] =
+        [("stdio", Self::Stdio), ("http", Self::Http), ("streamable-http", Self::Http), ("sse", Self::Sse)];
+}
+
+fn reach(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": Reach::ALL.map(|(name, _)| name) })
+}
+
+/// One event, or several.
+fn events(generator: &mut SchemaGenerator) -> Schema {
+    let event = HookEvent::json_schema(generator);
+    json_schema!({ "anyOf": [event, { "type": "array", "items": event, "minItems": 1 }] })
+}
+
+/// Where `key` is one of `values`, `needed` is needed.
+fn only_with(key: &str, values: &[&str], needed: &str) -> Value {
+    json!({
+        "if": { "properties": { key: { "enum": values } }, "required": [key] },
+        "then": { "required": [needed] },
+    })
 }
 
 /// Seconds, or a number with its unit.
@@ -131,7 +270,19 @@ fn duration(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "anyOf": [
             { "type": "number", "exclusiveMinimum": 0, "maximum": 86400 },
-            { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(ms|s|m|h)\s*$" },
+            { "type": "string", "pattern": WITH_UNIT },
         ]
     })
 }
+
+/// As `duration`, and zero has a meaning.
+fn interval(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "anyOf": [
+            { "type": "number", "minimum": 0, "maximum": 86400 },
+            { "type": "string", "pattern": WITH_UNIT },
+        ]
+    })
+}
+
+const WITH_UNIT: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*(ms|s|m|h)\s*$";

@@ -86,6 +86,11 @@ impl<'a> Report<'a> {
     /// From here on, findings belong to the entry `name`.
     pub(crate) fn enter(&mut self, name: &str) -> Mark {
         self.server = Some(name.to_owned());
+        self.mark()
+    }
+
+    /// Here.
+    pub(crate) fn mark(&self) -> Mark {
         Mark(self.problems.len())
     }
 

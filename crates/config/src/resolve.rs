@@ -1,9 +1,14 @@
 //! Owns the way from what was written to what was meant: placeholders filled, values checked,
-//! one transport chosen, defaults put in.
+//! defaults put in.
+
+mod hook;
+mod transport;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use url::Url;
 
 use crate::check::{self, Invalid};
 use crate::dialect::{Decoded, Entry};
@@ -12,7 +17,8 @@ use crate::problem::ProblemKind;
 use crate::raw::{RawMap, RawServer};
 use crate::report::{Finding, Located, Place, Report};
 use crate::secret::Secret;
-use crate::server::{Http, Server, Stdio, Timeouts, Tls, Transport};
+use crate::server::{Server, Timeouts};
+use transport::{Reached, Started, Written};
 
 pub(crate) struct Resolver<'r, 'a> {
     pub(crate) report: &'r mut Report<'a>,
@@ -29,6 +35,8 @@ impl Resolver<'_, '_> {
             env,
             cwd,
             url,
+            transport,
+            kind,
             headers,
             ca_file,
             client_cert,
@@ -37,38 +45,26 @@ impl Resolver<'_, '_> {
             max_timeout,
             connect_timeout,
             probe_timeout,
+            keepalive_interval,
+            reconnect_wait,
             enabled,
             protocol,
+            hooks,
         } = decoded.raw;
 
-        let started = Started { args, env, cwd };
-        let reached = Reached { headers, ca_file, client_cert, client_key };
         let timeouts = self.timeouts(timeout, max_timeout, connect_timeout, probe_timeout);
-        let transport = match (command, url) {
-            (Some(command), None) => {
-                self.refuse(reached.places(), &Invalid::NotHttp);
-                self.stdio(command, started).map(Transport::Stdio)
-            }
-            (None, Some(url)) => {
-                self.refuse(started.places(), &Invalid::NotStdio);
-                self.http(url, reached).map(Transport::Http)
-            }
-            (Some(_), Some(_)) => {
-                let message = "has both `command` and a URL";
-                let finding = Finding::new(ProblemKind::Conflict, message)
-                    .hint("a server is either started or reached by URL; make it two entries");
-                self.report.error(&entry.place, finding);
-                None
-            }
-            (None, None) => {
-                if !decoded.transport_garbled {
-                    let message = "needs `command` or `url`";
-                    let finding = Finding::new(ProblemKind::MissingKey, message);
-                    self.report.error(&entry.place, finding);
-                }
-                None
-            }
+        let written = Written {
+            command,
+            started: Started { args, env, cwd },
+            url,
+            reached: Reached { headers, ca_file, client_cert, client_key },
+            transport,
+            kind,
+            garbled: decoded.transport_garbled,
         };
+        let transport = self.transport(&entry.place, written);
+        let keepalive = self.keepalive(keepalive_interval);
+        let hooks = hooks.into_iter().filter_map(|hook| self.hook(hook)).collect();
         named?;
         Some(Server {
             name: entry.name,
@@ -76,36 +72,35 @@ impl Resolver<'_, '_> {
             transport: transport?,
             timeouts,
             protocol: protocol.map_or_else(Default::default, |protocol| protocol.value),
+            keepalive,
+            reconnect_wait: reconnect_wait
+                .map_or(Duration::from_secs(Server::RECONNECT_WAIT), |wait| wait.value),
+            hooks,
         })
     }
 
-    fn stdio(&mut self, command: Located<String>, started: Started) -> Option<Stdio> {
-        let Started { args, env, cwd } = started;
-        let command = self.text(command, check::command);
-        let args = args.map_or_else(Vec::new, |args| {
-            let texts = args.value.into_iter();
-            texts.filter_map(|arg| self.text(arg, check::no_nul)).collect()
-        });
-        let env = self.environment(env);
-        let cwd = self.path(cwd);
-        Some(Stdio { command: command?, args, env, cwd })
+    /// Zero is off. What is too short still says that the server is to be kept warm, so it is raised
+    /// and not refused.
+    fn keepalive(&mut self, interval: Option<Located<Duration>>) -> Option<Duration> {
+        let Some(interval) = interval else {
+            return Some(Duration::from_secs(Server::KEEPALIVE));
+        };
+        if interval.value.is_zero() {
+            return None;
+        }
+        let floor = Server::KEEPALIVE_FLOOR;
+        if interval.value < floor {
+            let message = format!("raised to {} s, the shortest there is", floor.as_secs());
+            let finding = Finding::new(ProblemKind::Doubtful, message).hint("write 0 to turn it off");
+            self.report.note(&interval.place, finding);
+        }
+        Some(interval.value.max(floor))
     }
 
-    fn http(&mut self, url: Located<String>, reached: Reached) -> Option<Http> {
-        let Reached { headers, ca_file, client_cert, client_key } = reached;
-        if let (Some(half), None) | (None, Some(half)) = (&client_cert, &client_key) {
-            self.refuse([&half.place], &Invalid::TlsPair);
-        }
+    fn url(&mut self, url: Located<String>) -> Option<Url> {
         let place = url.place.clone();
-        let url = self.fill(url);
-        let url = url.and_then(|url| self.checked(&place, check::url(&url)));
-        let headers = self.headers(headers);
-        let tls = Tls {
-            ca_file: self.path(ca_file),
-            client_cert: self.path(client_cert),
-            client_key: self.path(client_key),
-        };
-        Some(Http { url: url?, headers, tls })
+        let url = self.fill(url)?;
+        self.checked(&place, check::url(&url))
     }
 
     fn environment(&mut self, env: Option<Located<RawMap>>) -> BTreeMap<String, Secret> {
@@ -212,7 +207,9 @@ impl Resolver<'_, '_> {
 
     fn refuse<'p>(&mut self, places: impl IntoIterator<Item = &'p Place>, invalid: &Invalid) {
         let kind = match invalid {
-            Invalid::NotStdio | Invalid::NotHttp => ProblemKind::Conflict,
+            Invalid::NotStdio | Invalid::NotHttp | Invalid::NotHookCommand | Invalid::NotWebhook => {
+                ProblemKind::Conflict
+            }
             Invalid::TlsPair => ProblemKind::MissingKey,
             Invalid::DuplicateHeader => ProblemKind::DuplicateKey,
             _ => ProblemKind::InvalidValue,
@@ -222,45 +219,5 @@ impl Resolver<'_, '_> {
             finding.hint = invalid.hint().map(str::to_owned);
             self.report.error(place, finding);
         }
-    }
-}
-
-/// What only a server that is started has.
-struct Started {
-    args: Option<Located<Vec<Located<String>>>>,
-    env: Option<Located<RawMap>>,
-    cwd: Option<Located<String>>,
-}
-
-/// What only a server that is reached by URL has.
-struct Reached {
-    headers: Option<Located<RawMap>>,
-    ca_file: Option<Located<String>>,
-    client_cert: Option<Located<String>>,
-    client_key: Option<Located<String>>,
-}
-
-impl Started {
-    fn places(&self) -> impl Iterator<Item = &Place> {
-        let Self { args, env, cwd } = self;
-        let places = [
-            args.as_ref().map(|it| &it.place),
-            env.as_ref().map(|it| &it.place),
-            cwd.as_ref().map(|it| &it.place),
-        ];
-        places.into_iter().flatten()
-    }
-}
-
-impl Reached {
-    fn places(&self) -> impl Iterator<Item = &Place> {
-        let Self { headers, ca_file, client_cert, client_key } = self;
-        let places = [
-            headers.as_ref().map(|it| &it.place),
-            ca_file.as_ref().map(|it| &it.place),
-            client_cert.as_ref().map(|it| &it.place),
-            client_key.as_ref().map(|it| &it.place),
-        ];
-        places.into_iter().flatten()
     }
 }

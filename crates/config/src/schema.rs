@@ -14,7 +14,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::raw::RawServer;
+    use crate::raw::{RawHook, RawServer};
 
     #[test]
     fn the_schema_and_the_suggestions_know_the_same_keys() {
@@ -22,5 +22,8 @@ mod tests {
         let properties = &schema["properties"]["servers"]["additionalProperties"]["properties"];
         let properties: BTreeSet<&str> = properties.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(properties, BTreeSet::from(RawServer::KEYS));
+        let properties = &schema["properties"]["hooks"]["items"]["properties"];
+        let properties: BTreeSet<&str> = properties.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(properties, BTreeSet::from(RawHook::KEYS));
     }
 }

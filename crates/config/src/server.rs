@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use url::Url;
 
 use crate::check::{self, Invalid};
+use crate::hook::Hook;
 use crate::secret::Secret;
 
 /// One server, ready to be connected to.
@@ -25,6 +26,14 @@ pub struct Server {
     pub timeouts: Timeouts,
     /// Which era of the protocol it is spoken to in.
     pub protocol: Protocol,
+    /// How long it may be silent before it is asked for a sign of life; `None` is never. From a file
+    /// and from [`Server::with_keepalive`] it is at least [`Server::KEEPALIVE_FLOOR`].
+    pub keepalive: Option<Duration>,
+    /// How long a call waits for a connection that is down before it fails, within its own
+    /// deadline. Zero is not at all.
+    pub reconnect_wait: Duration,
+    /// What is done when something happens to it, in this order.
+    pub hooks: Vec<Hook>,
 }
 
 /// How a server is reached.
@@ -32,8 +41,11 @@ pub struct Server {
 pub enum Transport {
     /// A child process, spoken to over its standard input and output.
     Stdio(Stdio),
-    /// Streamable HTTP.
+    /// Streamable HTTP, or what [`Http::fallback`] allows in its place.
     Http(Http),
+    /// HTTP+SSE, the transport of revision 2024-11-05: one stream to read, and an endpoint that
+    /// the stream names to write to. [`Http::url`] is that of the stream.
+    Sse(Http),
 }
 
 /// A server that is started as a child process. `Debug` leaves out the arguments: people pass
@@ -63,6 +75,9 @@ pub struct Http {
     pub headers: Vec<(String, Secret)>,
     /// What differs from the system's trust.
     pub tls: Tls,
+    /// Whether HTTP+SSE is tried where Streamable HTTP is refused. From a file it is, unless the
+    /// file says which of the two the server speaks. Without meaning in [`Transport::Sse`].
+    pub fallback: bool,
 }
 
 /// TLS settings of one server.
@@ -105,6 +120,13 @@ pub enum Protocol {
 // === impl Server ===
 
 impl Server {
+    /// The shortest interval of keepalive: a probe more often than this is load, not care.
+    pub const KEEPALIVE_FLOOR: Duration = Duration::from_secs(5);
+
+    /// The defaults, in seconds; the schema gives them too.
+    pub(crate) const KEEPALIVE: u64 = 180;
+    pub(crate) const RECONNECT_WAIT: u64 = 10;
+
     /// A server that is started as a child process, with the defaults of a configuration file.
     /// Nothing is checked: a command that cannot be started fails when it is.
     pub fn stdio<A: Into<String>>(
@@ -121,14 +143,30 @@ impl Server {
         Self::new(name.into(), Transport::Stdio(stdio))
     }
 
-    /// A server that is reached by URL, with the defaults of a configuration file.
+    /// A server that is reached by URL, with the defaults of a configuration file: Streamable HTTP,
+    /// and HTTP+SSE where that is refused.
     pub fn http(name: impl Into<String>, url: impl AsRef<str>) -> Result<Self, Invalid> {
-        let http = Http { url: check::url(url.as_ref())?, headers: Vec::new(), tls: Tls::default() };
+        let http = Http::new(check::url(url.as_ref())?, true);
         Ok(Self::new(name.into(), Transport::Http(http)))
     }
 
+    /// A server that speaks HTTP+SSE, with the defaults of a configuration file.
+    pub fn sse(name: impl Into<String>, url: impl AsRef<str>) -> Result<Self, Invalid> {
+        let http = Http::new(check::url(url.as_ref())?, false);
+        Ok(Self::new(name.into(), Transport::Sse(http)))
+    }
+
     fn new(name: String, transport: Transport) -> Self {
-        Self { name, enabled: true, transport, timeouts: Timeouts::default(), protocol: Protocol::default() }
+        Self {
+            name,
+            enabled: true,
+            transport,
+            timeouts: Timeouts::default(),
+            protocol: Protocol::default(),
+            keepalive: Some(Duration::from_secs(Self::KEEPALIVE)),
+            reconnect_wait: Duration::from_secs(Self::RECONNECT_WAIT),
+            hooks: Vec::new(),
+        }
     }
 
     /// Adds an entry to the child's environment, replacing one of the same name.
@@ -163,6 +201,12 @@ impl Server {
             return Err(Invalid::TlsPair);
         }
         self.http_mut()?.tls = tls;
+        Ok(self)
+    }
+
+    /// Sticks to Streamable HTTP where that is refused, instead of trying HTTP+SSE.
+    pub fn without_fallback(mut self) -> Result<Self, Invalid> {
+        self.http_mut()?.fallback = false;
         Ok(self)
     }
 
@@ -205,6 +249,37 @@ impl Server {
         self
     }
 
+    /// Sets how long the server may be silent before it is asked for a sign of life (default
+    /// 180 s), or turns that off with `None` or zero. Anything shorter than
+    /// [`Server::KEEPALIVE_FLOOR`] is raised to it.
+    #[must_use]
+    pub fn with_keepalive(mut self, interval: Option<Duration>) -> Self {
+        self.keepalive =
+            interval.filter(|interval| !interval.is_zero()).map(|it| it.max(Self::KEEPALIVE_FLOOR));
+        self
+    }
+
+    /// Sets how long a call waits for a connection that is down (default 10 s).
+    #[must_use]
+    pub fn with_reconnect_wait(mut self, wait: Duration) -> Self {
+        self.reconnect_wait = wait;
+        self
+    }
+
+    /// Adds a hook after those it has.
+    #[must_use]
+    pub fn with_hook(mut self, hook: Hook) -> Self {
+        self.hooks.push(hook);
+        self
+    }
+
+    /// Puts hooks that are for all servers before its own.
+    #[must_use]
+    pub fn with_common_hooks(mut self, hooks: &[Hook]) -> Self {
+        self.hooks.splice(..0, hooks.iter().cloned());
+        self
+    }
+
     /// Takes the server out of use without forgetting it.
     #[must_use]
     pub fn disabled(mut self) -> Self {
@@ -215,19 +290,25 @@ impl Server {
     fn stdio_mut(&mut self) -> Result<&mut Stdio, Invalid> {
         match &mut self.transport {
             Transport::Stdio(stdio) => Ok(stdio),
-            Transport::Http(_) => Err(Invalid::NotStdio),
+            Transport::Http(_) | Transport::Sse(_) => Err(Invalid::NotStdio),
         }
     }
 
     fn http_mut(&mut self) -> Result<&mut Http, Invalid> {
         match &mut self.transport {
             Transport::Stdio(_) => Err(Invalid::NotHttp),
-            Transport::Http(http) => Ok(http),
+            Transport::Http(http) | Transport::Sse(http) => Ok(http),
         }
     }
 }
 
 // === impl Stdio, Http ===
+
+impl Http {
+    fn new(url: Url, fallback: bool) -> Self {
+        Self { url, headers: Vec::new(), tls: Tls::default(), fallback }
+    }
+}
 
 impl fmt::Debug for Stdio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,12 +324,13 @@ impl fmt::Debug for Stdio {
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, headers, tls } = self;
+        let Self { url, headers, tls, fallback } = self;
         let origin = url.origin().ascii_serialization();
         f.debug_struct("Http")
             .field("url", &format_args!("{origin}/[redacted]"))
             .field("headers", headers)
             .field("tls", tls)
+            .field("fallback", fallback)
             .finish()
     }
 }
@@ -299,6 +381,10 @@ mod tests {
         assert_eq!(stdio().with_tls(Tls::default()), Err(Invalid::NotHttp));
         assert_eq!(http().with_env("A", "b"), Err(Invalid::NotStdio));
         assert_eq!(http().with_cwd("/"), Err(Invalid::NotStdio));
+        assert_eq!(stdio().without_fallback(), Err(Invalid::NotHttp));
+        let sse = || Server::sse("c", "http://h/").unwrap();
+        assert_eq!(sse().with_env("A", "b"), Err(Invalid::NotStdio));
+        assert!(sse().with_header("A", "b").is_ok());
     }
 
     #[test]
@@ -321,6 +407,39 @@ mod tests {
         assert_eq!(server.timeouts.max, hour);
         let server = server.with_max_timeout(second);
         assert_eq!((server.timeouts.call, server.timeouts.max), (second, second));
+    }
+
+    #[test]
+    fn keepalive_is_off_or_not_too_often() {
+        let keepalive = |interval| Server::stdio("a", "srv", [""; 0]).with_keepalive(interval).keepalive;
+        let seconds = Duration::from_secs;
+        assert_eq!(Server::stdio("a", "srv", [""; 0]).keepalive, Some(seconds(180)));
+        assert_eq!(keepalive(None), None);
+        assert_eq!(keepalive(Some(Duration::ZERO)), None);
+        assert_eq!(keepalive(Some(Duration::from_nanos(1))), Some(seconds(5)));
+        assert_eq!(keepalive(Some(seconds(5))), Some(seconds(5)));
+        assert_eq!(keepalive(Some(seconds(6))), Some(seconds(6)));
+    }
+
+    #[test]
+    fn either_http_is_tried_unless_one_is_named() {
+        let fallback = |server: Server| match server.transport {
+            Transport::Http(http) => Some(http.fallback),
+            Transport::Stdio(_) | Transport::Sse(_) => None,
+        };
+        let http = Server::http("b", "http://h/").unwrap();
+        assert_eq!(fallback(http.clone()), Some(true));
+        assert_eq!(fallback(http.without_fallback().unwrap()), Some(false));
+        assert_eq!(fallback(Server::sse("b", "http://h/").unwrap()), None);
+        assert_eq!(Server::sse("b", "ftp://h/"), Err(Invalid::UrlScheme));
+    }
+
+    #[test]
+    fn hooks_for_all_come_before_its_own() {
+        let hook = |name: &str| Hook::command(name, [""; 0]);
+        let server = Server::stdio("a", "srv", [""; 0]).with_hook(hook("3")).with_hook(hook("4"));
+        let server = server.with_common_hooks(&[hook("1"), hook("2")]);
+        assert_eq!(server.hooks, ["1", "2", "3", "4"].map(hook));
     }
 
     #[test]

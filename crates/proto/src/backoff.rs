@@ -1,6 +1,9 @@
-//! How long to wait before the next attempt: exponential, jittered, with a floor and a cap.
+//! How long to wait before the next attempt: longer the longer there was none that worked, jittered, with a
+//! floor and a cap.
 //!
-//! Randomness comes in as a seed, so that a simulation is the same every time.
+//! The wait follows the clock and not the number of attempts: whoever asks more often, because somebody waits,
+//! must not thereby wait longer when nobody does. Randomness comes in as a seed, so that a simulation is the
+//! same every time.
 
 use std::time::Duration;
 
@@ -9,35 +12,24 @@ use std::time::Duration;
 pub struct Backoff {
     floor: Duration,
     cap: Duration,
-    failures: u32,
     random: u64,
 }
 
 impl Backoff {
-    /// Waits from `floor`, doubling up to `cap`, each shortened by up to half.
+    /// Waits from `floor` up to `cap`.
     pub fn new(floor: Duration, cap: Duration, seed: u64) -> Self {
         // Splitmix needs no particular seed, xorshift-style generators would: zero is fine here.
-        Self { floor, cap: cap.max(floor), failures: 0, random: seed }
+        Self { floor, cap: cap.max(floor), random: seed }
     }
 
-    /// The wait before the next attempt. Never below the floor, never above the cap.
-    pub fn next_wait(&mut self) -> Duration {
-        let full = self.floor.saturating_mul(1 << self.failures.min(20)).min(self.cap);
-        self.failures = self.failures.saturating_add(1);
+    /// The wait before the next attempt, when all have failed for this long: half as long again, up to as long,
+    /// so that it grows exponentially. Never below the floor, never above the cap.
+    pub fn wait_after(&mut self, trouble: Duration) -> Duration {
+        let full = trouble.clamp(self.floor, self.cap);
         // Half fixed, half random: herds spread, and no wait is shorter than half of what is due.
         let half = full / 2;
         let share = self.roll();
         (half + half.mul_f64(share)).max(self.floor)
-    }
-
-    /// A stable period has passed: begin again at the floor.
-    pub fn reset(&mut self) {
-        self.failures = 0;
-    }
-
-    /// How many attempts have failed since the last stable period.
-    pub fn failures(&self) -> u32 {
-        self.failures
     }
 
     /// A number in `0..1` (splitmix64).
@@ -61,19 +53,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stays_between_floor_and_cap_and_grows(seed: u64, floor in 1u64..5_000, factor in 1u64..200, tries in 1usize..60) {
+        fn stays_between_floor_and_cap(seed: u64, floor in 1u64..5_000, factor in 1u64..200, trouble in 0u64..10_000_000) {
             let (floor, cap) = (Duration::from_millis(floor), Duration::from_millis(floor * factor));
-            let mut backoff = Backoff::new(floor, cap, seed);
-            for n in 0..tries {
-                let wait = backoff.next_wait();
-                prop_assert!(wait >= floor && wait <= cap);
-                // However the dice fall, after enough failures at least half the cap is waited.
-                if n > 20 {
-                    prop_assert!(wait >= cap / 2);
-                }
+            let trouble = Duration::from_millis(trouble);
+            let wait = Backoff::new(floor, cap, seed).wait_after(trouble);
+            prop_assert!(wait >= floor && wait <= cap);
+            // However the dice fall, at least half of what is due is waited.
+            prop_assert!(wait >= trouble.min(cap) / 2);
+        }
+
+        /// Exponential: a day of trouble is some dozen of waits to the cap, and then the cap.
+        #[test]
+        fn a_long_outage_is_few_attempts(seed: u64) {
+            let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(60), seed);
+            let (mut trouble, mut attempts) = (Duration::ZERO, 0);
+            while trouble < Duration::from_secs(3_600) {
+                trouble += backoff.wait_after(trouble);
+                attempts += 1;
             }
-            backoff.reset();
-            prop_assert!(backoff.next_wait() <= floor.max(Duration::from_nanos(1)));
+            prop_assert!((60..=140).contains(&attempts), "{}", attempts);
         }
     }
 
@@ -81,7 +79,7 @@ mod tests {
     fn two_seeds_do_not_march_in_step() {
         let waits = |seed| {
             let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(60), seed);
-            (0..10).map(|_| backoff.next_wait()).collect::<Vec<_>>()
+            (0..10).map(|n| backoff.wait_after(Duration::from_secs(n))).collect::<Vec<_>>()
         };
         assert_ne!(waits(1), waits(2));
         assert_eq!(waits(1), waits(1));

@@ -53,6 +53,8 @@ pub enum Cause {
     },
     /// The server wants credentials (401, or 403 with a challenge).
     LoginRequired {
+        /// The HTTP status.
+        code: u16,
         /// The `WWW-Authenticate` values.
         challenge: Vec<String>,
     },
@@ -67,6 +69,10 @@ pub enum Cause {
     Exited(Exit),
     /// The server broke the protocol.
     Protocol(Misbehaviour),
+    /// The server no longer knows the session.
+    SessionLost,
+    /// The server forgets sessions as soon as it opens them.
+    NotAffine,
     /// Nothing in common.
     Versions {
         /// What the server says it speaks.
@@ -210,6 +216,30 @@ impl Fault {
         self
     }
 
+    /// Whether the server as a whole may be gone, and not just the exchange that failed.
+    pub fn is_outage(&self) -> bool {
+        match &self.cause {
+            Cause::Refused
+            | Cause::Dns
+            | Cause::Unreachable
+            | Cause::Tls
+            | Cause::Cut
+            | Cause::Exited(_)
+            | Cause::SessionLost
+            | Cause::NotAffine => true,
+            // What stands in front of a server says these when the server does not answer.
+            Cause::Status { code, .. } => matches!(code, 502..=504 | 520..=527 | 530),
+            _ => false,
+        }
+    }
+
+    /// Whether the failed request may be sent once more. `harmless`: to run it twice is to run it once,
+    /// because it only reads, or because the server says so of the tool.
+    pub fn may_resend(&self, harmless: bool) -> bool {
+        let repeatable = self.execution == Execution::NotExecuted || harmless;
+        repeatable && (self.is_outage() || self.cause == Cause::Protocol(Misbehaviour::NoAnswer))
+    }
+
     /// The one place that decides what a fault costs the connection.
     pub fn recovery(&self) -> Recovery {
         let now = Recovery::Retry { not_before: Duration::ZERO };
@@ -228,7 +258,7 @@ impl Fault {
             | Cause::Tls
             | Cause::Cut
             | Cause::Timeout(_) => now,
-            Cause::Exited(_) | Cause::Protocol(_) => now,
+            Cause::Exited(_) | Cause::Protocol(_) | Cause::SessionLost | Cause::NotAffine => now,
             Cause::Redirect { .. } | Cause::Spawn(_) | Cause::Versions { .. } | Cause::Closed => {
                 Recovery::GiveUp
             }
@@ -273,6 +303,10 @@ impl fmt::Display for Cause {
             }
             Self::Exited(Exit::Eof) => "the server closed its output",
             Self::Protocol(misbehaviour) => return misbehaviour.fmt(f),
+            Self::SessionLost => "the server no longer knows the session",
+            Self::NotAffine => {
+                "the server forgets sessions at once: it is not session-affine behind its load balancer"
+            }
             Self::Versions { supported } => {
                 return write!(f, "no common protocol revision; the server speaks {}", supported.join(", "));
             }
@@ -313,8 +347,26 @@ mod tests {
         assert_eq!(status(404), Recovery::GiveUp);
         let later = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(9)) };
         assert_eq!(Fault::new(later).recovery(), Recovery::Retry { not_before: Duration::from_secs(9) });
-        assert_eq!(Fault::new(Cause::LoginRequired { challenge: vec![] }).recovery(), Recovery::Login);
+        assert_eq!(
+            Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] }).recovery(),
+            Recovery::Login
+        );
         assert_eq!(Fault::new(Cause::Spawn(Spawn::NotFound)).recovery(), Recovery::GiveUp);
+    }
+
+    #[test]
+    fn only_what_cannot_have_an_effect_is_sent_again() {
+        for cause in [Cause::Cut, Cause::Exited(Exit::Eof), Cause::Status { code: 502, retry_after: None }] {
+            let fault = Fault::new(cause);
+            assert!(!fault.may_resend(false), "{fault}");
+            assert!(fault.may_resend(true), "{fault}");
+            assert!(fault.not_executed().may_resend(false));
+        }
+        // No time is left, and a refusal stays one.
+        let timeout = Fault::new(Cause::Timeout(Limit::Idle));
+        assert!(!timeout.may_resend(true));
+        let refusal = Fault::new(Cause::Status { code: 400, retry_after: None }).not_executed();
+        assert!(!refusal.may_resend(true));
     }
 
     #[test]

@@ -9,12 +9,16 @@
 //! - [`session`]: the life of one server
 //! - [`calls`]: calls in flight
 //! - [`fault`]: what can go wrong and what it costs
+//! - [`loss`]: does this answer mean that the session is gone
+//! - [`keepalive`]: when to probe an idle server, and what an answer proves
 
 pub mod backoff;
 pub mod calls;
 pub mod era;
 pub mod fault;
 pub mod frame;
+pub mod keepalive;
+pub mod loss;
 pub mod revision;
 pub mod session;
 pub mod wire;

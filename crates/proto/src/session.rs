@@ -8,17 +8,34 @@
 //! - [`Session::poll_timeout`] for the time of the next `handle_timeout`.
 //!
 //! Everything that comes from a link carries the [`Attempt`] under which that link was opened, so the
-//! late news of a dead link can never disturb its successor.
+//! late news of a dead link can never disturb its successor. A thousand calls that find the session gone
+//! report the same attempt: the first starts one recovery, the others find it under way.
+//!
+//! ```text
+//!            ┌─────────────────────────── forgotten by the server ◀──────────────┐
+//!            ▼                                                                   │
+//! Idle ─▶ Opening ─▶ Negotiating ─▶ Restoring ─▶ Ready ──────────────────────────┤
+//!            ▲  └──▶ Resuming ──────────────────▲  │ cut, refused, ended         │
+//!            └── BackingOff ◀──────────────────────┴─────────────────────────────┘
+//! ```
+
+mod messages;
+mod pace;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::backoff::Backoff;
+pub use self::messages::{Action, Announcement, Attempt, Carrier, Command, Event, Hello, Settings, Status};
+use self::pace::Pace;
 use crate::era::{Choice, Link, Negotiation, Peer, Reply, Step};
-use crate::fault::{Cause, Fault, Limit, Recovery};
-use crate::revision::{Era, Revision};
+use crate::fault::{Cause, Execution, Fault, Limit, Recovery};
+use crate::loss::Verdict;
+use crate::revision::Era;
+use crate::wire::method;
 
 /// The life of one configured server.
 #[derive(Debug)]
@@ -26,54 +43,25 @@ pub struct Session {
     phase: Phase,
     attempt: Attempt,
     settings: Settings,
-    backoff: Backoff,
+    pace: Pace,
     /// What the server spoke last time (DE-09).
     remembered: Option<Era>,
+    /// How it is reached: what was configured, or what was fallen back to.
+    carrier: Carrier,
+    /// Streamable HTTP was refused with this, and the older transport is being tried.
+    refused: Option<Fault>,
+    /// Whose session may have outlived the connection.
+    kept: Option<Arc<Peer>>,
+    /// Calls could go at least once.
+    was_ready: bool,
+    /// They could over what was configured, so that there is nothing to fall back from.
+    spoke_as_configured: bool,
+    /// Since when calls cannot go, though they should, and what was said about it.
+    outage: Option<Outage>,
+    /// Attempts in this outage, or in the last one.
+    tries: u32,
     actions: VecDeque<Action>,
 }
-
-/// What does not change in a session's life.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Pipe or HTTP.
-    pub link: Link,
-    /// Which eras may be tried.
-    pub choice: Choice,
-    /// What the server spoke last time, if that is known.
-    pub remembered: Option<Era>,
-    /// For opening and negotiating together.
-    pub connect: Duration,
-    /// For the probe alone: silence longer than this means legacy.
-    pub probe: Duration,
-    /// How long a connection must have held for the next loss to be waited for briefly again.
-    pub stable: Duration,
-    /// The shortest wait between two attempts.
-    pub backoff_floor: Duration,
-    /// The longest.
-    pub backoff_cap: Duration,
-    /// For jitter.
-    pub seed: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            link: Link::Pipe,
-            choice: Choice::Auto,
-            remembered: None,
-            connect: Duration::from_secs(30),
-            probe: Duration::from_secs(3),
-            stable: Duration::from_secs(30),
-            backoff_floor: Duration::from_millis(250),
-            backoff_cap: Duration::from_secs(60),
-            seed: 0,
-        }
-    }
-}
-
-/// Names one link, from the moment it is asked for. Never used twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Attempt(u64);
 
 /// The phases. Waiting ones have a deadline.
 #[derive(Debug, Default)]
@@ -83,86 +71,29 @@ enum Phase {
     Idle,
     /// The link is being opened; for HTTP that is immediate.
     Opening { until: Instant, negotiation: Option<Negotiation> },
+    /// Asking on the old session whether it is still there.
+    Resuming { until: Instant, probe_until: Instant, peer: Arc<Peer> },
     /// Finding out what the server speaks.
     Negotiating { until: Instant, probe_until: Option<Instant>, negotiation: Negotiation },
+    /// Telling a new session what the old one knew.
+    Restoring { until: Instant, peer: Arc<Peer> },
     /// Calls may go.
     Ready { peer: Arc<Peer>, since: Instant },
     /// Only a person can move us on.
-    NeedsLogin { cause: Fault },
+    NeedsLogin { not_before: Instant, cause: Fault },
     /// Waiting for the next attempt.
     BackingOff { not_before: Instant, until: Instant, cause: Fault },
-    /// Trying again cannot help.
-    Failed { cause: Fault },
+    /// Trying again cannot help, as far as we know.
+    Failed { not_before: Instant, cause: Fault },
     /// We ended it.
     Closed,
 }
 
-/// What the owner wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Be connected, soon: the first time, or because a call is waiting.
-    Connect,
-    /// Be done.
-    Close,
-}
-
-/// News of a link.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// It is open.
-    Opened,
-    /// The answer to the last [`Hello`].
-    Reply(Reply),
-    /// It is gone.
-    Lost(Fault),
-}
-
-/// A message of the negotiation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hello {
-    /// `server/discover` in this revision.
-    Discover(Revision),
-    /// `initialize`, offering this revision.
-    Initialize(Revision),
-    /// `notifications/initialized`, now that this revision is agreed.
-    Initialized(Revision),
-}
-
-/// What the driver must do now.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Open a link and report [`Event::Opened`] or [`Event::Lost`].
-    Open(Attempt),
-    /// Send this and report its [`Event::Reply`].
-    Send(Attempt, Hello),
-    /// Let calls go over this link.
-    Ready(Attempt, Arc<Peer>),
-    /// Close the link; calls under way on it end with this fault.
-    Close(Attempt, Fault),
-}
-
-/// The phase as others see it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Status {
-    /// Nothing was asked for yet.
-    Idle,
-    /// Opening or negotiating.
-    Connecting,
-    /// Calls go.
-    Ready(Arc<Peer>),
-    /// Waiting for a person.
-    NeedsLogin(Fault),
-    /// Waiting for the next attempt.
-    BackingOff {
-        /// When it comes.
-        until: Instant,
-        /// Why the last one failed.
-        cause: Fault,
-    },
-    /// For good.
-    Failed(Fault),
-    /// For good, by us.
-    Closed,
+#[derive(Clone, Copy, Debug)]
+struct Outage {
+    since: Instant,
+    /// Whether it was announced that the server is gone, and not just its session.
+    announced: bool,
 }
 
 // === impl Session ===
@@ -170,13 +101,19 @@ pub enum Status {
 impl Session {
     /// Nothing happens before [`Command::Connect`].
     pub fn new(settings: Settings) -> Self {
-        let backoff = Backoff::new(settings.backoff_floor, settings.backoff_cap, settings.seed);
         Self {
             phase: Phase::Idle,
             attempt: Attempt::default(),
+            pace: Pace::new(&settings),
             remembered: settings.remembered,
+            carrier: settings.carrier,
+            refused: None,
+            kept: None,
+            was_ready: false,
+            spoke_as_configured: false,
+            outage: None,
+            tries: 0,
             settings,
-            backoff,
             actions: VecDeque::new(),
         }
     }
@@ -188,18 +125,22 @@ impl Session {
             (Phase::Idle, Command::Connect) => self.open(now, None),
             // On demand the wait is cut short, but never below the floor, nor below what the server asked for:
             // many callers must not turn a crashing server into a storm of attempts.
-            (Phase::BackingOff { not_before, until, cause }, Command::Connect) => {
+            (Phase::BackingOff { not_before, until, cause }, Command::Connect | Command::Wake) => {
                 Phase::BackingOff { not_before, until: until.min(not_before), cause }
             }
-            // A person has acted, or hopes that something changed.
-            (Phase::NeedsLogin { .. } | Phase::Failed { .. }, Command::Connect) => self.open(now, None),
-            (phase, Command::Connect) => phase,
-            (Phase::Opening { .. } | Phase::Negotiating { .. } | Phase::Ready { .. }, Command::Close) => {
-                self.actions.push_back(Action::Close(self.attempt, Fault::new(Cause::Closed)));
-                self.attempt.0 += 1;
+            // Somebody hopes that something has changed. Now and then that is worth a look.
+            (
+                Phase::NeedsLogin { not_before, .. } | Phase::Failed { not_before, .. },
+                Command::Connect | Command::Wake,
+            ) if now >= not_before => self.open(now, None),
+            (phase, Command::Connect | Command::Wake) => phase,
+            (Phase::Idle | Phase::NeedsLogin { .. } | Phase::BackingOff { .. } | Phase::Failed { .. }, _) => {
                 Phase::Closed
             }
-            (_, Command::Close) => Phase::Closed,
+            (_, Command::Close) => {
+                self.close(Fault::new(Cause::Closed));
+                Phase::Closed
+            }
         };
     }
 
@@ -209,7 +150,16 @@ impl Session {
             return;
         }
         self.phase = match (mem::take(&mut self.phase), event) {
-            (Phase::Opening { until, negotiation }, Event::Opened) => self.negotiate(now, until, negotiation),
+            (Phase::Opening { until, negotiation }, Event::Opened { session }) => {
+                match self.kept.take().filter(|_| session && negotiation.is_none()) {
+                    Some(peer) => self.ask_whether_there(now, until, peer),
+                    None => self.negotiate(now, until, negotiation),
+                }
+            }
+            (Phase::Resuming { until, peer, .. }, Event::Reply(reply)) => {
+                self.take_sign(now, until, peer, &reply)
+            }
+            (Phase::Resuming { peer, .. }, Event::Lost(fault)) => self.ask_later(now, peer, fault),
             (Phase::Negotiating { until, negotiation, .. }, Event::Reply(reply)) => {
                 self.take_reply(now, until, negotiation, reply)
             }
@@ -218,16 +168,23 @@ impl Session {
             (Phase::Negotiating { until, negotiation, .. }, Event::Lost(fault)) => {
                 self.take_reply(now, until, negotiation, Reply::Fault(fault))
             }
-            (Phase::Ready { since, .. }, Event::Lost(fault)) => {
-                // Flapping is not recovery: only a connection that held starts the waits over.
-                if now.saturating_duration_since(since) >= self.settings.stable {
-                    self.backoff.reset();
-                }
-                self.recover(now, fault)
+            (Phase::Restoring { peer, .. }, Event::Restored) => self.ready(now, peer),
+            // No session lives shorter than one that is gone before the first call.
+            (Phase::Restoring { .. }, Event::Forgotten { fault, .. }) => self.renew(now, fault, false),
+            (Phase::Ready { since, .. }, Event::Forgotten { fault, proven }) => {
+                let lasted = now.saturating_duration_since(since);
+                self.pace.held(lasted);
+                self.renew(now, fault, proven || lasted >= pace::AT_ONCE)
             }
-            (Phase::Opening { .. }, Event::Lost(fault)) => self.recover(now, fault),
+            (Phase::Ready { peer, since }, Event::Lost(fault)) => {
+                self.pace.held(now.saturating_duration_since(since));
+                // A cut connection is no lost session: over HTTP the next link asks first.
+                self.kept = (self.carrier == Carrier::Http && peer.era() == Era::Legacy).then_some(peer);
+                self.lose(now, fault)
+            }
+            (Phase::Opening { .. } | Phase::Restoring { .. }, Event::Lost(fault)) => self.recover(now, fault),
             // Opened twice, or an answer nobody waits for: nothing that a driver does, nothing to act on.
-            (phase, Event::Opened | Event::Reply(_) | Event::Lost(_)) => phase,
+            (phase, _) => phase,
         };
     }
 
@@ -241,6 +198,10 @@ impl Session {
             Phase::Negotiating { until, negotiation, probe_until: Some(_) } if now < until => {
                 self.take_reply(now, until, negotiation, Reply::Silence)
             }
+            // A session that does not answer is no use, whether it is there or not.
+            Phase::Resuming { until, .. } if now < until => self.negotiate(now, until, None),
+            // What could not be restored in time is not worth a server that can be called.
+            Phase::Restoring { peer, .. } => self.ready(now, peer),
             _ => self.recover(now, Fault::new(Cause::Timeout(Limit::Connect))),
         };
     }
@@ -248,7 +209,10 @@ impl Session {
     /// When [`Self::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Opening { until, .. } | Phase::BackingOff { until, .. } => Some(*until),
+            Phase::Opening { until, .. }
+            | Phase::BackingOff { until, .. }
+            | Phase::Restoring { until, .. } => Some(*until),
+            Phase::Resuming { until, probe_until, .. } => Some((*probe_until).min(*until)),
             Phase::Negotiating { until, probe_until, .. } => {
                 Some(probe_until.map_or(*until, |probe| probe.min(*until)))
             }
@@ -270,9 +234,26 @@ impl Session {
         self.attempt
     }
 
-    /// How many attempts have failed since the last stable connection.
-    pub fn failures(&self) -> u32 {
-        self.backoff.failures()
+    /// Why waiting for a connection is pointless at the moment, if it is.
+    pub fn hopeless(&self, now: Instant) -> Option<&Fault> {
+        match &self.phase {
+            Phase::NeedsLogin { not_before, cause } | Phase::Failed { not_before, cause }
+                if now < *not_before =>
+            {
+                Some(cause)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether this is no first attempt: something was lost, or could not be had.
+    pub fn is_down(&self) -> bool {
+        self.was_ready || self.outage.is_some()
+    }
+
+    /// Attempts in this outage, or in the last one.
+    pub fn tries(&self) -> u32 {
+        self.tries
     }
 
     /// What the server spoke last, to be remembered for the next process.
@@ -284,21 +265,59 @@ impl Session {
     pub fn status(&self) -> Status {
         match &self.phase {
             Phase::Idle => Status::Idle,
-            Phase::Opening { .. } | Phase::Negotiating { .. } => Status::Connecting,
+            Phase::Opening { .. }
+            | Phase::Resuming { .. }
+            | Phase::Negotiating { .. }
+            | Phase::Restoring { .. } => Status::Connecting,
             Phase::Ready { peer, .. } => Status::Ready(Arc::clone(peer)),
-            Phase::NeedsLogin { cause } => Status::NeedsLogin(cause.clone()),
+            Phase::NeedsLogin { cause, .. } => Status::NeedsLogin(cause.clone()),
             Phase::BackingOff { until, cause, .. } => {
                 Status::BackingOff { until: *until, cause: cause.clone() }
             }
-            Phase::Failed { cause } => Status::Failed(cause.clone()),
+            Phase::Failed { cause, .. } => Status::Failed(cause.clone()),
             Phase::Closed => Status::Closed,
         }
     }
 
     fn open(&mut self, now: Instant, negotiation: Option<Negotiation>) -> Phase {
         self.attempt.0 += 1;
-        self.actions.push_back(Action::Open(self.attempt));
+        self.tries = self.tries.saturating_add(1);
+        self.actions.push_back(Action::Open(self.attempt, self.carrier));
         Phase::Opening { until: now + self.settings.connect, negotiation }
+    }
+
+    /// Leaves the link; its late news counts no more.
+    fn close(&mut self, fault: Fault) {
+        // What is known of the request that failed is not known of the others that are under way.
+        let fault = Fault { execution: Execution::Unknown, ..fault };
+        self.actions.push_back(Action::Close(self.attempt, fault));
+        self.attempt.0 += 1;
+    }
+
+    fn ask_whether_there(&mut self, now: Instant, until: Instant, peer: Arc<Peer>) -> Phase {
+        self.actions.push_back(Action::Send(self.attempt, Hello::Resume(peer.revision)));
+        Phase::Resuming { until, probe_until: now + self.settings.probe, peer }
+    }
+
+    /// An answer on the old session: any at all proves it, unless it says the contrary.
+    fn take_sign(&mut self, now: Instant, until: Instant, peer: Arc<Peer>, reply: &Reply) -> Phase {
+        match (reply.sign(method::PING, true, false), reply) {
+            (Verdict::Answer, Reply::Result(_) | Reply::Error { .. }) => self.ready(now, peer),
+            (Verdict::Answer, Reply::Fault(fault)) if fault.is_outage() || asks_for_time(fault) => {
+                self.ask_later(now, peer, fault.clone())
+            }
+            // Nothing is at stake: a handshake finds out, and costs what asking again would.
+            _ => self.negotiate(now, until, None),
+        }
+    }
+
+    /// The old session could not be asked for. That is tried again, but if something answers in the server's
+    /// place, not for long: a balancer may say of a session whose node is gone that the gateway is bad, for ever.
+    fn ask_later(&mut self, now: Instant, peer: Arc<Peer>, fault: Fault) -> Phase {
+        let asked = fault.execution == Execution::Unknown;
+        let young = |outage: Outage| now.saturating_duration_since(outage.since) < ASK_AGAIN;
+        self.kept = (!asked || self.outage.is_none_or(young)).then_some(peer);
+        self.recover(now, fault)
     }
 
     /// The link is open: begin, or go on where a died process left off.
@@ -308,7 +327,12 @@ impl Session {
                 let step = negotiation.restarted();
                 (negotiation, step)
             }
-            None => Negotiation::begin(self.settings.link, self.settings.choice, self.remembered),
+            None => match self.carrier {
+                Carrier::Pipe => Negotiation::begin(Link::Pipe, self.settings.choice, self.remembered),
+                Carrier::Http => Negotiation::begin(Link::Http, self.settings.choice, self.remembered),
+                // The transport is older than the other era.
+                Carrier::EventStream => Negotiation::begin(Link::Pipe, Choice::Legacy, None),
+            },
         };
         self.take_step(now, until, negotiation, step)
     }
@@ -320,8 +344,11 @@ impl Session {
         mut negotiation: Negotiation,
         reply: Reply,
     ) -> Phase {
-        let step = negotiation.handle(reply);
-        self.take_step(now, until, negotiation, step)
+        let refusal = is_refusal(&reply);
+        match negotiation.handle(reply) {
+            Step::Failed(fault) if refusal => self.fall_back_or_recover(now, until, fault),
+            step => self.take_step(now, until, negotiation, step),
+        }
     }
 
     fn take_step(&mut self, now: Instant, until: Instant, negotiation: Negotiation, step: Step) -> Phase {
@@ -340,8 +367,9 @@ impl Session {
             Step::Agreed(peer) => {
                 let peer = Arc::from(peer);
                 self.remembered = Some(Peer::era(&peer));
-                self.actions.push_back(Action::Ready(self.attempt, Arc::clone(&peer)));
-                return Phase::Ready { peer, since: now };
+                self.refused = None;
+                self.actions.push_back(Action::Restore(self.attempt, Arc::clone(&peer)));
+                return Phase::Restoring { until, peer };
             }
             Step::Failed(fault) => return self.recover(now, fault),
         };
@@ -350,53 +378,153 @@ impl Session {
         Phase::Negotiating { until, probe_until, negotiation }
     }
 
+    fn ready(&mut self, now: Instant, peer: Arc<Peer>) -> Phase {
+        let outage = self.outage.take().map(|outage| now.saturating_duration_since(outage.since));
+        self.actions.push_back(Action::Ready(self.attempt, Arc::clone(&peer)));
+        self.announce(match outage {
+            Some(outage) if self.was_ready => Announcement::Recovered { outage },
+            _ => Announcement::Connected,
+        });
+        self.was_ready = true;
+        self.spoke_as_configured |= self.carrier == self.settings.carrier;
+        Phase::Ready { peer, since: now }
+    }
+
+    /// The server forgot the session: a new one at once, unless that is all it ever does.
+    fn renew(&mut self, now: Instant, fault: Fault, proven: bool) -> Phase {
+        self.begin_outage(now);
+        self.announce(Announcement::SessionLost(fault.clone()));
+        self.kept = None;
+        match self.pace.renewal(now, proven) {
+            pace::Renewal::Now => {
+                self.close(fault);
+                self.open(now, None)
+            }
+            pace::Renewal::At(until) => {
+                self.close(fault.clone());
+                Phase::BackingOff { not_before: until, until, cause: fault }
+            }
+            pace::Renewal::Pointless => {
+                let evidence = fault.evidence;
+                self.recover(now, Fault { evidence, ..Fault::before_sending(Cause::NotAffine) })
+            }
+        }
+    }
+
+    /// A connection was lost: as a rule the next attempt costs no wait, since most losses are a blink.
+    fn lose(&mut self, now: Instant, fault: Fault) -> Phase {
+        let Recovery::Retry { not_before: Duration::ZERO } = fault.recovery() else {
+            return self.recover(now, fault);
+        };
+        // Over HTTP what broke may be one exchange, of a server that is up: asking costs next to nothing.
+        let first = self.pace.first(now);
+        if !first && (self.carrier == Carrier::Pipe || !self.pace.spend(now)) {
+            return self.recover(now, fault);
+        }
+        self.begin_outage(now);
+        self.announce_outage(&fault);
+        self.close(fault);
+        self.open(now, None)
+    }
+
+    /// Streamable HTTP was refused. The transport before it is tried in the same breath (DE-04).
+    fn fall_back_or_recover(&mut self, now: Instant, until: Instant, fault: Fault) -> Phase {
+        // Nor where only the era is wanted that the older transport does not know.
+        let may = self.settings.fallback
+            && self.settings.choice != Choice::Modern
+            && self.carrier == Carrier::Http
+            && !self.spoke_as_configured;
+        if !may {
+            return self.recover(now, fault);
+        }
+        self.close(fault.clone());
+        self.refused = Some(fault);
+        self.carrier = Carrier::EventStream;
+        match self.open(now, None) {
+            Phase::Opening { negotiation, .. } => Phase::Opening { until, negotiation },
+            other => other,
+        }
+    }
+
     /// The one place that decides what a fault costs: try again, ask a person, or give up.
     fn recover(&mut self, now: Instant, cause: Fault) -> Phase {
-        self.actions.push_back(Action::Close(self.attempt, cause.clone()));
-        self.attempt.0 += 1;
-        match cause.recovery() {
-            Recovery::Retry { not_before } => {
-                let wait = self.backoff.next_wait().max(not_before);
-                let not_before = now + self.settings.backoff_floor.max(not_before);
-                Phase::BackingOff { not_before, until: now + wait, cause }
+        // If the older transport does not work either, the first refusal is the one to tell.
+        let cause = match self.refused.take() {
+            Some(refusal) => {
+                self.carrier = self.settings.carrier;
+                refusal
             }
-            Recovery::Login => Phase::NeedsLogin { cause },
-            Recovery::GiveUp => Phase::Failed { cause },
+            None => cause,
+        };
+        // What was fallen back to is refused as well: the server may have moved on.
+        if matches!(cause.cause, Cause::Status { code: 400..500, .. }) {
+            self.carrier = self.settings.carrier;
         }
+        self.close(cause.clone());
+        let retry = match cause.recovery() {
+            Recovery::Retry { not_before } => not_before,
+            Recovery::Login => {
+                self.begin_outage(now);
+                self.announce(Announcement::NeedsLogin(cause.clone()));
+                return Phase::NeedsLogin { not_before: now + HOPELESS, cause };
+            }
+            // What worked once is not given up: it may have been moved, or be half deployed.
+            Recovery::GiveUp if self.was_ready && cause.cause != Cause::Closed => Duration::ZERO,
+            Recovery::GiveUp => {
+                self.announce(Announcement::Failed(cause.clone()));
+                return Phase::Failed { not_before: now + HOPELESS, cause };
+            }
+        };
+        self.begin_outage(now);
+        self.announce_outage(&cause);
+        // To find a port closed is cheap, so over HTTP each outage is judged by itself. A process that dies as
+        // soon as it is started is dear, and so is a handshake for nothing.
+        let cheap = self.carrier != Carrier::Pipe && cause.cause != Cause::NotAffine;
+        let outage = self.outage.filter(|_| cheap).map(|outage| outage.since);
+        let (soonest, wait) = self.pace.waits(now, outage);
+        Phase::BackingOff { not_before: now + soonest.max(retry), until: now + wait.max(retry), cause }
+    }
+
+    fn begin_outage(&mut self, now: Instant) {
+        if self.outage.is_none() {
+            self.outage = Some(Outage { since: now, announced: false });
+            if self.was_ready {
+                self.tries = 0;
+            }
+        }
+    }
+
+    /// Once for each outage.
+    fn announce_outage(&mut self, cause: &Fault) {
+        if let Some(outage) = &mut self.outage
+            && !mem::replace(&mut outage.announced, true)
+        {
+            self.announce(Announcement::Disconnected(cause.clone()));
+        }
+    }
+
+    fn announce(&mut self, announcement: Announcement) {
+        self.actions.push_back(Action::Announce(announcement));
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `Retry-After` holds even when somebody is waiting.
-    #[test]
-    fn demand_does_not_override_what_the_server_asked_for() {
-        let t0 = Instant::now();
-        let mut session = Session::new(Settings { link: Link::Http, ..Settings::default() });
-        session.handle_command(t0, Command::Connect);
-        let attempt = session.attempt();
-        let busy = Cause::Status { code: 503, retry_after: Some(Duration::from_secs(9)) };
-        session.handle_event(t0, attempt, Event::Lost(Fault::new(busy)));
-        session.handle_command(t0, Command::Connect);
-        assert_eq!(session.poll_timeout(), Some(t0 + Duration::from_secs(9)));
-    }
-
-    /// Without such a wish, demand cuts the wait to the floor, and no further.
-    #[test]
-    fn demand_cuts_the_wait_to_the_floor() {
-        let t0 = Instant::now();
-        let settings = Settings::default();
-        let mut session = Session::new(settings.clone());
-        session.handle_command(t0, Command::Connect);
-        for _ in 0..8 {
-            session.handle_event(t0, session.attempt(), Event::Lost(Fault::new(Cause::Refused)));
-            session.handle_timeout(t0 + Duration::from_secs(3_600));
-        }
-        session.handle_event(t0, session.attempt(), Event::Lost(Fault::new(Cause::Refused)));
-        assert!(session.poll_timeout().unwrap() > t0 + settings.backoff_floor);
-        session.handle_command(t0, Command::Connect);
-        assert_eq!(session.poll_timeout(), Some(t0 + settings.backoff_floor));
-    }
+/// Whether a server that knows no Streamable HTTP would answer a handshake like this (DE-04).
+fn is_refusal(reply: &Reply) -> bool {
+    let code = match reply {
+        Reply::Error { status, .. } => *status,
+        Reply::Fault(Fault { cause: Cause::Status { code, .. }, .. }) => Some(*code),
+        _ => None,
+    };
+    code.is_some_and(|code| matches!(code, 400 | 404 | 405 | 406 | 415 | 501))
 }
+
+/// Whether the server said when it wants to be asked again.
+fn asks_for_time(fault: &Fault) -> bool {
+    matches!(fault.recovery(), Recovery::Retry { not_before } if !not_before.is_zero())
+}
+
+/// How long an old session is asked for, if what stands in front of the server answers.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How long a verdict that only a person can change is believed.
+const HOPELESS: Duration = Duration::from_secs(10);

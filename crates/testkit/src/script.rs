@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::fault::Fault;
+use crate::http::SseScript;
+use crate::rpc::INVALID_REQUEST;
 use crate::tool::Tool;
 
 /// Revisions with a handshake, newest first.
@@ -29,6 +31,7 @@ pub struct Script {
     pub(crate) version: String,
     pub(crate) instructions: Option<String>,
     pub(crate) capabilities_off: Vec<String>,
+    pub(crate) uninitialized: (i64, String),
     pub(crate) tools: Vec<Tool>,
     pub(crate) many: Option<Many>,
     pub(crate) resources: Vec<Resource>,
@@ -76,7 +79,7 @@ pub(crate) struct HttpScript {
     pub(crate) check_headers: bool,
     pub(crate) reply_headers: Vec<(String, String)>,
     pub(crate) sse_legacy: bool,
-    pub(crate) sse_endpoint: String,
+    pub(crate) sse: SseScript,
 }
 
 /// How lists are cut into pages.
@@ -169,6 +172,14 @@ impl Script {
     #[must_use]
     pub fn instructions(mut self, text: &str) -> Self {
         self.instructions = Some(text.into());
+        self
+    }
+
+    /// The JSON-RPC error for a legacy request before `initialize`. The default is -32600 `Server not
+    /// initialized`; servers on the Python SDK say -32602 `Invalid request parameters`.
+    #[must_use]
+    pub fn uninitialized(mut self, code: i64, message: &str) -> Self {
+        self.uninitialized = (code, message.into());
         self
     }
 
@@ -364,22 +375,6 @@ impl Script {
         self
     }
 
-    /// Speaks the HTTP+SSE transport of 2024-11-05 and nothing else: GET on the URL opens the
-    /// stream, POST there is answered with 405.
-    #[must_use]
-    pub fn http_sse(mut self) -> Self {
-        self.http.sse_legacy = true;
-        self.http.session_gone = Answer::new(404).text("Could not find session");
-        self.legacy()
-    }
-
-    /// What the `endpoint` event of HTTP+SSE says; `$session` stands for the session.
-    #[must_use]
-    pub fn sse_endpoint(mut self, endpoint: &str) -> Self {
-        self.http.sse_endpoint = endpoint.into();
-        self
-    }
-
     /// Arms a fault from the start.
     #[must_use]
     pub fn fault(mut self, fault: impl Into<Fault>) -> Self {
@@ -423,6 +418,7 @@ impl Default for Script {
             version: "1.0.0".into(),
             instructions: None,
             capabilities_off: Vec::new(),
+            uninitialized: (INVALID_REQUEST, "Server not initialized".into()),
             tools: Vec::new(),
             many: None,
             resources: Vec::new(),
@@ -455,7 +451,7 @@ impl Default for HttpScript {
             check_headers: true,
             reply_headers: Vec::new(),
             sse_legacy: false,
-            sse_endpoint: "/messages?session_id=$session".into(),
+            sse: SseScript::default(),
         }
     }
 }

@@ -4,14 +4,7 @@
 mod process_support;
 
 use bowline_transport::pipe::Received;
-use process_support::{LIMIT, PATIENT, message, next, sh, start};
-
-/// The most memory this process ever had, in bytes.
-fn peak() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
-}
+use process_support::{LIMIT, PATIENT, message, next, peak, sh, start};
 
 #[tokio::test]
 async fn a_line_of_a_hundred_megabytes() {

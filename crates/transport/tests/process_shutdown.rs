@@ -8,6 +8,11 @@ use std::time::{Duration, Instant};
 
 use bowline_proto::fault::{Cause, Exit};
 use process_support::{GRACE, PATIENT, Witness, end, is_reaped, message, sh, start, within};
+#[cfg(target_os = "linux")]
+use process_support::{
+    frame,
+    host::{Roll, is_alive},
+};
 use tokio::runtime::{Builder, Runtime};
 
 /// ST-04: a well-behaved child sees the end of its input and no signal.
@@ -59,6 +64,60 @@ async fn shutdown_takes_the_grandchildren_along() {
         // The child itself ends at the end of its input; the grandchild has to be made to.
         assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
         grandchild.dead_async().await;
+    }
+}
+
+/// They left the group, and one of them is deaf to SIGTERM.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn shutdown_takes_the_daemons_along() {
+    for trap in ["", "trap \"\" TERM;"] {
+        let roll = Roll::new();
+        let daemon = format!("{trap} setsid {} &", roll.stay());
+        let process = start(&sh(&format!("{daemon} exec cat")), GRACE).await;
+        let daemon = roll.called(1).await;
+        assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
+        // Not just soon: nothing is left when it returns.
+        assert!(!is_alive(daemon.pids()[0]));
+        daemon.gone().await;
+    }
+}
+
+/// A server that crashed has left them behind, and is about to be started again.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn daemons_of_a_server_that_ended_by_itself_are_ended() {
+    let roll = Roll::new();
+    let process =
+        start(&sh(&format!("setsid {} & read go < /dev/stdin; exit 1", roll.stay())), PATIENT).await;
+    let daemon = roll.called(1).await;
+    process.writer.send(&frame("go")).await.unwrap();
+    daemon.gone().await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn dropping_the_handle_kills_the_daemons_at_once() {
+    let roll = Roll::new();
+    let script = format!("trap '' TERM; setsid {} & exec cat", roll.stay());
+    // So patiently that a kind way would take too long.
+    let process = start(&sh(&script), PATIENT).await;
+    let daemon = roll.called(1).await;
+    drop(process);
+    daemon.gone().await;
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_runtime_that_ends_first_takes_the_daemons_along() {
+    for runtime in runtimes() {
+        let roll = Roll::new();
+        let script = format!("setsid {} & exec sleep 1000", roll.stay());
+        let process = runtime.block_on(start(&sh(&script), PATIENT));
+        let daemon = runtime.block_on(roll.called(1));
+        drop(runtime);
+        Runtime::new().unwrap().block_on(daemon.gone());
+        drop(process);
     }
 }
 

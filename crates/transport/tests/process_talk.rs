@@ -66,7 +66,8 @@ async fn st_03_a_megabyte_on_stderr() {
 async fn half_a_line_then_exit() {
     let mut process = start(&sh(r#"echo '{"a":1}'; printf '{"half'; exit 1"#), PATIENT).await;
     assert_eq!(message(&mut process.reader).await, r#"{"a":1}"#);
-    assert_eq!(message(&mut process.reader).await, r#"{"half"#);
+    // Half a message is nobody's answer.
+    assert!(matches!(next(&mut process.reader).await, Received::Noise(half) if half == r#"{"half"#));
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(1)));
 }
 

@@ -1,8 +1,8 @@
 //! `bowline call`
 
+use bowline::CallOptions;
 use bowline::config::Server;
 use bowline::view::{CallToolResult, Tool};
-use bowline::{CallOptions, Client};
 use serde_json::{Map, Value};
 
 use crate::args::CallArgs;
@@ -29,8 +29,7 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     let saver = Saver::new(save, &tool);
     saver.prepare().map_err(Failure::usage)?;
     let printer = &settings.printer;
-    let builder = Client::builder(server.clone());
-    let result = session::with_builder(printer, &server, builder, async |client| {
+    let result = session::with_outcome(settings, &server, async |client| {
         let arguments = if unchecked {
             given.typed(&Value::Null)?
         } else {

@@ -77,6 +77,7 @@ fn for_machines(layers: &Layers, trust: Trust) -> Value {
                 "transport": match server.transport {
                     Transport::Stdio(_) => "stdio",
                     Transport::Http(_) => "http",
+                    Transport::Sse(_) => "sse",
                 },
             })
         });
@@ -113,6 +114,7 @@ fn transport(server: &Server) -> String {
     match &server.transport {
         Transport::Stdio(stdio) => format!("stdio {}", stdio.command),
         Transport::Http(http) => format!("http {}", http.url.origin().ascii_serialization()),
+        Transport::Sse(http) => format!("sse {}", http.url.origin().ascii_serialization()),
     }
 }
 

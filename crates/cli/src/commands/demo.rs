@@ -1,167 +1,184 @@
-//! `bowline demo`: a story in six steps, told while it happens. It needs no configuration and no
-//! network, and leaves nothing behind.
+//! `bowline demo`: a server in this process gives trouble, and calls through the library go on. It needs no
+//! configuration and no network, and leaves nothing behind.
 
-use std::io;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use bowline::config::{Server, Transport};
-use bowline::view::{Body, Progress};
-use bowline::{CallOptions, Client, Era};
-use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use bowline::config::Server;
+use bowline::view::Progress;
+use bowline::{CallOptions, Client, Event, Turn};
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
 
-use crate::demo::DemoServer;
+use crate::args::DemoArgs;
+use crate::demo::{self, Board, DemoServer, Plan, Show, State, Summary};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::print::{FAINT, GOOD, Printer, STRONG, escape, units};
-use crate::session;
+use crate::interrupt::Interrupt;
+use crate::print::{FAINT, Printer, STRONG, escape, units};
 use crate::settings::Settings;
 
-pub(super) async fn run(settings: &Settings) -> Outcome {
-    let started = Instant::now();
-    let mut story = Story { printer: &settings.printer, steps: Vec::new() };
-    let knots = DemoServer::start()
-        .await
-        .map_err(|error| Failure::usage(format!("no loopback port can be listened on: {error}")))?;
+pub(super) async fn run(args: DemoArgs, settings: &Settings) -> Outcome {
+    let DemoArgs { seconds, seed } = args;
+    // Short enough to be typed again.
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..10_000));
+    let printer = &settings.printer;
+    let mut interrupt = Interrupt::listen();
+    let unheard = |error| Failure::usage(format!("no loopback port can be listened on: {error}"));
+    let knots = DemoServer::start().await.map_err(unheard)?;
+    let state = knots.state().clone();
     let server = Server::http("demo", knots.url()).expect("our own URL is good");
-    story.intro("A small MCP server runs in this process; a client connects to it and uses it.")?;
-
-    let builder = Client::builder(server.clone());
-    session::with_builder(story.printer, &server, builder, async |client| {
-        let failed = |error: bowline::Error| Failure::call(&error, &server);
-        story.step("Connect")?;
-        connected(&mut story, client, &server).await?;
-
-        story.step("List")?;
-        for tool in client.list_tools().await.map_err(failed)? {
-            story.line(&format!(
-                "{:<9}{:<17}{}",
-                "tool",
-                tool.name,
-                tool.description().unwrap_or_default()
-            ))?;
-        }
-        for resource in client.list_resources().await.map_err(failed)? {
-            story.line(&format!(
-                "{:<9}{:<17}{}",
-                "resource",
-                resource.uri,
-                resource.description().unwrap_or_default()
-            ))?;
-        }
-
-        story.step("Call a tool that takes its time: tie knot=bowline")?;
-        tie(&mut story, client, &server).await?;
-
-        story.step("Call a tool with a structured result: strength millimetres=11")?;
-        let result = client.call_tool("strength", &json!({"millimetres": 11})).await.map_err(failed)?;
-        let structured = result.structured.map(|json| json.to_string()).unwrap_or_default();
-        story.line(&structured)?;
-
-        story.step("Call a tool that fails: tie knot=granny")?;
-        let result = client.call_tool("tie", &json!({"knot": "granny"})).await.map_err(failed)?;
-        story.line(&format!("isError: {}: {}", result.is_error, result.text()))?;
-
-        story.step("Read a resource: knot://bowline")?;
-        let resource = client.read_resource("knot://bowline").await.map_err(failed)?;
-        for part in resource.contents {
-            if let Body::Text(text) = part.body {
-                story.line(&text.get())?;
-            }
-        }
-        Ok(())
-    })
-    .await?;
-
-    story.step("Close")?;
-    story.line(&format!("sessions left open on the server: {}", knots.open_sessions()))?;
-    story.end(started)?;
-    Ok(Exit::Ok)
-}
-
-async fn connected(story: &mut Story<'_>, client: &Client, server: &Server) -> Outcome<()> {
-    let peer = client.server().await.map_err(|error| Failure::call(&error, server))?;
-    let era = match peer.era() {
-        Era::Legacy => "handshake and session",
-        Era::Modern => "stateless",
-    };
-    if let Transport::Http(http) = &server.transport {
-        story.line(&format!("{} over Streamable HTTP", http.url))?;
+    let client = Client::builder(server.clone())
+        .client_info("bowline", env!("CARGO_PKG_VERSION"))
+        .open()
+        .map_err(|error| Failure::call(&error, &server))?;
+    tokio::select! {
+        told = introduce(printer, &client, &server) => told?,
+        exit = interrupt.next() => return Err(Failure::Signal(exit)),
     }
-    if let Some(who) = &peer.server {
-        story.line(&format!("{} {}, protocol {} ({era})", who.name, who.version, peer.revision.as_str()))?;
-    }
-    Ok(())
-}
+    say(
+        printer,
+        &format!("\n{}\n", printer.paint(STRONG, &format!("Trouble for {seconds} s, seed {seed}"))),
+    )?;
 
-/// Tells the progress while the call runs.
-async fn tie(story: &mut Story<'_>, client: &Client, server: &Server) -> Outcome<()> {
-    let (sender, mut progress) = mpsc::unbounded_channel::<Progress>();
-    let options = CallOptions::new().on_progress(move |progress| drop(sender.send(progress)));
-    let arguments = json!({"knot": "bowline"});
-    let call = client.call_tool_with("tie", &arguments, &options);
-    tokio::pin!(call);
-    let result = loop {
-        tokio::select! {
-            biased;
-            Some(progress) = progress.recv() => story.progress(&progress)?,
-            result = &mut call => break result.map_err(|error| Failure::call(&error, server))?,
-        }
-    };
-    while let Ok(progress) = progress.try_recv() {
-        story.progress(&progress)?;
+    let run = Run { seed, length: Duration::from_secs(seconds), printer, state: state.clone() };
+    let summary = run.play(knots, client, &mut interrupt).await?;
+    if printer.is_json() {
+        printer.json(&summary.json().to_string())?;
+    } else {
+        printer.layout(&format!("\n{}", demo::ending(printer, &summary)))?;
+        printer.layout(&format!("\n{}\n", printer.paint(FAINT, NEXT)))?;
     }
-    story.line(&result.text())
-}
-
-/// What happened so far: printed at once for people, at the end for machines.
-struct Story<'a> {
-    printer: &'a Printer,
-    steps: Vec<(String, Vec<String>)>,
-}
-
-impl Story<'_> {
-    fn intro(&self, text: &str) -> Outcome<()> {
-        self.print(&format!("{text}\n"))
-    }
-
-    fn step(&mut self, title: &str) -> Outcome<()> {
-        self.steps.push((title.to_owned(), Vec::new()));
-        let heading = self.printer.paint(STRONG, &format!("{}. {title}", self.steps.len()));
-        self.print(&format!("\n{heading}\n"))
-    }
-
-    fn line(&mut self, text: &str) -> Outcome<()> {
-        if let Some((_, lines)) = self.steps.last_mut() {
-            lines.push(text.to_owned());
-        }
-        self.print(&format!("   {}\n", escape::line(text)))
-    }
-
-    fn progress(&mut self, progress: &Progress) -> Outcome<()> {
-        let total = progress.total.unwrap_or_default();
-        let message = progress.message.as_deref().unwrap_or_default();
-        self.line(&format!("{}/{total} {message}", progress.progress))
-    }
-
-    fn end(&self, started: Instant) -> Outcome<()> {
-        if self.printer.is_json() {
-            let steps = self.steps.iter().map(|(title, lines)| json!({"title": title, "lines": lines}));
-            let steps: Vec<Value> = steps.collect();
-            return Ok(self.printer.json(&json!({ "steps": steps }).to_string())?);
-        }
-        let done = self.printer.paint(GOOD, &format!("Done in {}.", units::time(started.elapsed())));
-        let next = self.printer.paint(FAINT, NEXT);
-        self.print(&format!("\n{done}\n\n{next}\n"))
-    }
-
-    fn print(&self, text: &str) -> Outcome<()> {
-        let shown: io::Result<()> = if self.printer.is_json() { Ok(()) } else { self.printer.layout(text) };
-        Ok(shown?)
-    }
+    Ok(summary.exit())
 }
 
 const NEXT: &str = "\
 Now with a server of yours:
   bowline info -- npx -y @modelcontextprotocol/server-everything
   bowline tools https://mcp.example.com/mcp";
+
+/// Who is there, what it offers, and one call.
+async fn introduce(printer: &Printer, client: &Client, server: &Server) -> Outcome<()> {
+    let failed = |error: bowline::Error| Failure::call(&error, server);
+    let peer = client.ready().await.map_err(failed)?;
+    if let Some(who) = &peer.server {
+        let who = format!("{} {}, protocol {}", who.name, who.version, peer.revision.as_str());
+        say(printer, &format!("A server in this process: {}\n", escape::line(&who)))?;
+    }
+    for tool in client.list_tools().await.map_err(failed)? {
+        let about = tool.description().unwrap_or_default();
+        say(printer, &format!("   {:<10}{}\n", escape::line(&tool.name), escape::line(&about)))?;
+    }
+    say(printer, &format!("\n{}\n", printer.paint(STRONG, "A call: tie")))?;
+    let (sender, mut progress) = mpsc::unbounded_channel::<Progress>();
+    let options = CallOptions::new().on_progress(move |progress| drop(sender.send(progress)));
+    let result = client.call_tool_with("tie", &json!({}), &options).await.map_err(failed)?;
+    while let Ok(Progress { progress, message, .. }) = progress.try_recv() {
+        let message = message.unwrap_or_default();
+        say(printer, &format!("   {progress}. {}\n", escape::line(&message)))?;
+    }
+    say(printer, &format!("   {}\n", escape::line(&result.text())))
+}
+
+fn say(printer: &Printer, text: &str) -> Outcome<()> {
+    if printer.is_json() { Ok(()) } else { Ok(printer.layout(text)?) }
+}
+
+/// One run, from the first trouble to the last answer.
+struct Run<'a> {
+    seed: u64,
+    length: Duration,
+    printer: &'a Printer,
+    state: State,
+}
+
+impl Run<'_> {
+    async fn play(self, knots: DemoServer, client: Client, interrupt: &mut Interrupt) -> Outcome<Summary> {
+        let started = Instant::now();
+        let board = Arc::new(Board::new(started));
+        let (stop, stopped) = watch::channel(false);
+        let (news_in, mut news) = mpsc::unbounded_channel();
+        let mut events = client.events();
+        let until = started + self.length;
+        let trouble = demo::make_trouble(knots, Plan::new(self.seed), until, news_in, stopped.clone());
+        let calls = demo::call_steadily(client.clone(), Arc::clone(&board), stopped);
+        let mut both = std::pin::pin!(async { tokio::join!(trouble, calls) });
+
+        let mut show = Show::start(self.printer)?;
+        let mut now = "is well".to_owned();
+        let mut interrupted = None;
+        let mut pictures = tokio::time::interval(PICTURE);
+        pictures.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let knots = loop {
+            tokio::select! {
+                (knots, ()) = &mut both => break knots,
+                Some((at, trouble)) = news.recv() => {
+                    board.trouble(trouble);
+                    now = demo::line(trouble);
+                    show.happened(at.duration_since(started), &format!("the server {now}"))?;
+                }
+                event = events.recv() => match event {
+                    Ok(event) => self.note(&event, &board, &show, started)?,
+                    Err(RecvError::Lagged(_)) => {}
+                    // The client is ours, and still there.
+                    Err(RecvError::Closed) => std::future::pending().await,
+                },
+                _ = pictures.tick() => {
+                    if started.elapsed() >= self.length {
+                        stop.send_replace(true);
+                    }
+                    show.draw(&self.summary(&board, started, interrupted), self.length, &now)?;
+                }
+                exit = interrupt.next() => {
+                    // Once: come to an end. Twice: now.
+                    if interrupted.replace(exit).is_some() {
+                        return Err(Failure::Signal(exit));
+                    }
+                    stop.send_replace(true);
+                }
+            }
+        };
+        let elapsed = started.elapsed();
+        // The last call may have been answered before all was told of how.
+        while let Ok(event) = events.try_recv() {
+            self.note(&event, &board, &show, started)?;
+        }
+        drop(show);
+        let _ = tokio::time::timeout(CLOSING, client.close()).await;
+        let unheard = |error| Failure::usage(format!("the server could not come back: {error}"));
+        drop(knots.map_err(unheard)?);
+        let mut summary = self.summary(&board, started, interrupted);
+        summary.elapsed = elapsed;
+        summary.never_ran = self.state.ledger(|ledger| ledger.never_ran(&summary.tally.answered));
+        Ok(summary)
+    }
+
+    /// The connection tells of itself.
+    fn note(&self, event: &Event, board: &Board, show: &Show<'_>, started: Instant) -> Outcome<()> {
+        let Event::Life(life) = event else { return Ok(()) };
+        board.life(life, self.state.signature());
+        if let (Turn::Recovered, Some(outage)) = (life.turn, life.outage) {
+            let what = format!("the client recovered in {}", units::time(outage));
+            show.happened(started.elapsed(), &what)?;
+        }
+        Ok(())
+    }
+
+    fn summary(&self, board: &Board, started: Instant, interrupted: Option<Exit>) -> Summary {
+        Summary {
+            seed: self.seed,
+            elapsed: started.elapsed(),
+            interrupted,
+            tally: board.tally(),
+            done: self.state.done(),
+            executions: self.state.ledger(demo::Ledger::count),
+            never_ran: 0,
+        }
+    }
+}
+
+const PICTURE: Duration = Duration::from_millis(100);
+/// For a server in the same process, a long time.
+const CLOSING: Duration = Duration::from_secs(2);

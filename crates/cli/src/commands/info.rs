@@ -21,7 +21,7 @@ pub(super) async fn run(args: ListArgs, settings: &Settings) -> Outcome {
     let name = Words::new("info", "", words, &target.command)?.end()?;
     let server = settings.server(name.as_deref(), target)?;
     let printer = &settings.printer;
-    let peer = session::with(printer, &server, async |client| client.server().await).await?;
+    let peer = session::with(settings, &server, async |client| client.server().await).await?;
     if printer.is_json() {
         printer.json(for_machines(&server, &peer).as_str())?;
     } else {
@@ -96,6 +96,7 @@ fn transport(server: &Server) -> &'static str {
     match server.transport {
         Transport::Stdio(_) => "stdio",
         Transport::Http(_) => "http",
+        Transport::Sse(_) => "sse",
     }
 }
 

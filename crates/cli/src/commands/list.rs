@@ -16,7 +16,7 @@ use crate::settings::words::Words;
 pub(super) async fn tools(args: ListArgs, settings: &Settings) -> Outcome {
     let server = server("tools", args, settings)?;
     let printer = &settings.printer;
-    let list = session::with(printer, &server, async |client| client.list_tools_full().await).await?;
+    let list = session::with(settings, &server, async |client| client.list_tools_full().await).await?;
     for dropped in &list.dropped {
         printer.note(&format!("a tool was left out: {}", dropped.reason));
     }
@@ -30,7 +30,7 @@ pub(super) async fn tools(args: ListArgs, settings: &Settings) -> Outcome {
 pub(super) async fn resources(args: ListArgs, settings: &Settings) -> Outcome {
     let server = server("resources", args, settings)?;
     let printer = &settings.printer;
-    let list = session::with(printer, &server, async |client| client.list_resources().await).await?;
+    let list = session::with(settings, &server, async |client| client.list_resources().await).await?;
     let mut table = Table::new(["URI", "TYPE", "NAME", "DESCRIPTION"]);
     for resource in &list {
         table.row([
@@ -46,7 +46,8 @@ pub(super) async fn resources(args: ListArgs, settings: &Settings) -> Outcome {
 pub(super) async fn templates(args: ListArgs, settings: &Settings) -> Outcome {
     let server = server("templates", args, settings)?;
     let printer = &settings.printer;
-    let list = session::with(printer, &server, async |client| client.list_resource_templates().await).await?;
+    let list =
+        session::with(settings, &server, async |client| client.list_resource_templates().await).await?;
     let mut table = Table::new(["TEMPLATE", "TYPE", "NAME", "DESCRIPTION"]);
     for template in &list {
         table.row([
@@ -62,7 +63,7 @@ pub(super) async fn templates(args: ListArgs, settings: &Settings) -> Outcome {
 pub(super) async fn prompts(args: ListArgs, settings: &Settings) -> Outcome {
     let server = server("prompts", args, settings)?;
     let printer = &settings.printer;
-    let list = session::with(printer, &server, async |client| client.list_prompts().await).await?;
+    let list = session::with(settings, &server, async |client| client.list_prompts().await).await?;
     let mut table = Table::new(["NAME", "ARGUMENTS", "DESCRIPTION"]);
     for prompt in &list {
         table.row([prompt.name.to_string(), arguments(prompt), prompt.description().unwrap_or_default()]);

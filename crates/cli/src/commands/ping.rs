@@ -17,8 +17,7 @@ pub(super) async fn run(args: PingArgs, settings: &Settings) -> Outcome {
     let name = Words::new("ping", "", words, &target.command)?.end()?;
     let server = settings.server(name.as_deref(), target)?;
     let printer = &settings.printer;
-    let builder = bowline::Client::builder(server.clone());
-    let times = session::with_builder(printer, &server, builder, async |client| {
+    let times = session::with_outcome(settings, &server, async |client| {
         let mut times = Vec::new();
         for round in 0..count {
             if round > 0 {

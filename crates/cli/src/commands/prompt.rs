@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bowline::Client;
 use bowline::config::Server;
 use bowline::view::{GetPromptResult, Prompt};
 
@@ -22,8 +21,7 @@ pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
     let server = settings.server(words.server(), target)?;
     let arguments = pairs(words.pairs()?)?;
     let printer = &settings.printer;
-    let builder = Client::builder(server.clone());
-    let result = session::with_builder(printer, &server, builder, async |client| {
+    let result = session::with_outcome(settings, &server, async |client| {
         let failed = |error: bowline::Error| Failure::call(&error, &server);
         let prompts = client.list_prompts().await.map_err(failed)?;
         check(&prompts, &name, &arguments, &server)?;

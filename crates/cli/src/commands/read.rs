@@ -22,7 +22,7 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
     let saver = Saver::new(save, stem);
     saver.prepare().map_err(Failure::usage)?;
     let printer = &settings.printer;
-    let result = session::with(printer, &server, async |client| client.read_resource(&uri).await).await?;
+    let result = session::with(settings, &server, async |client| client.read_resource(&uri).await).await?;
     for dropped in &result.dropped {
         printer.note(&format!("a part of the resource was left out: {}", dropped.reason));
     }

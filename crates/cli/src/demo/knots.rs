@@ -1,8 +1,20 @@
-//! Owns what the demo server knows: two tools and a resource, all about knots.
+//! Owns what the demo server knows: three tools, each of which may be treated differently when it is cut
+//! off.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+/// A tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tool {
+    /// Puts something away: to run it twice is to do it twice.
+    Stow,
+    /// The same, told step by step on a stream that can be taken up where it was cut.
+    Tie,
+    /// Only reads, and says so.
+    Strength,
+}
 
 /// What a request comes to.
 #[derive(Debug, PartialEq)]
@@ -10,9 +22,9 @@ pub(super) enum Reply {
     /// A result.
     Result(Value),
     /// A JSON-RPC error.
-    Error(i64, String),
-    /// A knot to tie step by step, reporting progress under this token.
-    Tie(Value),
+    Error(i64, &'static str),
+    /// A tool to run.
+    Call(Tool),
 }
 
 /// How a bowline is tied.
@@ -24,21 +36,52 @@ pub(super) const STEPS: [&str; 4] = [
 ];
 
 /// How long one step takes.
-pub(super) const STEP_TIME: Duration = Duration::from_millis(150);
+pub(super) const STEP_TIME: Duration = Duration::from_millis(5);
+
+/// How long the other tools take.
+pub(super) const WORK_TIME: Duration = Duration::from_millis(3);
+
+impl Tool {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stow => "stow",
+            Self::Tie => "tie",
+            Self::Strength => "strength",
+        }
+    }
+
+    /// Whether the server says of it that it may be run again.
+    pub(crate) fn may_repeat(self) -> bool {
+        self == Self::Strength
+    }
+
+    /// Its result. The ticket comes back, so that the caller can tell its own answer from another's.
+    pub(super) fn result(self, arguments: &Value) -> Value {
+        let (text, structured) = match self {
+            Self::Stow => ("Stowed.".to_owned(), json!({})),
+            Self::Tie => ("A bowline: it neither slips nor jams.".to_owned(), json!({})),
+            Self::Strength => {
+                let millimetres = arguments["millimetres"].as_f64().unwrap_or_default();
+                // A rule of thumb: 0.2 kN per square millimetre of rope, a third lost to the knot.
+                let kilonewtons = (millimetres * millimetres * 0.2 * 0.66 * 10.0).round() / 10.0;
+                (format!("{kilonewtons} kN"), json!({ "kilonewtons": kilonewtons }))
+            }
+        };
+        let mut structured = structured;
+        structured["ticket"] = arguments["ticket"].clone();
+        json!({"content": [{"type": "text", "text": text}], "structuredContent": structured})
+    }
+}
 
 /// The answer to `initialize`.
 pub(super) fn initialize() -> Value {
     json!({
         "protocolVersion": "2025-11-25",
-        "capabilities": {"tools": {}, "resources": {}},
+        "capabilities": {"tools": {}},
         "serverInfo": {"name": "knots", "title": "The knot locker", "version": env!("CARGO_PKG_VERSION")},
         "instructions": "Ask for a bowline when a loop must neither slip nor jam.",
     })
-}
-
-/// The result of tying a knot.
-pub(super) fn tied() -> Value {
-    json!({"content": [{"type": "text", "text": "A bowline: it neither slips nor jams."}]})
 }
 
 /// Answers a request of an open session.
@@ -46,69 +89,39 @@ pub(super) fn answer(method: &str, params: &Value) -> Reply {
     match method {
         "ping" => Reply::Result(json!({})),
         "tools/list" => Reply::Result(json!({"tools": tools()})),
-        "tools/call" => call(params),
-        "resources/list" => Reply::Result(json!({"resources": [
-            {"uri": BOWLINE, "name": "bowline", "mimeType": "text/plain", "description": "What a bowline is"},
-        ]})),
-        "resources/templates/list" => Reply::Result(json!({"resourceTemplates": []})),
-        "resources/read" if params["uri"] == BOWLINE => Reply::Result(json!({"contents": [
-            {"uri": BOWLINE, "mimeType": "text/plain", "text": ABOUT},
-        ]})),
-        "resources/read" => Reply::Error(-32602, "no such resource".to_owned()),
-        _ => Reply::Error(-32601, "method not found".to_owned()),
+        "tools/call" => {
+            let tools = [Tool::Stow, Tool::Tie, Tool::Strength];
+            match tools.into_iter().find(|tool| params["name"] == tool.name()) {
+                Some(tool) => Reply::Call(tool),
+                None => Reply::Error(-32602, "no such tool"),
+            }
+        }
+        _ => Reply::Error(-32601, "method not found"),
     }
 }
 
-const BOWLINE: &str = "knot://bowline";
-const ABOUT: &str = "The bowline makes a loop that holds under load and comes undone by hand.";
-
 fn tools() -> Value {
+    let ticket = json!({"type": "integer", "description": "What the call is counted by"});
     json!([
         {
-            "name": "tie",
-            "description": "Ties a knot, step by step",
-            "inputSchema": {
-                "type": "object",
-                "properties": {"knot": {"type": "string"}},
-                "required": ["knot"],
-            },
+            "name": Tool::Stow.name(),
+            "description": "Puts a rope into the locker; twice is one too many",
+            "inputSchema": {"type": "object", "properties": {"ticket": ticket}},
         },
         {
-            "name": "strength",
-            "description": "What a knotted polyamide rope holds",
+            "name": Tool::Tie.name(),
+            "description": "Ties a bowline step by step, and tells each step",
+            "inputSchema": {"type": "object", "properties": {"ticket": ticket}},
+        },
+        {
+            "name": Tool::Strength.name(),
+            "description": "What a knotted rope holds; only reads, may be repeated",
             "inputSchema": {
                 "type": "object",
-                "properties": {"millimetres": {"type": "number", "exclusiveMinimum": 0}},
+                "properties": {"ticket": ticket, "millimetres": {"type": "number", "exclusiveMinimum": 0}},
                 "required": ["millimetres"],
-            },
-            "outputSchema": {
-                "type": "object",
-                "properties": {"kilonewtons": {"type": "number"}},
-                "required": ["kilonewtons"],
             },
             "annotations": {"readOnlyHint": true},
         },
     ])
-}
-
-fn call(params: &Value) -> Reply {
-    let arguments = &params["arguments"];
-    match params["name"].as_str() {
-        Some("tie") if arguments["knot"] == "bowline" => Reply::Tie(params["_meta"]["progressToken"].clone()),
-        Some("tie") => Reply::Result(json!({
-            "content": [{"type": "text", "text": "That knot slips. Ask for a bowline."}],
-            "isError": true,
-        })),
-        Some("strength") => {
-            let millimetres = arguments["millimetres"].as_f64().unwrap_or_default();
-            // A rule of thumb: 0.2 kN per square millimetre of rope, a third lost to the knot.
-            let kilonewtons = (millimetres * millimetres * 0.2 * 0.66 * 10.0).round() / 10.0;
-            let structured = json!({"kilonewtons": kilonewtons});
-            Reply::Result(json!({
-                "content": [{"type": "text", "text": structured.to_string()}],
-                "structuredContent": structured,
-            }))
-        }
-        _ => Reply::Error(-32602, "no such tool".to_owned()),
-    }
 }

@@ -63,7 +63,7 @@ pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
 
 fn sends_authorization(server: &Server) -> bool {
     match &server.transport {
-        Transport::Http(http) => {
+        Transport::Http(http) | Transport::Sse(http) => {
             http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
         }
         Transport::Stdio(_) => false,
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_refused_token_is_not_a_missing_one() {
-        let fault = Fault::new(Cause::LoginRequired { challenge: vec![] });
+        let fault = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
         let open = Server::http("s", "http://h/").unwrap();
         let sealed = open.clone().with_header("authorization", "Bearer x").unwrap();
         assert!(for_fault(&fault, &open).unwrap().contains("-H"));

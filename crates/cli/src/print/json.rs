@@ -43,14 +43,28 @@ pub(crate) fn pretty(json: &str) -> String {
     out
 }
 
+/// The same JSON, on the lines it is on, with what a terminal could act on written as an escape.
+pub(crate) fn inert(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Valid JSON has such characters in strings only.
+        if is_active(c) && !c.is_ascii_whitespace() { escape(c, &mut out) } else { out.push(c) }
+    }
+    out
+}
+
+fn escape(c: char, out: &mut String) {
+    let mut units = [0; 2];
+    for unit in c.encode_utf16(&mut units) {
+        write!(out, "\\u{unit:04x}").expect("writing to a string");
+    }
+}
+
 /// The rest of a string whose opening quote has been read.
 fn string(chars: &mut impl Iterator<Item = char>, out: &mut String) {
     while let Some(c) = chars.next() {
         if is_active(c) {
-            let mut units = [0; 2];
-            for unit in c.encode_utf16(&mut units) {
-                write!(out, "\\u{unit:04x}").expect("writing to a string");
-            }
+            escape(c, out);
             continue;
         }
         out.push(c);
@@ -99,6 +113,7 @@ mod tests {
     fn escapes_what_a_terminal_acts_on() {
         let json = "\"a\u{9b}\u{202e}\u{e0041}\"";
         assert_eq!(pretty(json), r#""a\u009b\u202e\udb40\udc41""#);
+        assert_eq!(inert(json), pretty(json));
         let back: String = serde_json::from_str(&pretty(json)).unwrap();
         assert_eq!(back, "a\u{9b}\u{202e}\u{e0041}");
     }

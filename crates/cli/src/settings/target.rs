@@ -44,7 +44,7 @@ impl Settings {
         Ok(server)
     }
 
-    fn configured(&self, name: &str) -> Outcome<Server> {
+    pub(super) fn configured(&self, name: &str) -> Outcome<Server> {
         let layers = self.files.read(&*self.env)?;
         let (server, layer) = match layers.find(name) {
             Found::Server(server, layer) => (server, layer),
@@ -80,7 +80,7 @@ impl Settings {
             let file = other.path.display();
             self.printer.note(&format!("{file} has problems elsewhere; see `bowline config check`"));
         }
-        Ok(server.clone())
+        Ok(server.clone().with_common_hooks(&self.common_hooks(&layers)))
     }
 
     fn unknown(&self, name: &str, layers: &Layers) -> Failure {
@@ -108,7 +108,7 @@ impl Settings {
 
 /// A server that is only reached this once. Its name is shown and logged, so it is the host alone:
 /// people put keys into paths.
-fn from_url(url: &str) -> Outcome<Server> {
+pub(super) fn from_url(url: &str) -> Outcome<Server> {
     let label = |url: &str| {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

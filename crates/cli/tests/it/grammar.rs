@@ -22,6 +22,10 @@ fn help_in_short() {
       prompt       Expand a prompt
       ping         Measure how fast a server answers
       info         Show who a server is, what it speaks and what it offers
+      connect      Be a server for a host, in front of one that may fail
+      status       Show how all configured servers fare
+      watch        Print what happens to servers as it happens, and run their hooks
+      ps           List the processes of servers that were started, with their memory
       config       Look at the configuration
       completions  Print a completion script for a shell
       man          Print the manual page, or write all of them into a folder

@@ -3,6 +3,7 @@
 
 mod call;
 mod config;
+mod connect;
 mod context;
 mod demo;
 mod docs;
@@ -12,7 +13,12 @@ mod info;
 #[cfg(unix)]
 mod interrupt;
 mod lists;
+#[cfg(unix)]
+mod ps;
 mod read;
+mod status;
 #[cfg(unix)]
 mod terminal;
 mod trust;
+#[cfg(unix)]
+mod watch;

@@ -6,29 +6,43 @@ use std::time::{Duration, Instant};
 use bowline_proto::calls::{Due, Limits};
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
+use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Command, Event as SessionEvent, Status};
+use bowline_proto::session::Event as SessionEvent;
 use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::outgoing;
 use bowline_proto::wire::view::{Progress, ResultType, result_type};
-use bowline_proto::wire::{Json, code, method};
+use bowline_proto::wire::{Json, method};
 use bowline_transport::pipe::{Pace, PipeWriter};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
+use super::event_stream;
 use super::exchange::Exchange;
-use super::{Failure, Live, News, Outcome, Shared, Waiter, Wire};
+use super::{Failure, Live, News, Outcome, Sent, Shared, Waiter, Wire};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Called with each progress notification of a call, from the task that reads the link: be quick.
-pub(crate) type ProgressFn = Arc<dyn Fn(Progress) + Send + Sync>;
+#[derive(Clone)]
+pub(crate) enum Listener {
+    Typed(Arc<dyn Fn(Progress) + Send + Sync>),
+    Raw(Arc<dyn Fn(Json) + Send + Sync>),
+}
+
+impl Listener {
+    pub(super) fn hear(&self, progress: Progress, params: Json) {
+        match self {
+            Self::Typed(listener) => listener(progress),
+            Self::Raw(listener) => listener(params),
+        }
+    }
+}
 
 /// What differs from the server's configuration for one call.
 #[derive(Clone, Default)]
 pub struct CallOptions {
     pub(crate) idle: Option<Duration>,
     pub(crate) total: Option<Duration>,
-    pub(crate) progress: Option<ProgressFn>,
+    pub(crate) progress: Option<Listener>,
 }
 
 impl CallOptions {
@@ -54,7 +68,14 @@ impl CallOptions {
     /// Is told of progress. It is called from the task that reads the connection, so it must not block.
     #[must_use]
     pub fn on_progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(listener));
+        self.progress = Some(Listener::Typed(Arc::new(listener)));
+        self
+    }
+
+    /// The same with the params of the notification as they came, but for the token, which is ours.
+    #[must_use]
+    pub fn on_raw_progress(mut self, listener: impl Fn(Json) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Listener::Raw(Arc::new(listener)));
         self
     }
 }
@@ -78,11 +99,11 @@ impl Shared {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Json> {
-        let live = self.ready(method, self.patience(options)).await?;
+        let live = self.ready(self.patience(options)).await.map_err(|failure| self.error(method, failure))?;
         self.request_on(&live, method, params, options).await
     }
 
-    /// The same on a link that the caller has already seen.
+    /// The same on a link that the caller has already seen. If it is lost, the call goes on over the next.
     pub(crate) async fn request_on(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -90,23 +111,32 @@ impl Shared {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Json> {
-        let fail = |failure| self.error(method, failure);
-        let outcome = self.once(live, method, params, options).await;
         // What is rare is boxed, so that the future of every call stays small.
-        let result = match outcome {
-            // HM-10: the schema we hold is out of date. Get the newest, then once more.
-            Err(Failure::Server(error))
-                if error.code == code::HEADER_MISMATCH && method == method::TOOLS_CALL =>
-            {
-                self.refresh_annotations(live).await;
-                Box::pin(self.once(live, method, params, options)).await.map_err(fail)?
+        let (saved, result) = match self.once(live, method, params, options).await {
+            Ok(result) => {
+                live.prove();
+                (None, result)
             }
-            outcome => outcome.map_err(fail)?,
+            Err(failure) => {
+                let saved = Box::pin(self.save(live, method, params, options, failure)).await;
+                let (live, result) = saved.map_err(|failure| self.error(method, failure))?;
+                (Some(live), result)
+            }
         };
-        if live.peer.era() == Era::Legacy || result_type(&result) == ResultType::Complete {
+        let live = saved.as_ref().unwrap_or(live);
+        if live.peer.era() == Era::Legacy {
+            self.remember(method, params);
+            return Ok(result);
+        }
+        if result_type(&result) == ResultType::Complete {
             return Ok(result);
         }
         Box::pin(self.rounds(live, method, params, options, result)).await
+    }
+
+    /// Sends a notification.
+    pub(crate) async fn notify(&self, live: &Live, method: &str, params: Option<&Json>) -> Result<(), Fault> {
+        live.wire.send(&outgoing::notification(method, params)).await
     }
 
     /// One request, one outcome.
@@ -162,10 +192,43 @@ impl Shared {
                         // In this order: ending the call drops the sender, which would wake us for nothing.
                         drop(answer);
                         guard.end();
-                        return into_outcome(reply);
+                        return match reply {
+                            Reply::Result(result) => Ok(result),
+                            reply => Err(judged(live, method, reply)),
+                        };
                     }
                     outcome = &mut answer => outcome.unwrap_or_else(|_| gone()),
                 }
+            }
+            Wire::EventStream { post, headers } => {
+                let posting = event_stream::post(self, &live.wire, post, frame.body(), headers);
+                tokio::pin!(posting);
+                let outcome = tokio::select! {
+                    biased;
+                    outcome = &mut answer => outcome.unwrap_or_else(|_| gone()),
+                    refused = &mut posting => match refused {
+                        Some(reply) => {
+                            guard.end();
+                            return Err(judged(live, method, reply));
+                        }
+                        None if self.mark_taken(live, id) => answer.await.unwrap_or_else(|_| gone()),
+                        None => {
+                            self.core().calls.end(id);
+                            // Unless it came in the very moment.
+                            answer.try_recv().unwrap_or_else(|_| {
+                                let note = "the stream ended before the answer";
+                                Err(Failure::Fault(Fault::new(Cause::Cut).note(note)))
+                            })
+                        }
+                    },
+                };
+                // A server may have kept the stream and forgotten the handshake.
+                outcome.map_err(|failure| match failure {
+                    Failure::Server(error) => {
+                        judged(live, method, Reply::Error { status: None, error, stray: false })
+                    }
+                    other => other,
+                })
             }
         };
         guard.ended();
@@ -181,11 +244,11 @@ impl Shared {
         frame: &outgoing::Frame,
         answer: &mut oneshot::Receiver<Outcome>,
     ) -> Room {
-        self.mark_sent(id, false);
+        self.mark_sent(id, Sent::No);
         tokio::select! {
             biased;
             handed = writer.send(frame) => {
-                self.mark_sent(id, true);
+                self.mark_sent(id, Sent::Yes);
                 Room::Handed(handed)
             }
             outcome = answer => Room::Ended(outcome.unwrap_or_else(|_| gone())),
@@ -201,15 +264,20 @@ impl Shared {
         answer: oneshot::Sender<Outcome>,
     ) -> Result<(u64, Pace), Failure> {
         let progress = options.progress.clone();
-        let waiter = Waiter::Call { answer, progress, live: Arc::clone(live), sent: true };
+        let sent = match live.wire {
+            Wire::EventStream { .. } => Sent::Posting,
+            Wire::Pipe(_) | Wire::Http { .. } => Sent::Yes,
+        };
+        let waiter = Waiter::Call { answer, progress, live: Arc::clone(live), sent };
         let limits = self.limits(options);
         let now = Instant::now();
         let mut core = self.core();
         // Under the same lock the session leaves a link, and then its calls are failed. Whoever comes later
         // with that link in hand would wait for nobody.
         if core.session.attempt() != live.attempt {
-            return Err(Failure::Fault(Fault::before_sending(Cause::Closed)));
+            return Err(Failure::Left);
         }
+        core.traffic.begun(now);
         let id = core.calls.begin(now, limits, waiter);
         let pace = if core.calls.len() > CROWD { Pace::Soon } else { Pace::Now };
         let due = now + limits.idle.min(limits.total).min(FAR);
@@ -221,19 +289,25 @@ impl Shared {
         Ok((id, pace))
     }
 
-    fn mark_sent(&self, id: u64, now: bool) {
+    fn mark_sent(&self, id: u64, now: Sent) {
         if let Some(Waiter::Call { sent, .. }) = self.core().calls.get_mut(id) {
             *sent = now;
         }
     }
 
-    /// Ends the calls whose time is up. Says when to look again.
-    pub(super) fn expire_calls(self: &Arc<Self>, now: Instant) {
+    /// What was posted was taken. Says whether its answer can still come, which is on the stream.
+    fn mark_taken(&self, live: &Live, id: u64) -> bool {
+        self.mark_sent(id, Sent::Yes);
+        self.core().session.attempt() == live.attempt
+    }
+
+    /// Ends the calls whose time is up. Says whether the server has left one unanswered.
+    pub(super) fn expire_calls(self: &Arc<Self>, now: Instant) -> bool {
         let mut expired = Vec::new();
         {
             let mut core = self.core();
             if core.watched.is_none_or(|watched| now < watched) {
-                return;
+                return false;
             }
             let ids: Vec<_> = core.calls.ids().collect();
             let mut next = None;
@@ -246,67 +320,29 @@ impl Shared {
             }
             core.watched = next;
         }
+        let mut unanswered = false;
         for (id, waiter, limit) in expired {
             if let Waiter::Call { answer, live, sent, .. } = waiter {
+                if sent != Sent::No && limit == Limit::Idle {
+                    unanswered = true;
+                    live.wire.distrust();
+                }
                 let mut fault = Fault::new(Cause::Timeout(limit));
-                if sent {
-                    self.cancel(&live, id, "the call timed out");
-                } else {
+                if sent == Sent::No {
                     fault = fault.not_executed();
+                } else {
+                    self.cancel(&live, id, "the call timed out");
                 }
                 let _ = answer.send(Err(Failure::Fault(fault)));
             }
         }
-    }
-
-    /// The live link; waits for it while the connection is being made.
-    pub(crate) async fn ready(&self, method: &str, patience: Duration) -> Result<Arc<Live>> {
-        if let Some(live) = self.live() {
-            return Ok(live);
-        }
-        let mut status = self.status();
-        // What only a person can mend is not tried again for every call.
-        let hopeless = match &*status.borrow() {
-            Status::NeedsLogin(fault) | Status::Failed(fault) => Some(fault.clone()),
-            _ => None,
-        };
-        if let Some(fault) = hopeless {
-            return Err(self.error(method, Failure::Fault(fault.not_executed())));
-        }
-        self.command(Command::Connect);
-        let settled = timeout(patience, async {
-            loop {
-                let seen = status.borrow_and_update().clone();
-                match seen {
-                    Status::Ready(_) => {
-                        if let Some(live) = self.live() {
-                            return Ok(live);
-                        }
-                    }
-                    Status::NeedsLogin(fault) | Status::Failed(fault) => return Err(fault),
-                    Status::Closed => return Err(Fault::new(Cause::Closed)),
-                    Status::Idle | Status::Connecting | Status::BackingOff { .. } => {}
-                }
-                if status.changed().await.is_err() {
-                    return Err(Fault::new(Cause::Closed));
-                }
-            }
-        });
-        let fault = match settled.await {
-            Ok(Ok(live)) => return Ok(live),
-            Ok(Err(fault)) => fault,
-            Err(_) => match &*self.status.borrow() {
-                Status::BackingOff { cause, .. } => cause.clone(),
-                _ => Fault::new(Cause::Timeout(Limit::Connect)),
-            },
-        };
-        Err(self.error(method, Failure::Fault(fault.not_executed())))
+        unanswered
     }
 
     /// Tells the server that an answer is no longer wanted, where that is done by a message: modern HTTP
     /// is told by closing the stream, which dropping the exchange does (HM-12).
     fn cancel(self: &Arc<Self>, live: &Arc<Live>, id: u64, reason: &str) {
-        if matches!(live.wire, Wire::Http { .. }) && live.peer.era() == Era::Modern {
+        if live.wire.is_http() && live.peer.era() == Era::Modern {
             return;
         }
         let params = Edit::new().set_int("requestId", id).set_str("reason", reason).apply(None);
@@ -339,12 +375,14 @@ impl Shared {
         Error::new(ErrorKind::Usage(error.to_string()), &self.name, method)
     }
 
-    pub(super) fn error(&self, method: &str, failure: Failure) -> Error {
+    pub(crate) fn error(&self, method: &str, failure: Failure) -> Error {
         let kind = match failure {
             Failure::Server(error) => ErrorKind::Server(error),
             Failure::Fault(fault) => ErrorKind::Fault(fault),
             Failure::Declined(error) => ErrorKind::Declined(error),
             Failure::Usage(what) => ErrorKind::Usage(what.to_owned()),
+            Failure::Session(_, shown) => return self.error(method, *shown),
+            Failure::Left => ErrorKind::Fault(Fault::before_sending(Cause::Closed)),
         };
         Error::new(kind, &self.name, method)
     }
@@ -379,18 +417,27 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // CN-01: only a call that is still open is cancelled.
         let open = self.shared.core().calls.end(self.id);
-        if let Some(Waiter::Call { live, sent: true, .. }) = open {
+        if let Some(Waiter::Call { live, sent: Sent::Posting | Sent::Yes, .. }) = open {
             self.shared.cancel(&live, self.id, "the caller no longer waits");
         }
     }
 }
 
-fn into_outcome(reply: Reply) -> Outcome {
-    match reply {
-        Reply::Result(result) => Ok(result),
-        Reply::Error { error, .. } => Err(Failure::Server(error)),
-        Reply::Fault(fault) => Err(Failure::Fault(fault)),
-        Reply::Accepted | Reply::Silence => Err(Failure::Fault(Fault::protocol(Misbehaviour::NoAnswer))),
+/// An answer that is no result: is it about the request, or about the session?
+fn judged(live: &Live, method: &str, reply: Reply) -> Failure {
+    let verdict = reply.sign(method, live.session, live.credentials);
+    let failure = match reply {
+        Reply::Error { error, .. } => Failure::Server(error),
+        Reply::Fault(fault) => Failure::Fault(fault),
+        Reply::Result(_) | Reply::Accepted | Reply::Silence => {
+            Failure::Fault(Fault::protocol(Misbehaviour::NoAnswer))
+        }
+    };
+    match verdict {
+        Verdict::Answer => failure,
+        Verdict::Lost | Verdict::Suspect | Verdict::Uninitialized | Verdict::Login => {
+            Failure::Session(verdict, Box::new(failure))
+        }
     }
 }
 

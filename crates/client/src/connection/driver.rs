@@ -1,29 +1,35 @@
 //! The driver: does what the session says, tells it what happened, and decides nothing.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
 use bowline_proto::calls::{Calls, Limits as CallLimits};
-use bowline_proto::era::{Choice, Link, Peer, Reply};
+use bowline_proto::era::{Choice, Peer, Reply};
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Action, Attempt, Command, Event, Hello, Session, Settings, Status};
-use bowline_proto::wire::Json;
-use bowline_proto::wire::outgoing::Meta;
+use bowline_proto::session::{
+    Action, Announcement, Attempt, Carrier, Command, Event, Hello, Session, Settings, Status,
+};
 use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::{memory, process};
+use http::HeaderValue;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::alive::{Traffic, Watch};
 use super::errands::Errands;
+use super::event_stream;
 use super::exchange::{self, Exchange};
 use super::hello::hello_headers;
 use super::link::{OpenLink, lock};
-use super::{Core, Identity, Live, News, Shared, Waiter, Wire, headers, listen};
+use super::wake::Wake;
+use super::{Core, Identity, News, Shared, Waiter, Wire, listen};
+use crate::events::Life;
 use crate::handler::Handler;
 
 /// The largest message taken from a server.
@@ -41,8 +47,18 @@ pub(crate) enum Target {
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     target: Target,
+    /// Where the processes of servers are written down.
+    records: Option<PathBuf>,
     news: mpsc::UnboundedReceiver<News>,
     links: HashMap<Attempt, OpenLink>,
+    /// The session of the last link, if the server may still know it.
+    kept: Option<HeaderValue>,
+    /// Whether requests carry configured credentials.
+    credentials: bool,
+    /// Whether there was a session before: then a new one is told what that one knew.
+    restored_once: bool,
+    alive: Watch,
+    wake: Wake,
     /// Processes that are being shut down.
     closing: TaskTracker,
 }
@@ -52,30 +68,49 @@ impl Driver {
     pub(crate) fn new(
         server: Server,
         target: Target,
-        client_info: Json,
+        records: Option<PathBuf>,
+        remembered: Option<Era>,
+        identity: Identity,
         handler: Arc<dyn Handler>,
     ) -> (Arc<Shared>, Self) {
         let (news_in, news) = mpsc::unbounded_channel();
-        let session = Session::new(settings(&server, &target));
+        let session = Session::new(Settings { remembered, ..settings(&server, &target) });
+        let alive = Watch::new(server.keepalive);
+        let credentials = has_credentials(&server);
         let shared = Arc::new(Shared {
             name: Arc::from(server.name),
             timeouts: server.timeouts,
-            identity: Identity { client_info, capabilities: handler.capabilities() },
+            reconnect_wait: server.reconnect_wait,
+            identity,
             handler,
             live: RwLock::default(),
             status: watch::Sender::new(session.status()),
-            core: Mutex::new(Core { session, calls: Calls::default(), watched: None }),
+            core: Mutex::new(Core {
+                session,
+                calls: Calls::default(),
+                watched: None,
+                traffic: Traffic::new(Instant::now()),
+            }),
             events: broadcast::Sender::new(EVENT_BUFFER),
             news: news_in,
             serving: Mutex::default(),
             annotations: Mutex::default(),
             errands: Errands::new(),
+            told: Mutex::default(),
+            catalog: Mutex::default(),
+            health: Mutex::default(),
         });
         let driver = Self {
             shared: Arc::clone(&shared),
             target,
+            records,
             news,
             links: HashMap::new(),
+            kept: None,
+            credentials,
+            restored_once: false,
+            alive,
+            wake: Wake::new(),
             closing: TaskTracker::new(),
         };
         (shared, driver)
@@ -87,18 +122,21 @@ impl Driver {
             let (actions, due, status) = {
                 let mut core = self.shared.core();
                 let actions: Vec<_> = std::iter::from_fn(|| core.session.poll_action()).collect();
-                let due = [core.session.poll_timeout(), core.watched].into_iter().flatten().min();
-                (actions, due, core.session.status())
+                let due =
+                    [core.session.poll_timeout(), core.watched, self.alive.due(), Some(self.wake.due())];
+                (actions, due.into_iter().flatten().min(), core.session.status())
             };
-            for action in actions {
-                self.perform(action);
-            }
+            let lives: Vec<_> = actions.into_iter().filter_map(|action| self.perform(action)).collect();
             let closed = status == Status::Closed;
             self.shared.status.send_if_modified(|seen| {
                 let changed = *seen != status;
                 *seen = status;
                 changed
             });
+            // Last, so that whoever hears of a change and looks sees it.
+            for life in lives {
+                self.shared.tell(crate::events::Event::Life(life));
+            }
             if closed {
                 break;
             }
@@ -110,7 +148,18 @@ impl Driver {
                 () = sleep_until(due) => {
                     let now = Instant::now();
                     self.shared.core().session.handle_timeout(now);
-                    self.shared.expire_calls(now);
+                    if self.shared.expire_calls(now) {
+                        self.alive.doubt(&self.shared);
+                    }
+                    if now >= self.wake.due() && self.wake.look(now) {
+                        tracing::debug!(server = %self.shared.name, "the machine slept, or its network changed");
+                        self.shared.core().session.handle_command(now, Command::Wake);
+                        if let Target::Http(link) = &self.target {
+                            link.forget_connections();
+                        }
+                        self.alive.hurry(&self.shared);
+                    }
+                    self.alive.look(now, &self.shared);
                 }
             }
         }
@@ -125,7 +174,20 @@ impl Driver {
             News::Command(command) => core.session.handle_command(now, command),
             // The loop looks at the clock anew.
             News::Deadline => {}
-            News::Link(attempt, event) => core.session.handle_event(now, attempt, event),
+            News::Link(attempt, event) => {
+                if attempt == core.session.attempt() && matches!(event, Event::Forgotten { .. }) {
+                    self.alive.session_dropped(now, core.traffic);
+                }
+                core.session.handle_event(now, attempt, event);
+            }
+            News::Probed(attempt, heard) => {
+                if let Some(event) = self.alive.answered(now, attempt, heard) {
+                    if matches!(event, Event::Forgotten { .. }) {
+                        self.alive.session_dropped(now, core.traffic);
+                    }
+                    core.session.handle_event(now, attempt, event);
+                }
+            }
             // An answer that was on its way when its question was given up is no answer to the next (DE-05).
             News::Reply(attempt, id, reply) => {
                 let asked = self.links.get(&attempt).and_then(|link| link.hello.as_ref());
@@ -134,7 +196,7 @@ impl Driver {
                 }
             }
             News::Opened(attempt, link) if attempt == core.session.attempt() => {
-                core.session.handle_event(now, attempt, Event::Opened);
+                core.session.handle_event(now, attempt, Event::Opened { session: false });
                 drop(core);
                 self.links.insert(attempt, *link);
             }
@@ -147,23 +209,34 @@ impl Driver {
         }
     }
 
-    fn perform(&mut self, action: Action) {
+    /// Does what is to be done. What is to be told is given back.
+    fn perform(&mut self, action: Action) -> Option<Life> {
         match action {
-            Action::Open(attempt) => self.open(attempt),
+            Action::Open(attempt, carrier) => self.open(attempt, carrier),
             Action::Send(attempt, hello) => self.send(attempt, hello),
+            Action::Restore(attempt, peer) => self.restore(attempt, peer),
             Action::Ready(attempt, peer) => self.go_live(attempt, peer),
             Action::Close(attempt, fault) => self.close(attempt, &fault),
+            Action::Announce(announcement) => return Some(self.record(announcement)),
         }
+        None
     }
 
-    fn open(&mut self, attempt: Attempt) {
+    fn open(&mut self, attempt: Attempt, carrier: Carrier) {
         match &mut self.target {
-            Target::Http(link) => {
-                // A new session is a new start for the load balancer too.
-                link.clear_cookies();
-                let wire = Wire::Http { link: link.clone(), headers: Arc::default() };
-                self.links.insert(attempt, OpenLink::new(wire));
-                self.shared.report(attempt, Event::Opened);
+            Target::Http(http) if carrier == Carrier::EventStream => {
+                let http = http.clone();
+                self.open_stream(attempt, http);
+            }
+            Target::Http(http) => {
+                // What was lost may be the network under the connections that are kept.
+                http.forget_connections();
+                let wire = Wire::Http { link: http.clone(), headers: Arc::default() };
+                let link = OpenLink::new(wire);
+                *lock(&link.session) = self.kept.take();
+                let session = lock(&link.session).is_some();
+                self.links.insert(attempt, link);
+                self.shared.report(attempt, Event::Opened { session });
             }
             Target::Memory(end) => {
                 let Some(end) = end.take() else {
@@ -173,7 +246,7 @@ impl Driver {
                 };
                 let link = OpenLink::piped(&self.shared, attempt, end.writer, end.reader);
                 self.links.insert(attempt, link);
-                self.shared.report(attempt, Event::Opened);
+                self.shared.report(attempt, Event::Opened { session: false });
             }
             Target::Stdio(stdio) => {
                 let stdio = stdio.clone();
@@ -182,15 +255,27 @@ impl Driver {
         }
     }
 
+    fn open_stream(&self, attempt: Attempt, http: HttpLink) {
+        let shared = Arc::clone(&self.shared);
+        self.closing.spawn(async move {
+            let news = match event_stream::open(&shared, attempt, &http).await {
+                Ok(link) => News::Opened(attempt, Box::new(link)),
+                Err(fault) => News::Link(attempt, Event::Lost(fault)),
+            };
+            let _ = shared.news.send(news);
+        });
+    }
+
     /// Starts the process in a task of its own: looking for a command can take a while.
     fn spawn(&self, attempt: Attempt, stdio: Stdio) {
-        let shared = Arc::clone(&self.shared);
+        let (shared, records) = (Arc::clone(&self.shared), self.records.clone());
         self.closing.spawn(async move {
             let launch = process::Launch {
                 stdio: &stdio,
                 name: &shared.name,
                 limit: MESSAGE_LIMIT,
                 grace: process::Grace::default(),
+                records: records.as_deref(),
             };
             let news = match process::spawn(launch).await {
                 Ok(process) => {
@@ -215,17 +300,26 @@ impl Driver {
         }
         let id = match hello {
             Hello::Initialized(_) => 0,
-            Hello::Discover(_) | Hello::Initialize(_) => {
+            Hello::Discover(_) | Hello::Initialize(_) | Hello::Resume(_) => {
                 self.shared.core().calls.begin(Instant::now(), HELLO_LIMITS, Waiter::Hello(attempt))
             }
         };
+        if let (Hello::Initialize(_), Wire::Http { link: http, .. }) = (hello, &link.wire) {
+            // A new session is a new start for the load balancer too, and the old one must not be named.
+            http.clear_cookies();
+            lock(&link.session).take();
+        }
         let frame = self.shared.hello(id, hello);
         let (shared, wire, session) =
             (Arc::clone(&self.shared), link.wire.clone(), Arc::clone(&link.session));
         let task = tokio::spawn(async move {
             let reply = match &wire {
                 Wire::Pipe(writer) => match (writer.send(&frame).await, hello) {
-                    (Err(fault), _) => Reply::Fault(fault),
+                    (Err(fault), _) => {
+                        // The reader knows more: how the process ended, and its last words.
+                        tokio::time::sleep(LAST_WORDS).await;
+                        Reply::Fault(fault)
+                    }
                     (Ok(()), Hello::Initialized(_)) => Reply::Accepted,
                     // The reader finds the answer.
                     (Ok(()), _) => return,
@@ -236,6 +330,14 @@ impl Driver {
                         Ok(answer) if !(200..300).contains(&answer.status) => exchange::refusal(&answer),
                         Ok(_) => Reply::Accepted,
                         Err(fault) => Reply::Fault(fault),
+                    }
+                }
+                Wire::EventStream { post, headers } => {
+                    match (event_stream::post(&shared, &wire, post, frame.body(), headers).await, hello) {
+                        (Some(reply), _) => reply,
+                        (None, Hello::Initialized(_)) => Reply::Accepted,
+                        // The reader of the stream finds the answer.
+                        (None, _) => return,
                     }
                 }
                 Wire::Http { link, .. } => {
@@ -257,31 +359,58 @@ impl Driver {
         }
     }
 
+    /// A new session is told what the old one knew, before others may use it.
+    fn restore(&mut self, attempt: Attempt, peer: Arc<Peer>) {
+        let Some(link) = self.links.get_mut(&attempt) else { return };
+        let legacy = peer.era() == Era::Legacy;
+        let live = link.live(&self.shared, attempt, peer, self.credentials);
+        link.fresh = self.restored_once;
+        self.restored_once = true;
+        if legacy && self.shared.has_told() {
+            link.tasks.push(tokio::spawn(Arc::clone(&self.shared).restore(live)).abort_handle());
+        } else {
+            self.shared.report(attempt, Event::Restored);
+        }
+    }
+
     /// The session is ready: calls may take the link.
     fn go_live(&mut self, attempt: Attempt, peer: Arc<Peer>) {
         let Some(link) = self.links.get_mut(&attempt) else { return };
-        let meta = match peer.era() {
-            Era::Legacy => Meta::none(),
-            Era::Modern => self.shared.modern_meta(peer.revision),
-        };
-        if let Wire::Http { headers, .. } = &mut link.wire {
-            *headers = Arc::new(headers::base(peer.revision, lock(&link.session).as_ref()));
-        }
-        let live = Arc::new(Live { attempt, peer, meta, wire: link.wire.clone() });
-        if matches!(live.wire, Wire::Http { .. }) && live.peer.era() == Era::Legacy {
+        let live = link.live(&self.shared, attempt, peer, self.credentials);
+        self.alive.connected(&live);
+        if live.wire.is_http() && live.peer.era() == Era::Legacy {
             let mut listening = Box::pin(listen::listen(Arc::clone(&self.shared), Arc::clone(&live)));
             // The stream is asked for before the first call can be: a server that has both at once may
             // choose either for what it says. The task polls again at once, so no wake-up is lost.
             let _ = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             link.tasks.push(tokio::spawn(listening).abort_handle());
         }
+        if link.fresh {
+            let looking = Arc::clone(&self.shared).look_again(Arc::clone(&live));
+            link.tasks.push(tokio::spawn(looking).abort_handle());
+        }
         self.shared.set_live(live);
     }
 
+    fn record(&self, announcement: Announcement) -> Life {
+        let attempt = self.shared.core().session.tries();
+        let life = Life::new(&self.shared.name, attempt, announcement);
+        lock(&self.shared.health).record(&life);
+        life
+    }
+
     fn close(&mut self, attempt: Attempt, fault: &Fault) {
+        self.alive.disconnected();
         let Some(link) = self.links.remove(&attempt) else { return };
         self.shared.leave(attempt);
-        self.shared.fail_calls(fault);
+        // Over HTTP each call has an exchange of its own, which ends as it ends.
+        if !link.wire.is_http() || fault.cause == Cause::Closed {
+            self.shared.fail_calls(fault);
+        }
+        // The connection is lost, the session perhaps not.
+        if fault.cause != Cause::Closed && fault.cause != Cause::SessionLost {
+            self.kept = lock(&link.session).take();
+        }
         let (shared, errands) = (Arc::clone(&self.shared), self.shared.errands.part());
         let orderly = fault.cause == Cause::Closed;
         self.closing.spawn(async move { link.shut(&shared, orderly, errands).await });
@@ -290,11 +419,15 @@ impl Driver {
 
 fn settings(server: &Server, target: &Target) -> Settings {
     let Timeouts { connect, probe, .. } = server.timeouts;
+    let (carrier, fallback) = match (&server.transport, target) {
+        (Transport::Sse(_), _) => (Carrier::EventStream, false),
+        (Transport::Http(http), Target::Http(_)) => (Carrier::Http, http.fallback),
+        (_, Target::Http(_)) => (Carrier::Http, false),
+        (_, Target::Stdio(_) | Target::Memory(_)) => (Carrier::Pipe, false),
+    };
     Settings {
-        link: match target {
-            Target::Http(_) => Link::Http,
-            Target::Stdio(_) | Target::Memory(_) => Link::Pipe,
-        },
+        carrier,
+        fallback,
         choice: match server.protocol {
             Protocol::Auto => Choice::Auto,
             Protocol::Legacy => Choice::Legacy,
@@ -302,6 +435,11 @@ fn settings(server: &Server, target: &Target) -> Settings {
         },
         connect,
         probe,
+        // To start a process costs more than to find a port closed.
+        demand_floor: match carrier {
+            Carrier::Pipe => Duration::from_millis(250),
+            Carrier::Http | Carrier::EventStream => Duration::from_millis(10),
+        },
         seed: fastrand::u64(..),
         ..Settings::default()
     }
@@ -311,12 +449,26 @@ impl Target {
     pub(crate) fn of(server: &Server) -> Result<Self, Fault> {
         match &server.transport {
             Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
-            Transport::Http(http) => {
+            Transport::Http(http) | Transport::Sse(http) => {
                 let limits =
                     Limits { connect: server.timeouts.connect, body: MESSAGE_LIMIT, ..Limits::default() };
                 HttpLink::new(http, limits).map(Self::Http)
             }
         }
+    }
+}
+
+/// Whether what is sent with every request proves who we are.
+fn has_credentials(server: &Server) -> bool {
+    match &server.transport {
+        Transport::Http(http) | Transport::Sse(http) => {
+            let proves = |name: &str| {
+                let name = name.to_ascii_lowercase();
+                name == "authorization" || name == "cookie" || name.contains("key") || name.contains("token")
+            };
+            http.headers.iter().any(|(name, _)| proves(name)) || http.tls.client_cert.is_some()
+        }
+        Transport::Stdio(_) => false,
     }
 }
 
@@ -329,5 +481,7 @@ async fn sleep_until(due: Option<Instant>) {
 
 /// How many notifications a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 1024;
+/// How long a process that takes nothing any more may take to be seen ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The session has its own clock for these; the table must not interfere.
 const HELLO_LIMITS: CallLimits = CallLimits { idle: Duration::MAX, total: Duration::MAX };

@@ -13,7 +13,7 @@ use bowline_proto::revision::Era;
 use bowline_proto::wire::{self, Message, Parsed, RpcError};
 use bowline_transport::http::{Answer, Body, Events, HttpLink};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue};
 use tokio::time::sleep;
 
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
@@ -69,7 +69,12 @@ impl Exchange<'_> {
         match answer.body {
             Body::Empty => Reply::Accepted,
             // Whatever is wrong with the only answer there is, it is ours.
-            Body::Json(body) => self.find(&body, Broken::Mine).unwrap_or_else(|| no_answer(&body)),
+            Body::Json(body) => match self.find(&body, Broken::Mine).0 {
+                // What is no message may still be words.
+                Some(Reply::Fault(fault)) => Reply::Fault(fault.body(&body)),
+                Some(reply) => reply,
+                None => no_answer(&body),
+            },
             Body::Events(events) => self.follow(events, headers).await,
             Body::Other(head) => Reply::Fault(Fault::protocol(Misbehaviour::ContentType).body(&head)),
         }
@@ -78,19 +83,26 @@ impl Exchange<'_> {
     /// Reads a stream until it holds the answer, taking it up again where that is possible.
     async fn follow(&self, mut events: Events, headers: &HeaderMap) -> Reply {
         let mut resume = Resume::default();
+        let mut words = Bytes::new();
         loop {
             let ended = loop {
                 match events.next().await {
                     Ok(Some(event)) => {
                         resume.saw(&event);
-                        if is_message(&event)
-                            && let Some(reply) = self.find(&event.data, Broken::Nobodys)
-                        {
+                        if !is_message(&event) {
+                            continue;
+                        }
+                        let (reply, strange) = self.find(&event.data, Broken::Nobodys);
+                        if let Some(reply) = reply {
                             events.release();
                             return reply;
                         }
+                        if strange {
+                            words = event.data;
+                        }
                     }
-                    Ok(None) => break Fault::protocol(Misbehaviour::NoAnswer),
+                    // What came instead of the answer may say why.
+                    Ok(None) => break Fault::protocol(Misbehaviour::NoAnswer).body(&words),
                     // It was most likely the answer, and it would be as large the next time.
                     Err(fault) if is_too_large(&fault) => return Reply::Fault(fault),
                     Err(fault) => break fault,
@@ -124,17 +136,19 @@ impl Exchange<'_> {
         }
     }
 
-    /// The answer to our request, if it is in this message or batch. Everything else goes where it belongs.
-    fn find(&self, frame: &Bytes, broken: Broken) -> Option<Reply> {
-        let mut found = None;
+    /// The answer to our request, if it is in this message or batch, and whether there is something in it that
+    /// is nobody's message. Everything else goes where it belongs.
+    fn find(&self, frame: &Bytes, broken: Broken) -> (Option<Reply>, bool) {
+        let (mut found, mut strange) = (None, false);
         wire::parse(frame, |parsed| {
+            strange |= parsed.is_err();
             if self.mine(&parsed, broken) {
                 found = Some(into_reply(parsed));
             } else {
                 self.shared.handle_message(self.wire, parsed);
             }
         });
-        found
+        (found, strange)
     }
 
     /// Whether a message answers this exchange. An error without an id can only be about the request it
@@ -227,7 +241,7 @@ const RETRY_CAP: Duration = Duration::from_secs(60);
 fn into_reply(parsed: Parsed) -> Reply {
     match parsed {
         Ok(Message::Result { result, .. }) => Reply::Result(result),
-        Ok(Message::Error { error, .. }) => Reply::Error { status: None, error },
+        Ok(Message::Error { id, error }) => Reply::Error { status: None, error, stray: id.is_none() },
         Ok(Message::Notification { .. } | Message::Request { .. }) => Reply::Accepted,
         Err(malformed) => Reply::Fault(Fault::protocol(Misbehaviour::Malformed(malformed.defect))),
     }
@@ -240,36 +254,16 @@ fn no_answer(body: &[u8]) -> Reply {
 /// A status that is no success: a JSON-RPC error if there is one in the body, in whatever framing (HT-03);
 /// else what the status says.
 pub(super) fn refusal(answer: &Answer) -> Reply {
-    let status = answer.status;
-    let body = match &answer.body {
-        Body::Json(body) | Body::Other(body) => body.clone(),
-        Body::Empty | Body::Events(_) => Bytes::new(),
-    };
-    let challenge: Vec<String> = answer
-        .headers
-        .get_all(header::WWW_AUTHENTICATE)
-        .iter()
-        .filter_map(|value| value.to_str().ok().map(str::to_owned))
-        .collect();
-    if status == 401 || (status == 403 && !challenge.is_empty()) {
-        return Reply::Fault(Fault::new(Cause::LoginRequired { challenge }).body(&body).not_executed());
+    let fault = answer.refusal();
+    let is_login = matches!(fault.cause, Cause::LoginRequired { .. });
+    if let Body::Json(body) | Body::Other(body) = &answer.body
+        && !is_login
+        && let Some(error) = rpc_error(body)
+    {
+        return Reply::Error { status: Some(answer.status), error, stray: false };
     }
-    if let Some(error) = rpc_error(&body) {
-        return Reply::Error { status: Some(status), error };
-    }
-    let retry_after =
-        answer.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let cause = Cause::Status {
-        code: status,
-        retry_after: retry_after.map(Duration::from_secs).map(|wait| wait.min(RETRY_AFTER_CAP)),
-    };
-    let fault = Fault::new(cause).body(&body);
-    // A 4xx says that the request was not taken.
-    Reply::Fault(if (400..500).contains(&status) { fault.not_executed() } else { fault })
+    Reply::Fault(fault)
 }
-
-/// Nobody is told to come back next year.
-const RETRY_AFTER_CAP: Duration = Duration::from_secs(3_600);
 
 fn rpc_error(body: &Bytes) -> Option<RpcError> {
     let as_error = |frame: &Bytes| match wire::parse_one(frame) {

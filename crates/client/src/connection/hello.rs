@@ -19,6 +19,7 @@ impl Shared {
             Hello::Discover(revision) => {
                 outgoing::request(id, method::DISCOVER, None, &self.modern_meta(revision), Progress::Unwanted)
             }
+            Hello::Resume(_) => outgoing::request(id, method::PING, None, &Meta::none(), Progress::Unwanted),
             Hello::Initialize(revision) => {
                 let params = Edit::new()
                     .set_str("protocolVersion", revision.as_str())
@@ -48,6 +49,8 @@ pub(super) fn hello_headers(hello: Hello, session: &Mutex<Option<HeaderValue>>) 
         Hello::Discover(revision) => headers::modern(headers::base(revision, None), method::DISCOVER, None),
         // LC: the version is not agreed yet, and the old session must not be named (HL-03).
         Hello::Initialize(_) => HeaderMap::new(),
-        Hello::Initialized(revision) => headers::base(revision, lock(session).as_ref()),
+        Hello::Initialized(revision) | Hello::Resume(revision) => {
+            headers::base(revision, lock(session).as_ref())
+        }
     }
 }

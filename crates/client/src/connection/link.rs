@@ -1,12 +1,15 @@
 //! One link: what keeps it going, and how it is ended.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bowline_proto::era::Peer;
 use bowline_proto::fault::{Fault, Misbehaviour};
-use bowline_proto::revision::Revision;
+use bowline_proto::revision::{Era, Revision};
 use bowline_proto::session::{Attempt, Event};
 use bowline_proto::wire;
+use bowline_proto::wire::outgoing::Meta;
 use bowline_transport::pipe::{Inbound, PipeWriter, Received};
 use bowline_transport::process;
 use http::HeaderValue;
@@ -14,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, Shared, Wire, headers};
+use super::{Failure, Live, Shared, Wire, headers};
 
 /// One link and what keeps it going.
 pub(super) struct OpenLink {
@@ -27,6 +30,10 @@ pub(super) struct OpenLink {
     pub(super) hello: Option<(u64, AbortHandle)>,
     /// For the headers of the last request.
     pub(super) agreed: Revision,
+    /// A session that replaces an earlier one.
+    pub(super) fresh: bool,
+    /// What calls go over, once it is known.
+    live: Option<Arc<Live>>,
 }
 
 impl OpenLink {
@@ -38,7 +45,50 @@ impl OpenLink {
             process: None,
             tasks: Vec::new(),
             hello: None,
+            fresh: false,
+            live: None,
         }
+    }
+
+    /// What calls go over, made when the negotiation is done.
+    pub(super) fn live(
+        &mut self,
+        shared: &Shared,
+        attempt: Attempt,
+        peer: Arc<Peer>,
+        credentials: bool,
+    ) -> Arc<Live> {
+        if let Some(live) = &self.live {
+            return Arc::clone(live);
+        }
+        let meta = match peer.era() {
+            Era::Legacy => Meta::none(),
+            Era::Modern => shared.modern_meta(peer.revision),
+        };
+        let session = match &mut self.wire {
+            Wire::Pipe(_) => false,
+            // The endpoint names it.
+            Wire::EventStream { .. } => true,
+            Wire::Http { headers, .. } => {
+                let session = lock(&self.session).clone();
+                *headers = Arc::new(headers::base(peer.revision, session.as_ref()));
+                peer.era() == Era::Legacy && session.is_some()
+            }
+        };
+        self.agreed = peer.revision;
+        let live = Arc::new(Live {
+            attempt,
+            peer,
+            meta,
+            wire: self.wire.clone(),
+            session,
+            credentials,
+            proven: AtomicBool::new(false),
+            forgotten: AtomicBool::new(false),
+            asked: tokio::sync::Mutex::default(),
+        });
+        self.live = Some(Arc::clone(&live));
+        live
     }
 
     pub(super) fn piped(
@@ -65,6 +115,8 @@ impl OpenLink {
         errands.cancel();
         match &self.wire {
             Wire::Pipe(writer) => writer.close(),
+            // The end of the stream is the end of the session.
+            Wire::EventStream { .. } => {}
             Wire::Http { link, .. } => {
                 let session = lock(&self.session).take();
                 // HL-04; a server that cannot do it says 405, which is fine.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bowline_proto::loss::Verdict;
 use bowline_proto::wire;
 use bowline_transport::http::{Answer, Body};
 
@@ -17,6 +18,7 @@ use super::{Live, Shared, Wire};
 pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
     let Wire::Http { link, headers } = &live.wire else { return };
     let mut resume = Resume::default();
+    let mut opened_once = false;
     loop {
         let mut headers = (**headers).clone();
         if let Some(last) = resume.last() {
@@ -25,6 +27,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
         match link.get(&headers).await {
             Ok(Answer { status: 200..300, body: Body::Events(mut events), .. }) => {
                 let opened = Instant::now();
+                opened_once = true;
                 loop {
                     match events.next().await {
                         Ok(Some(event)) => {
@@ -44,7 +47,16 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                     resume.held();
                 }
             }
-            Ok(Answer { status: 500.., .. }) | Err(_) => {}
+            // Another stream of ours is still open, as far as the server knows. It will notice.
+            Ok(Answer { status: 409 | 429 | 500.., .. }) | Err(_) => {}
+            // A server that had a stream and has none now has most likely forgotten the session. What a GET
+            // says of it is not proof; a request without effect is.
+            Ok(Answer { status: 400 | 404 | 410, .. }) if opened_once && live.session => {
+                if !shared.is_still_there(&live, Verdict::Suspect).await {
+                    shared.forget_session(&live, "its stream is gone, and so is the session");
+                }
+                return;
+            }
             Ok(_) => {
                 tracing::debug!(server = %shared.name, "the server offers no stream of its own");
                 return;

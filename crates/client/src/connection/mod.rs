@@ -4,26 +4,36 @@
 //! answer, all within the caller's own future; the driver only opens, negotiates, closes and reopens.
 //! So the hot path spawns nothing and hops between no tasks of ours.
 
+mod alive;
 mod call;
+mod catalog;
 mod driver;
 mod errands;
+mod event_stream;
 mod exchange;
 mod headers;
+mod heal;
 mod hello;
 mod link;
 mod listen;
 mod requests;
+mod restore;
 mod rounds;
+mod wait;
+mod wake;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bowline_config::Timeouts;
 use bowline_proto::calls::Calls;
 use bowline_proto::era::{Peer, Reply};
 use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::keepalive::Heard;
+use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Attempt, Command, Event as SessionEvent, Session, Status};
 use bowline_proto::wire::mirror::Annotations;
@@ -36,17 +46,23 @@ use http::HeaderMap;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 pub use call::CallOptions;
-pub(crate) use call::ProgressFn;
+pub(crate) use call::Listener;
+use catalog::Catalog;
+pub(crate) use catalog::Digest;
 pub(crate) use driver::{Driver, Target};
 use errands::Errands;
+use restore::Told;
 
-use crate::events::Event;
+use crate::events::{Event, Notification};
 use crate::handler::Handler;
+use crate::status::Health;
 
 /// What callers, the driver and the link share.
 pub(crate) struct Shared {
     pub(crate) name: Arc<str>,
     pub(crate) timeouts: Timeouts,
+    /// How long a call waits for a server that is down.
+    reconnect_wait: Duration,
     pub(crate) handler: Arc<dyn Handler>,
     identity: Identity,
     core: Mutex<Core>,
@@ -59,6 +75,11 @@ pub(crate) struct Shared {
     /// `x-mcp-header` annotations of the tools in the newest list that have any (HM-10).
     annotations: Mutex<HashMap<Box<str>, Annotations>>,
     errands: Errands,
+    /// What the server was told that a new session must be told again.
+    told: Mutex<Told>,
+    /// What the server's lists were when they were last seen.
+    catalog: Mutex<Catalog>,
+    health: Mutex<Health>,
 }
 
 /// What we say of ourselves.
@@ -76,6 +97,8 @@ struct Core {
     /// When the driver looks at the deadlines of calls next. A timer of its own for every call would
     /// wake another thread for each.
     watched: Option<Instant>,
+    /// When a call was last begun, and when one was before the pause that it ended.
+    traffic: alive::Traffic,
 }
 
 /// A link over which calls may go, with everything that is fixed for its life.
@@ -84,33 +107,59 @@ pub(crate) struct Live {
     pub(crate) peer: Arc<Peer>,
     meta: Meta,
     wire: Wire,
+    /// Whether requests name a session, which the server can forget.
+    session: bool,
+    /// Whether requests carry configured credentials.
+    credentials: bool,
+    /// Whether anything was answered on it since the handshake.
+    proven: AtomicBool,
+    /// Whether the server is known to have forgotten the session.
+    forgotten: AtomicBool,
+    /// The last time somebody asked whether the session is still there, and what came of it.
+    asked: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 /// How to send on a link.
 #[derive(Clone)]
 enum Wire {
     Pipe(PipeWriter),
-    Http { link: HttpLink, headers: Arc<HeaderMap> },
+    Http {
+        link: HttpLink,
+        headers: Arc<HeaderMap>,
+    },
+    /// HTTP+SSE: posted here, answered on the stream that its reader holds.
+    EventStream {
+        post: HttpLink,
+        headers: Arc<HeaderMap>,
+    },
 }
 
 /// What waits for an answer.
 enum Waiter {
-    Call {
-        answer: oneshot::Sender<Outcome>,
-        progress: Option<ProgressFn>,
-        live: Arc<Live>,
-        /// Whether the request was handed to the link. If not, the server knows nothing of it.
-        sent: bool,
-    },
+    Call { answer: oneshot::Sender<Outcome>, progress: Option<Listener>, live: Arc<Live>, sent: Sent },
     Hello(Attempt),
+}
+
+/// How far a request has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// The link has not taken it yet: the server knows nothing of it.
+    No,
+    /// It is being posted, and what comes back for that says more than the end of the link.
+    Posting,
+    Yes,
 }
 
 /// How a request ended.
 type Outcome = Result<Json, Failure>;
 
-enum Failure {
+pub(crate) enum Failure {
     Server(RpcError),
     Fault(Fault),
+    /// An answer that says, or may say, that the session is gone. With what it would be otherwise.
+    Session(Verdict, Box<Failure>),
+    /// The link was left before anything was sent on it.
+    Left,
     /// The host's own handler said no.
     Declined(RpcError),
     /// Nothing was sent: what the caller gave cannot be.
@@ -123,6 +172,8 @@ enum News {
     Link(Attempt, SessionEvent),
     /// The answer to the message of the negotiation with this id.
     Reply(Attempt, u64, Reply),
+    /// What came of a probe of the keepalive.
+    Probed(Attempt, Result<Heard, Failure>),
     /// A call has a deadline earlier than any before.
     Deadline,
     /// A link that took time to open.
@@ -162,6 +213,10 @@ impl Shared {
     pub(crate) fn command(&self, command: Command) {
         // The driver ends only after `Close`; then there is nothing left to command.
         let _ = self.news.send(News::Command(command));
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        link::lock(&self.health).clone()
     }
 
     fn report(&self, attempt: Attempt, event: SessionEvent) {
@@ -215,13 +270,18 @@ impl Shared {
                 tracing::warn!(server = %self.name, %method, size, "a notification is too large and was dropped");
                 return;
             }
-            // No subscriber is no error.
-            let _ = self.events.send(Event::of(method, params));
+            self.tell(Event::Notification(Notification::new(method, params)));
         }
     }
 
+    /// No subscriber is no error.
+    fn tell(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+
     fn handle_progress(&self, params: Option<Json>) {
-        let Some(Ok(progress)) = params.map(|params| Progress::decode(&params)) else { return };
+        let Some(params) = params else { return };
+        let Ok(progress) = Progress::decode(&params) else { return };
         let Some(id) = progress.token.as_ours() else { return };
         let listener = match self.core().calls.heard(Instant::now(), id) {
             Some(Waiter::Call { progress, .. }) => progress.clone(),
@@ -229,18 +289,29 @@ impl Shared {
         };
         // A listener that panics must not take the connection with it.
         if let Some(listener) = listener
-            && catch_unwind(AssertUnwindSafe(|| listener(progress))).is_err()
+            && catch_unwind(AssertUnwindSafe(|| listener.hear(progress, params))).is_err()
         {
             tracing::error!(server = %self.name, "a progress listener panicked");
         }
     }
 
-    /// The fault of a call whose link went away.
+    /// The fault of the calls whose link went away.
     fn fail_calls(&self, fault: &Fault) {
-        let ended: Vec<_> = self.core().calls.end_all().collect();
-        for (_, waiter) in ended {
+        let mut ended = Vec::new();
+        {
+            let mut core = self.core();
+            let ids: Vec<_> = core.calls.ids().collect();
+            for id in ids {
+                let posting = matches!(core.calls.get(id), Some(Waiter::Call { sent: Sent::Posting, .. }));
+                if !posting || fault.cause == Cause::Closed {
+                    ended.extend(core.calls.end(id));
+                }
+            }
+        }
+        for waiter in ended {
             if let Waiter::Call { answer, sent, .. } = waiter {
-                let fault = if sent { fault.clone() } else { fault.clone().not_executed() };
+                let unsent = sent == Sent::No;
+                let fault = if unsent { fault.clone().not_executed() } else { fault.clone() };
                 let _ = answer.send(Err(Failure::Fault(fault)));
             }
         }
@@ -251,12 +322,49 @@ impl Shared {
     }
 }
 
+impl Live {
+    /// Something was answered: the session is more than a promise.
+    fn prove(&self) {
+        if !self.proven.load(Ordering::Relaxed) {
+            self.proven.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn forget(&self) {
+        self.forgotten.store(true, Ordering::Relaxed);
+    }
+
+    fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Ordering::Relaxed)
+    }
+
+    fn is_proven(&self) -> bool {
+        self.proven.load(Ordering::Relaxed)
+    }
+}
+
 impl Wire {
+    /// Whether requests go out one by one over HTTP, each with an exchange and an end of its own.
+    fn is_http(&self) -> bool {
+        matches!(self, Self::Http { .. })
+    }
+
+    /// Something was not answered: it may be the server, and it may be the network. New connections find out.
+    fn distrust(&self) {
+        match self {
+            Self::Http { link, .. } => link.forget_connections(),
+            Self::EventStream { post, .. } => post.forget_connections(),
+            Self::Pipe(_) => {}
+        }
+    }
+
     /// Sends what needs no answer: a notification, or our answer to the server.
     async fn send(&self, frame: &Frame) -> Result<(), Fault> {
         match self {
             Self::Pipe(writer) => writer.send(frame).await,
-            Self::Http { link, headers } => link.post(frame.body(), headers).await.map(drop),
+            Self::Http { link: post, headers } | Self::EventStream { post, headers } => {
+                post.post(frame.body(), headers).await.map(drop)
+            }
         }
     }
 }
@@ -267,8 +375,12 @@ const LARGEST_EVENT: usize = 1024 * 1024;
 fn into_reply(outcome: Outcome) -> Reply {
     match outcome {
         Ok(result) => Reply::Result(result),
-        Err(Failure::Server(error) | Failure::Declined(error)) => Reply::Error { status: None, error },
+        Err(Failure::Server(error) | Failure::Declined(error)) => {
+            Reply::Error { status: None, error, stray: false }
+        }
         Err(Failure::Fault(fault)) => Reply::Fault(fault),
+        Err(Failure::Session(_, shown)) => into_reply(Err(*shown)),
+        Err(Failure::Left) => Reply::Fault(Fault::before_sending(Cause::Closed)),
         Err(Failure::Usage(what)) => Reply::Fault(Fault::before_sending(Cause::Closed).note(what)),
     }
 }

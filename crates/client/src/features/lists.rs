@@ -33,10 +33,10 @@ impl<T> Default for List<T> {
 }
 
 /// Follows the pages of `method` to the end.
-pub(super) async fn all<T: Item>(
+pub(crate) async fn all<T: Item>(
     shared: &Arc<Shared>,
     live: &Arc<Live>,
-    method: &str,
+    method: &'static str,
     options: &CallOptions,
 ) -> Result<List<T>> {
     match pages(shared, live, method, options).await {

@@ -1,6 +1,6 @@
 //! What a server offers, as methods of [`Client`](crate::Client): one file per feature.
 
-mod lists;
+pub(crate) mod lists;
 mod prompts;
 mod resources;
 pub(crate) mod tools;

@@ -9,7 +9,7 @@ use bowline_proto::wire::{Json, method};
 use super::lists::{self, List};
 use super::{Feature, decoded};
 use crate::client::Client;
-use crate::connection::CallOptions;
+use crate::connection::{CallOptions, Digest};
 use crate::error::Result;
 
 impl Client {
@@ -22,6 +22,7 @@ impl Client {
         }
         let list: List<Prompt> =
             lists::all(self.shared(), &live, method::PROMPTS_LIST, &CallOptions::new()).await?;
+        self.shared().keep_list(method::PROMPTS_LIST, Digest::of(&list.items));
         Ok(list.items)
     }
 

@@ -8,7 +8,7 @@ use bowline_proto::wire::view::{ReadResourceResult, Resource, ResourceTemplate};
 use super::lists::{self, List};
 use super::{Feature, decoded};
 use crate::client::Client;
-use crate::connection::CallOptions;
+use crate::connection::{CallOptions, Digest};
 use crate::error::Result;
 
 impl Client {
@@ -33,12 +33,13 @@ impl Client {
         decoded(self.shared(), method, &result, ReadResourceResult::decode(&result))
     }
 
-    async fn resource_list<T: Item>(&self, method: &str) -> Result<Vec<T>> {
+    async fn resource_list<T: Item>(&self, method: &'static str) -> Result<Vec<T>> {
         let live = self.live(method).await?;
         if !Feature::Resources.is_offered(&live.peer) {
             return Ok(Vec::new());
         }
         let list: List<T> = lists::all(self.shared(), &live, method, &CallOptions::new()).await?;
+        self.shared().keep_list(method, Digest::of(&list.items));
         Ok(list.items)
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::lists::{self, List};
 use super::{Feature, decoded};
 use crate::client::Client;
-use crate::connection::{CallOptions, Live, Shared};
+use crate::connection::{CallOptions, Digest, Live, Shared};
 use crate::error::Result;
 
 impl Client {
@@ -66,6 +66,8 @@ pub(crate) async fn list(
         return Ok(List::default());
     }
     let mut list: List<Tool> = lists::all(shared, live, method::TOOLS_LIST, options).await?;
+    shared.keep_list(method::TOOLS_LIST, Digest::of(&list.items));
+    shared.keep_tools(&list.items);
     list.items = shared.keep_annotations(live, list.items);
     Ok(list)
 }

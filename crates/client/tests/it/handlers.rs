@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use bowline::fault::{Cause, Misbehaviour};
 use bowline::wire::Json;
-use bowline::{Answer, Client, Handler, ServerRequest};
+use bowline::{Answer, Client, Handler, ServerRequest, Topic};
 use bowline_testkit::{self as testkit, Fault, Via};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
@@ -240,11 +240,15 @@ async fn notifications_keep_their_order() {
         running.send(json!({ "jsonrpc": "2.0", "method": "notifications/foo" })).await;
         for n in 0..500 {
             let event = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap();
-            let bowline::Event::Log(params) = event else { panic!("{name}: {event:?}") };
+            let bowline::Event::Notification(said) = event else { panic!("{name}: {event:?}") };
+            let Topic::Log(params) = said.topic() else { panic!("{name}: {said:?}") };
             assert_eq!(params.member("data").unwrap().as_str(), n.to_string(), "{name}");
         }
-        assert_eq!(events.recv().await.unwrap(), bowline::Event::ToolsChanged);
-        assert!(matches!(events.recv().await.unwrap(), bowline::Event::Other { .. }));
+        for topic in [Topic::ToolsChanged, Topic::Other] {
+            let event = events.recv().await.unwrap();
+            let bowline::Event::Notification(said) = event else { panic!("{name}: {event:?}") };
+            assert_eq!(said.topic(), topic, "{name}");
+        }
         client.close().await;
         assert_eq!(running.count("response"), 0, "{name}: nothing is answered");
     }

@@ -192,7 +192,7 @@ async fn de_10_a_login_is_no_evidence() {
     let challenge = Answer::new(401).header("WWW-Authenticate", "Bearer resource_metadata=\"http://x/\"");
     server.arm(Fault::answer(challenge).always());
     let error = Client::connect(http(&server)).await.unwrap_err();
-    let Cause::LoginRequired { challenge } = &error.fault().unwrap().cause else { panic!("{error}") };
+    let Cause::LoginRequired { challenge, .. } = &error.fault().unwrap().cause else { panic!("{error}") };
     assert_eq!(challenge.len(), 1);
     assert_eq!(server.count("initialize"), 0);
 }

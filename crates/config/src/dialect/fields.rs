@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::Entry;
-use crate::duration::{self, Unit};
+use crate::duration::{self, Unit, Zero};
 use crate::problem::ProblemKind;
 use crate::raw::RawMap;
 use crate::report::{Finding, Located, Place, Report};
@@ -90,9 +90,26 @@ impl Fields<'_, '_> {
             Style::Strict => Unit::Seconds,
             Style::Lenient => Unit::Milliseconds,
         };
+        self.time(node, place, unit, Zero::Mistake)
+    }
+
+    /// A length of time under a key that is ours alone: it counts seconds in every dialect, and zero
+    /// switches something off.
+    pub(super) fn interval(&mut self, node: &Node, place: Place) -> Option<Located<Duration>> {
+        if let (Value::Number(number), Style::Lenient) = (&node.value, self.style)
+            && number.parse::<f64>().is_ok_and(|number| number >= 1000.0)
+        {
+            let message = format!("read as {number} seconds");
+            let hint = format!("write \"{number}ms\" if it was meant in milliseconds");
+            self.report.note(&place, Finding::new(ProblemKind::Doubtful, message).hint(hint));
+        }
+        self.time(node, place, Unit::Seconds, Zero::Meant)
+    }
+
+    fn time(&mut self, node: &Node, place: Place, unit: Unit, zero: Zero) -> Option<Located<Duration>> {
         let duration = match &node.value {
-            Value::Number(number) => duration::from_number(number, unit),
-            Value::String(text) => duration::from_text(text),
+            Value::Number(number) => duration::from_number(number, unit, zero),
+            Value::String(text) => duration::from_text(text, zero),
             other => {
                 self.wrong_type(&place, "a length of time", other);
                 return None;
@@ -150,7 +167,7 @@ impl Fields<'_, '_> {
     }
 
     /// `wanted` speaks of tables; JSON calls them objects.
-    fn wrong_type(&mut self, place: &Place, wanted: &str, found: &Value) {
+    pub(super) fn wrong_type(&mut self, place: &Place, wanted: &str, found: &Value) {
         let message = format!("must be {wanted}, not {}", found.type_name());
         let message = match self.style {
             Style::Strict => message,

@@ -5,7 +5,7 @@ use super::fields::{Fields, Style};
 use super::{Decoded, Entry};
 use crate::check::{self, Invalid};
 use crate::problem::ProblemKind;
-use crate::raw::{RawMap, RawServer};
+use crate::raw::{RawMap, RawServer, Reach};
 use crate::report::{Finding, Located, Place, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
@@ -60,7 +60,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
     let mut read = Fields { report, style };
     let mut raw = RawServer::default();
     let mut transport_garbled = false;
-    let mut kind = None;
+    let mut by_key = None;
     let mut disabled = None;
     for (key, node) in read.unique(fields, entry) {
         if matches!(node.value, Value::Null) {
@@ -79,6 +79,9 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                     read.report.error(&place, finding);
                     continue;
                 }
+                // One host has two keys for the two transports. Its `url` is not held to its word:
+                // most others mean either by it.
+                by_key = (key.name == "httpUrl").then(|| Located::new(Reach::Http, place.clone()));
                 raw.url = read.string(node, place);
                 transport_garbled |= raw.url.is_none();
             }
@@ -96,9 +99,26 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                 doubt_small_timeout(&node, &place, read.report);
                 raw.timeout = read.duration(&node, place);
             }
+            "keepalive_interval" | "keepAliveInterval" => {
+                let interval = read.interval(&node, place);
+                once(&mut raw.keepalive_interval, interval, "keepalive_interval", read.report);
+            }
+            "reconnect_wait" | "reconnectWait" => {
+                let wait = read.interval(&node, place);
+                once(&mut raw.reconnect_wait, wait, "reconnect_wait", read.report);
+            }
             "enabled" => raw.enabled = read.boolean(&node, place),
             "disabled" => disabled = read.boolean(&node, place),
-            "type" | "transport" | "transportType" => kind = reach(&mut read, node, place),
+            "type" => raw.kind = reach(&mut read, node, place),
+            "transport" | "transportType" => {
+                let transport = reach(&mut read, node, place);
+                once(&mut raw.transport, transport, "transport", read.report);
+            }
+            "hooks" => {
+                let finding = Finding::new(ProblemKind::Ignored, "not used")
+                    .hint("hooks are written in the TOML form, as `[[servers.NAME.hooks]]`");
+                read.report.note(&place, finding);
+            }
             other => {
                 let finding = Finding::new(ProblemKind::Ignored, "not used");
                 let finding = match suggest::closest(other, KEYS) {
@@ -113,17 +133,21 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
         refuse_contradiction(&raw, &disabled, read.report);
         raw.enabled = Some(Located::new(!disabled.value, disabled.place));
     }
-    if let Some(kind) = kind {
-        check_reach(&kind, &raw, read.report);
+    if raw.kind.is_none() && raw.transport.is_none() {
+        raw.kind = by_key;
     }
     Decoded { raw, transport_garbled }
 }
 
-/// How an entry says that it is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Started,
-    ByUrl,
+/// Puts in what a key and its other spelling may give only once.
+fn once<T>(slot: &mut Option<Located<T>>, value: Option<Located<T>>, key: &str, report: &mut Report<'_>) {
+    let Some(value) = value else { return };
+    if slot.is_some() {
+        let message = format!("gives `{key}` a second time");
+        report.error(&value.place, Finding::new(ProblemKind::DuplicateKey, message));
+        return;
+    }
+    *slot = Some(value);
 }
 
 fn reach(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Reach>> {
@@ -131,33 +155,17 @@ fn reach(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<
     let squeezed: String =
         value.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     let finding = match squeezed.as_str() {
-        "stdio" | "local" => return Some(Located::new(Reach::Started, place)),
-        "http" | "streamablehttp" | "remote" => return Some(Located::new(Reach::ByUrl, place)),
-        "sse" => Finding::new(
-            ProblemKind::Unsupported,
-            "the HTTP+SSE transport of 2024-11-05 is not supported yet",
-        )
-        .hint("if the server also has a Streamable HTTP endpoint, use its URL with \"http\""),
+        "stdio" | "local" => return Some(Located::new(Reach::Stdio, place)),
+        "http" | "streamablehttp" => return Some(Located::new(Reach::Http, place)),
+        "sse" => return Some(Located::new(Reach::Sse, place)),
+        "remote" => return Some(Located::new(Reach::Remote, place)),
         "ws" | "websocket" => {
             Finding::new(ProblemKind::Unsupported, "WebSocket is not a transport of the protocol")
         }
-        _ => Finding::new(ProblemKind::InvalidValue, "must be \"stdio\" or \"http\""),
+        _ => Finding::new(ProblemKind::InvalidValue, "must be \"stdio\", \"http\" or \"sse\""),
     };
     read.report.error(&place, finding);
     None
-}
-
-fn check_reach(kind: &Located<Reach>, raw: &RawServer, report: &mut Report<'_>) {
-    let message = match kind.value {
-        Reach::Started if raw.url.is_some() && raw.command.is_none() => {
-            "says that the server is started, but the entry has a URL and no `command`"
-        }
-        Reach::ByUrl if raw.command.is_some() && raw.url.is_none() => {
-            "says that the server is reached by URL, but the entry has a `command` and no `url`"
-        }
-        _ => return,
-    };
-    report.error(&kind.place, Finding::new(ProblemKind::Conflict, message));
 }
 
 fn command(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<String>> {
@@ -207,7 +215,7 @@ const ROOTS: [&str; 2] = ["mcpServers", "servers"];
 const EXAMPLE: &str = "for example {\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}";
 
 /// What is used of an entry, for suggestions.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "command",
     "args",
     "env",
@@ -217,6 +225,8 @@ const KEYS: [&str; 12] = [
     "httpUrl",
     "headers",
     "timeout",
+    "keepalive_interval",
+    "reconnect_wait",
     "enabled",
     "disabled",
     "type",

@@ -2,8 +2,11 @@
 //! their keys mean; reading a value of the right type is common to both.
 
 mod fields;
+mod hooks;
 mod host;
 mod native;
+
+pub(crate) use hooks::{HookEntry, decode as decode_hook};
 
 use crate::raw::RawServer;
 use crate::report::{Place, Report};
@@ -26,11 +29,19 @@ pub(crate) struct Decoded {
     pub(crate) transport_garbled: bool,
 }
 
-/// The servers of a document.
-pub(crate) fn entries(dialect: Dialect, root: Node, report: &mut Report<'_>) -> Vec<Entry> {
+/// What a document holds.
+#[derive(Default)]
+pub(crate) struct Document {
+    pub(crate) entries: Vec<Entry>,
+    /// The hooks for all servers.
+    pub(crate) hooks: Vec<HookEntry>,
+}
+
+/// The servers of a document, and what is for all of them.
+pub(crate) fn document(dialect: Dialect, root: Node, report: &mut Report<'_>) -> Document {
     match dialect {
-        Dialect::Toml => native::entries(root, report),
-        Dialect::Json => host::entries(root, report),
+        Dialect::Toml => native::document(root, report),
+        Dialect::Json => Document { entries: host::entries(root, report), hooks: Vec::new() },
     }
 }
 

@@ -1,38 +1,45 @@
-//! Owns our own form, TOML: `[servers.NAME]`. Nothing is guessed; an unknown key is an error.
+//! Owns our own form, TOML: `[servers.NAME]`, and `[[hooks]]` for all of them. Nothing is guessed; an
+//! unknown key is an error.
 
 use super::fields::{Fields, Style};
-use super::{Decoded, Entry};
+use super::{Decoded, Document, hooks};
 use crate::problem::ProblemKind;
-use crate::raw::RawServer;
+use crate::raw::{RawServer, Reach};
 use crate::report::{Finding, Located, Place, Report};
 use crate::server::Protocol;
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
-pub(super) fn entries(root: Node, report: &mut Report<'_>) -> Vec<Entry> {
+pub(super) fn document(root: Node, report: &mut Report<'_>) -> Document {
     let Value::Table(fields) = root.value else {
         unreachable!("a TOML document is a table");
     };
-    let mut entries = Vec::new();
+    let mut document = Document::default();
     for (key, node) in fields {
         if key.name == "servers" {
             let place = Place::new(key.offset, "servers");
             let style = Style::Strict;
-            entries = Fields { report, style }.entries(node, &place);
+            document.entries = Fields { report, style }.entries(node, &place);
+            continue;
+        }
+        if key.name == "hooks" {
+            document.hooks = hooks::entries(node, &Place::new(key.offset, "hooks"), report);
             continue;
         }
         let finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
         let foreign = ["mcp_servers", "mcpServers", "mcp", "context_servers"];
-        let meant_servers =
-            foreign.contains(&key.name.as_str()) || suggest::closest(&key.name, ["servers"]).is_some();
-        let finding = if meant_servers {
-            finding.hint("did you mean `servers`?")
+        let meant = if foreign.contains(&key.name.as_str()) {
+            Some("servers")
         } else {
-            finding.hint("servers are written as `[servers.NAME]`")
+            suggest::closest(&key.name, ["servers", "hooks"])
+        };
+        let finding = match meant {
+            Some(meant) => finding.hint(format!("did you mean `{meant}`?")),
+            None => finding.hint("servers are written as `[servers.NAME]`"),
         };
         report.error(&Place::root().join(&key.name, key.offset), finding);
     }
-    entries
+    document
 }
 
 pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Report<'_>) -> Decoded {
@@ -54,6 +61,8 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                 raw.url = read.string(node, place);
                 transport_garbled |= raw.url.is_none();
             }
+            "transport" => raw.transport = reach(&mut read, node, place),
+            "type" => raw.kind = reach(&mut read, node, place),
             "headers" => raw.headers = read.map(node, place),
             "ca_file" => raw.ca_file = read.string(node, place),
             "client_cert" => raw.client_cert = read.string(node, place),
@@ -62,8 +71,15 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
             "max_timeout" => raw.max_timeout = read.duration(&node, place),
             "connect_timeout" => raw.connect_timeout = read.duration(&node, place),
             "probe_timeout" => raw.probe_timeout = read.duration(&node, place),
+            "keepalive_interval" => raw.keepalive_interval = read.interval(&node, place),
+            "reconnect_wait" => raw.reconnect_wait = read.interval(&node, place),
             "enabled" => raw.enabled = read.boolean(&node, place),
             "protocol" => raw.protocol = protocol(&mut read, node, place),
+            "hooks" => {
+                let place = entry.join(&key.name, key.offset);
+                let found = hooks::entries(node, &place, read.report);
+                raw.hooks = found.into_iter().map(|hook| hooks::decode(hook, read.report)).collect();
+            }
             unknown => {
                 let meant = suggest::closest(unknown, RawServer::KEYS);
                 let nested = holds_server(&node.value);
@@ -81,6 +97,20 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
         }
     }
     Decoded { raw, transport_garbled }
+}
+
+fn reach(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Reach>> {
+    let Located { value, place } = read.string(node, place)?;
+    let known = Reach::ALL.into_iter().find(|(name, _)| *name == value);
+    if let Some((_, reach)) = known {
+        return Some(Located::new(reach, place));
+    }
+    let message = "must be \"stdio\", \"http\" or \"sse\"";
+    let mut finding = Finding::new(ProblemKind::InvalidValue, message);
+    finding.hint = suggest::closest(&value, Reach::ALL.map(|(name, _)| name))
+        .map(|meant| format!("did you mean \"{meant}\"?"));
+    read.report.error(&place, finding);
+    None
 }
 
 fn protocol(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Protocol>> {
@@ -118,7 +148,6 @@ fn dotted_name(entry: &Place, inner: &str) -> String {
 fn foreign(key: &str) -> Option<&'static str> {
     Some(match key {
         "disabled" => "write `enabled = false`",
-        "type" | "transport" => "leave it out: `command` or `url` says how the server is reached",
         "environment" | "envs" | "env_vars" => "did you mean `env`?",
         "serverUrl" | "httpUrl" | "uri" | "endpoint" => "did you mean `url`?",
         "http_headers" => "did you mean `headers`?",
@@ -126,6 +155,7 @@ fn foreign(key: &str) -> Option<&'static str> {
         "tool_timeout_sec" | "timeout_ms" => "did you mean `timeout`?",
         "startup_timeout_sec" | "startup_timeout_ms" => "did you mean `connect_timeout`?",
         "bearer_token" | "bearer_token_env_var" => "write `headers = { Authorization = \"Bearer ${VAR}\" }`",
+        "keepalive" | "keep_alive" | "ping_interval" => "did you mean `keepalive_interval`?",
         "ssl_verify" => "name the authority to trust in `ca_file`",
         _ => return None,
     })

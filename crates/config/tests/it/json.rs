@@ -42,9 +42,10 @@ fn a_file_of_a_host_is_read_as_it_is() {
             .and_then(|server| server.with_env("DEBUG", "true"))
             .unwrap()
             .with_timeout(Duration::from_secs(30)),
-        Server::http("gemini", "http://h/").unwrap(),
+        Server::http("gemini", "http://h/").and_then(Server::without_fallback).unwrap(),
         Server::http("search", "https://h/mcp")
             .and_then(|server| server.with_header("Authorization", "Bearer s3cret"))
+            .and_then(Server::without_fallback)
             .unwrap(),
         Server::http("windsurf", "http://h/").unwrap().with_timeout(Duration::from_millis(60)).disabled(),
     ];
@@ -74,7 +75,7 @@ fn the_form_of_vs_code_is_read_too() {
 fn every_problem_is_reported() {
     let text = r#"{
   "mcpServers": {
-    "sse": {"type": "sse", "url": "http://h/"},
+    "sse": {"type": "sse", "command": "x"},
     "ws": {"type": "ws", "url": "http://h/"},
     "odd": {"type": "s3cret", "url": "http://h/"},
     "liar": {"type": "stdio", "url": "http://h/"},
@@ -88,14 +89,15 @@ fn every_problem_is_reported() {
     "again": {"command": "x", "command": "y", "env": {"A": "1", "A": "2"}},
     "again": {"command": "x"},
     "list": {"command": "x", "args": [null, {}]},
-    "late": {"command": "x", "timeout": -5},
+    "late": {"command": "x", "timeout": -5, "keepalive_interval": -1, "reconnect_wait": "20 parsecs"},
+    "double": {"url": "http://h/", "type": "http", "transport": "sse", "transportType": "sse",
+               "keepAliveInterval": 9, "keepalive_interval": 9},
   },
   "servers": {"empty": {"command": "x"}}
 }"#;
-    let expected = r#"mcp.json:3:21: mcpServers.sse.type: the HTTP+SSE transport of 2024-11-05 is not supported yet
-  hint: if the server also has a Streamable HTTP endpoint, use its URL with "http"
+    let expected = r#"mcp.json:3:21: mcpServers.sse.type: says that the server is reached by URL, but the entry has a `command` and no `url`
 mcp.json:4:20: mcpServers.ws.type: WebSocket is not a transport of the protocol
-mcp.json:5:21: mcpServers.odd.type: must be "stdio" or "http"
+mcp.json:5:21: mcpServers.odd.type: must be "stdio", "http" or "sse"
 mcp.json:6:22: mcpServers.liar.type: says that the server is started, but the entry has a URL and no `command`
 mcp.json:7:23: mcpServers.liar2.type: says that the server is reached by URL, but the entry has a `command` and no `url`
 mcp.json:8:25: mcpServers.argv.command: must be a string, not a list
@@ -115,7 +117,14 @@ mcp.json:15:5: mcpServers.again: given twice
 mcp.json:16:39: mcpServers.list.args[0]: must be a string, not null
 mcp.json:16:45: mcpServers.list.args[1]: must be a string, not an object
 mcp.json:17:41: mcpServers.late.timeout: must be more than 0 and at most 24 hours
-mcp.json:19:15: servers.empty: given in both `mcpServers` and `servers`"#;
+mcp.json:17:67: mcpServers.late.keepalive_interval: must be at least 0 and at most 24 hours
+mcp.json:17:89: mcpServers.late.reconnect_wait: not a length of time
+  hint: for example "20s", "500ms" or "2m"
+mcp.json:18:44: mcpServers.double.type: contradicts `transport`
+  hint: they are one setting; keep one of them
+mcp.json:18:89: mcpServers.double.transportType: gives `transport` a second time
+mcp.json:19:62: mcpServers.double.keepalive_interval: gives `keepalive_interval` a second time
+mcp.json:21:15: servers.empty: given in both `mcpServers` and `servers`"#;
     assert_eq!(bad("mcp.json", text), expected);
 }
 

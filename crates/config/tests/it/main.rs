@@ -1,5 +1,7 @@
 //! Whole files in, servers or error texts out.
 
+mod holding;
+mod hooks;
 mod json;
 mod layers;
 mod properties;

@@ -12,6 +12,14 @@ fn nearly() -> impl Strategy<Value = String> {
         Just("args = ['${A}', '{file:x}']\n"),
         Just("url = 'http://h/${A'\n"),
         Just("timeout = 1e400\n"),
+        Just("keepalive_interval = -0.1\n"),
+        Just("reconnect_wait = '\u{e9}s'\n"),
+        Just("transport = 'sse'\n"),
+        Just("[[hooks]]\n"),
+        Just("[[servers.a.hooks]]\n"),
+        Just("[servers.b.hooks]\n"),
+        Just("on = ['failed', '\u{1f600}']\n"),
+        Just("webhook = 'http://h/${A'\n"),
         Just("headers = { A = '\u{e9}' }\n"),
         Just("{\"mcpServers\": {\"a\": {"),
         Just("\"command\": \"x\","),
@@ -23,7 +31,7 @@ fn nearly() -> impl Strategy<Value = String> {
         Just("\r\n"),
         Just("\u{1f600}"),
     ];
-    proptest::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat())
+    proptest::collection::vec(token, 0..16).prop_map(|tokens| tokens.concat())
 }
 
 proptest! {

@@ -22,6 +22,10 @@ fn inline(value: &Value) -> String {
                 fields.iter().map(|(key, value)| format!("{key} = {}", inline(value))).collect();
             format!("{{ {} }}", fields.join(", "))
         }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(inline).collect();
+            format!("[{}]", items.join(", "))
+        }
         other => other.to_string(),
     }
 }
@@ -35,6 +39,18 @@ fn the_schema_accepts_what_the_parser_accepts() {
         json!({ "url": "http://h/", "client_cert": "c", "client_key": "k" }),
         json!({ "command": "x", "timeout": 1, "max_timeout": "2m", "connect_timeout": 0.5 }),
         json!({ "command": "x", "probe_timeout": "500ms", "enabled": false, "protocol": "modern" }),
+        json!({ "command": "x", "keepalive_interval": 0, "reconnect_wait": 0 }),
+        json!({ "command": "x", "keepalive_interval": "20s", "reconnect_wait": 0.5 }),
+        json!({ "command": "x", "transport": "stdio" }),
+        json!({ "url": "http://h/", "transport": "http" }),
+        json!({ "url": "http://h/", "type": "streamable-http" }),
+        json!({ "url": "http://h/", "type": "sse", "transport": "sse" }),
+        json!({ "command": "x", "hooks": [] }),
+        json!({ "command": "x", "hooks": [
+            { "command": "x", "args": ["a"], "env": { "A": "b" }, "cwd": "/", "timeout": "5s" },
+            { "webhook": "http://h/", "headers": { "A": "b" }, "on": "failed" },
+            { "command": "x", "on": ["session_lost", "recovered"] },
+        ] }),
     ] {
         agree(&entry, true);
     }
@@ -56,6 +72,23 @@ fn the_schema_refuses_what_the_parser_refuses() {
         json!({ "command": "x", "timeout": 86401 }),
         json!({ "command": "x", "protocol": "old" }),
         json!({ "command": "x", "enabled": "no" }),
+        json!({ "command": "x", "keepalive_interval": -1 }),
+        json!({ "command": "x", "keepalive_interval": "20 parsecs" }),
+        json!({ "command": "x", "reconnect_wait": 86401 }),
+        json!({ "command": "x", "reconnect_wait": true }),
+        json!({ "command": "x", "transport": "ws" }),
+        json!({ "command": "x", "transport": "http" }),
+        json!({ "url": "http://h/", "type": "stdio" }),
+        json!({ "command": "x", "hooks": {} }),
+        json!({ "command": "x", "hooks": ["x"] }),
+        json!({ "command": "x", "hooks": [{}] }),
+        json!({ "command": "x", "hooks": [{ "command": "x", "webhook": "http://h/" }] }),
+        json!({ "command": "x", "hooks": [{ "command": "x", "headers": {} }] }),
+        json!({ "command": "x", "hooks": [{ "webhook": "http://h/", "args": [] }] }),
+        json!({ "command": "x", "hooks": [{ "command": "x", "on": [] }] }),
+        json!({ "command": "x", "hooks": [{ "command": "x", "on": "lost" }] }),
+        json!({ "command": "x", "hooks": [{ "command": "x", "timeout": 0 }] }),
+        json!({ "command": "x", "hooks": [{ "command": "x", "event": "failed" }] }),
     ] {
         agree(&entry, false);
     }
@@ -76,4 +109,20 @@ fn every_key_is_explained_and_defaults_are_given() {
     assert_eq!(default("probe_timeout"), 3);
     assert_eq!(default("enabled"), true);
     assert_eq!(default("protocol"), "auto");
+    assert_eq!(default("keepalive_interval"), 180);
+    assert_eq!(default("reconnect_wait"), 10);
+}
+
+#[test]
+fn a_hook_is_the_same_everywhere() {
+    let schema = json_schema();
+    let common = &schema["properties"]["hooks"]["items"];
+    let own = &schema["properties"]["servers"]["additionalProperties"]["properties"]["hooks"]["items"];
+    assert_eq!(common, own);
+    let keys = common["properties"].as_object().unwrap();
+    for (key, schema) in keys {
+        assert!(schema["description"].is_string(), "{key}");
+    }
+    assert_eq!(keys["timeout"]["default"], 10);
+    assert!(keys.contains_key("on") && !keys.contains_key("action_garbled"), "{keys:?}");
 }

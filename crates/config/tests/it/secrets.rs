@@ -18,17 +18,37 @@ fn nothing_prints_a_secret() {
         headers = { "s3cret one" = "x", Cookie = "${BROKEN}", X-A = "${A:-${s3cret}}" }
         protocol = "s3cret"
         timeout = "s3cret"
+        [servers.d]
+        command = "x"
+        transport = "s3cret"
+        keepalive_interval = "s3cret"
+        [[servers.d.hooks]]
+        on = "s3cret"
+        webhook = "${TOKEN}://h/"
+        headers = { "s3cret one" = "x", Cookie = "${BROKEN}" }
+        [[servers.d.hooks]]
+        on = ["s3cret"]
+        webhook = "https://me:${TOKEN}@h/"
+        [[hooks]]
+        command = "x"
+        args = ["${TOKEN}"]
+        env = { KEY = "${TOKEN}" }
+        [[hooks]]
+        webhook = "https://h/${TOKEN}?key=${TOKEN}"
+        headers = { Authorization = "${TOKEN}" }
     "#;
     let json = r#"{"mcpServers": {
         "a": {"command": "${TOKEN}\u0000", "args": ["${TOKEN", "s3cret"], "env": {"s3cret=": "x"}},
         "b": {"type": "s3cret", "url": "ftp://h/${TOKEN}", "apiKey": "s3cret"},
-        "c": {"url": "https://h/s3cret", "headers": {"X": "s3cret"}}
+        "c": {"url": "https://h/s3cret", "headers": {"X": "s3cret"}, "hooks": {"s3cret": "s3cret"}},
+        "d": {"url": "https://h/", "keepalive_interval": "s3cret", "transport": "s3cret"}
     }}"#;
-    for (path, text, expected) in [("c.toml", toml, 8), ("c.json", json, 5)] {
+    for (path, text, expected, hooks) in [("c.toml", toml, 16, 2), ("c.json", json, 7, 0)] {
         let (config, errors) = parse_partial(&Source::new(path, text), &environment());
         let errors = errors.unwrap();
         assert_eq!(errors.problems().len(), expected, "{errors}");
         let shown = format!("{config:?} {errors:?} {errors}");
         assert!(!shown.contains("s3cret"), "{shown}");
+        assert_eq!(config.hooks.len(), hooks);
     }
 }

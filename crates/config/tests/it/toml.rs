@@ -19,6 +19,8 @@ fn every_key_is_read() {
             max_timeout = "2m"
             connect_timeout = 0.5
             probe_timeout = "500ms"
+            keepalive_interval = 20
+            reconnect_wait = "2s"
             enabled = false
             protocol = "legacy"
 
@@ -43,6 +45,8 @@ fn every_key_is_read() {
         .with_connect_timeout(Duration::from_millis(500))
         .with_probe_timeout(Duration::from_millis(500))
         .with_protocol(Protocol::Legacy)
+        .with_keepalive(Some(Duration::from_secs(20)))
+        .with_reconnect_wait(Duration::from_secs(2))
         .disabled();
     let search = Server::http("se.arch", "https://search.example.com/mcp")
         .and_then(|server| server.with_header("Z-First", "1"))
@@ -98,11 +102,14 @@ command = 'x'
 comand = 'x'
 disabled = true
 foo = 1
+keepAliveInterval = 20
+keepalive = 20
 
 [servers.git.hub]
 url = 'http://h'
 
 [proxy]
+[[hook]]
 ";
     let expected = r#"bowline.toml:1:2: server: unknown key
   hint: did you mean `servers`?
@@ -111,10 +118,16 @@ bowline.toml:5:1: servers.b.comand: unknown key
 bowline.toml:6:1: servers.b.disabled: unknown key
   hint: write `enabled = false`
 bowline.toml:7:1: servers.b.foo: unknown key
-bowline.toml:9:14: servers.git.hub: unknown key
+bowline.toml:8:1: servers.b.keepAliveInterval: unknown key
+  hint: did you mean `keepalive_interval`?
+bowline.toml:9:1: servers.b.keepalive: unknown key
+  hint: did you mean `keepalive_interval`?
+bowline.toml:11:14: servers.git.hub: unknown key
   hint: a name with a dot in it is quoted: `[servers."git.hub"]`
-bowline.toml:12:2: proxy: unknown key
-  hint: servers are written as `[servers.NAME]`"#;
+bowline.toml:14:2: proxy: unknown key
+  hint: servers are written as `[servers.NAME]`
+bowline.toml:15:3: hook: unknown key
+  hint: did you mean `hooks`?"#;
     assert_eq!(bad("bowline.toml", text), expected);
 }
 

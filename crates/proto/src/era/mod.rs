@@ -11,6 +11,7 @@
 mod legacy;
 mod modern;
 mod peer;
+mod sign;
 
 pub use peer::Peer;
 
@@ -50,6 +51,8 @@ pub enum Reply {
         status: Option<u16>,
         /// The peer's words.
         error: RpcError,
+        /// It named no request of ours, and came where only the answer to this one was due.
+        stray: bool,
     },
     /// A notification was taken.
     Accepted,

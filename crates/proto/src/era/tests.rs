@@ -19,7 +19,11 @@ fn result(text: &str) -> Reply {
 }
 
 fn error(status: Option<u16>, code: i64, data: Option<&str>) -> Reply {
-    Reply::Error { status, error: RpcError { code, message: "no".into(), data: data.map(json) } }
+    Reply::Error {
+        status,
+        error: RpcError { code, message: "no".into(), data: data.map(json) },
+        stray: false,
+    }
 }
 
 fn status(code: u16) -> Reply {
@@ -117,7 +121,7 @@ fn de_06_modern_errors_stay_modern() {
 /// DE-10: no evidence, no verdict.
 #[test]
 fn de_10_logins_limits_and_networks_say_nothing() {
-    let login = Cause::LoginRequired { challenge: vec!["Bearer".into()] };
+    let login = Cause::LoginRequired { code: 401, challenge: vec!["Bearer".into()] };
     let limited = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(3)) };
     for cause in [login, limited, Cause::Refused, Cause::Dns, Cause::Tls] {
         let step = auto(Link::Http).handle(Reply::Fault(Fault::new(cause.clone())));

@@ -1,103 +1,222 @@
-//! The world: a clock, a session, calls, a peer, and the invariants.
+//! The world: a clock, what happens next, and how kind it is.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::mem::Discriminant;
 use std::time::{Duration, Instant};
 
-use bowline_proto::calls::{Calls, Due, Limits};
-use bowline_proto::era::{Link, Reply};
-use bowline_proto::fault::Cause;
-use bowline_proto::revision::Era;
-use bowline_proto::session::{Action, Attempt, Command, Event, Session, Settings, Status};
+use bowline_proto::calls::Calls;
+use bowline_proto::era::Reply;
+use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::session::{Attempt, Carrier, Command, Event, Hello, Session, Settings, Status};
 use fastrand::Rng;
 
-use crate::peer::{Kind, any_fault};
+use crate::alive::Alive;
+use crate::caller::{Caller, Flight};
+use crate::driver::Link;
+use crate::exchange::Exchange;
+use crate::server::{Affinity, Nature, Server};
+use crate::tally::Tally;
+use crate::watch::Watch;
 
+/// From when on nothing goes wrong any more, to see whether everything heals.
+const KIND_FROM: Duration = Duration::from_millis(KIND_FROM_MS);
+const KIND_FROM_MS: u64 = 120_000;
 /// How long a life lasts on the virtual clock.
-const LIFE_MS: u64 = 300_000;
 const LIFE: Duration = Duration::from_millis(LIFE_MS);
-/// Towards the end the world is kind, to see whether everything heals.
-const KIND_FROM: Duration = Duration::from_secs(200);
-const LIMITS: Limits = Limits { idle: Duration::from_secs(8), total: Duration::from_secs(20) };
-
-/// How often things happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) opens: u64,
-    pub(crate) readies: u64,
-    pub(crate) modern: u64,
-    pub(crate) legacy: u64,
-    pub(crate) losses: u64,
-    pub(crate) restarts: u64,
-    pub(crate) stale: u64,
-    pub(crate) answered: u64,
-    pub(crate) expired: u64,
-    pub(crate) abandoned: u64,
-    pub(crate) failed: u64,
-}
+const LIFE_MS: u64 = KIND_FROM_MS + 140_000;
+/// An attempt that meets nothing but silence, the longest wait, and an attempt that succeeds.
+const HEALING: Duration = Duration::from_secs(30 + 60 + 5);
 
 pub(crate) struct World {
-    rng: Rng,
+    pub(crate) rng: Rng,
     start: Instant,
-    now: Instant,
-    session: Session,
-    settings: Settings,
-    calls: Calls<u64>,
-    /// Every call ever begun, and how it ended.
-    outcomes: HashMap<u64, Option<&'static str>>,
-    kind: Kind,
-    /// What will happen, in order.
+    pub(crate) now: Instant,
+    /// From when on nothing goes wrong any more.
+    pub(crate) kind_from: Instant,
+    pub(crate) session: Session,
+    pub(crate) settings: Settings,
+    pub(crate) server: Server,
+    /// How many requests in a hundred meet a fault.
+    pub(crate) malice: u8,
+    pub(crate) credentials: bool,
+    /// Whether the server is close by.
+    quick: bool,
+    pub(crate) links: BTreeMap<Attempt, Link>,
+    /// The link that calls may take.
+    pub(crate) live: Option<Attempt>,
+    /// The session of the last link, as far as the client knows.
+    pub(crate) named: Option<u64>,
+    pub(crate) last_hello: Option<Hello>,
+    pub(crate) alive: Alive,
+    pub(crate) exchanges: BTreeMap<u64, Exchange>,
+    pub(crate) calls: Calls<Flight>,
+    pub(crate) callers: Vec<Caller>,
+    /// Callers that wait for a link.
+    pub(crate) waiting: Vec<usize>,
+    /// The state of the connection that they have seen.
+    pub(crate) seen: Option<(Attempt, Discriminant<Status>)>,
     future: BTreeMap<(Instant, u64), Happening>,
-    next: u64,
-    open: BTreeSet<Attempt>,
-    closed: BTreeSet<Attempt>,
-    tally: Tally,
+    pub(crate) next: u64,
+    pub(crate) watch: Watch,
+    pub(crate) tally: Tally,
+    /// Whether each step is printed.
+    told: bool,
 }
 
-enum Happening {
-    Link(Attempt, Event),
-    Answer(u64),
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// Something reaches the session.
+    News(Attempt, Event),
+    /// A request reaches the server.
+    Arrive(u64),
+    /// An answer reaches the client.
+    Answer(u64, Reply),
+    /// So many calls begin.
+    Calls(usize),
     Progress(u64),
-    Abandon(u64),
-    NewCall,
+    Leave(usize),
+    StopWaiting(usize),
+    /// A process ends by itself, or a stream of answers does.
+    Die(Attempt),
+    Crash,
+    Return,
+    Forget,
+    WantsLogin(bool),
+    Misplaced(bool),
+    Wake,
+    /// Late words of a dead link.
     Stale(Attempt),
-    /// Somebody wants a connection.
-    Demand,
+    /// From now on nothing goes wrong any more.
+    TurnsKind,
+    /// By now the connection must have healed by itself.
+    MustBeWell,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        // One fixed moment, so that a life is the same in every run but for its offset.
+        let carrier = if rng.u8(..4) == 0 { Carrier::Pipe } else { Carrier::Http };
+        let mut world = Self::empty(seed, rng, carrier);
+        world.plan();
+        world
+    }
+
+    /// A server that collects idle sessions, a client that keeps them alive or does not, and a call now and then.
+    /// Nothing goes wrong.
+    pub(crate) fn calm(idle: Duration, keepalive: Option<Duration>) -> Self {
+        let mut world = Self::empty(0, Rng::with_seed(0), Carrier::Http);
+        world.server.calm_down(idle);
+        world.malice = 0;
+        world.alive = Alive::new(keepalive);
+        world.kind_from = world.start;
+        for n in 1..5 {
+            world.at(world.start + n * Duration::from_secs(50), Happening::Calls(3));
+        }
+        world
+    }
+
+    /// A server, and nothing that will happen.
+    fn empty(seed: u64, mut rng: Rng, carrier: Carrier) -> Self {
         let start = Instant::now();
-        let link = if rng.bool() { Link::Pipe } else { Link::Http };
-        let settings = Settings { link, seed, ..Settings::default() };
+        let settings = Settings { carrier, fallback: true, seed, ..Settings::default() };
         Self {
-            kind: Kind::roll(&mut rng),
+            server: Server::roll(&mut rng, carrier == Carrier::Pipe),
+            malice: [0, 3, 10, 30][rng.usize(..4)],
+            credentials: rng.bool(),
+            quick: false,
+            alive: Alive::new([None, Some(5), Some(20), Some(180)][rng.usize(..4)].map(Duration::from_secs)),
             rng,
             start,
             now: start,
+            kind_from: start + KIND_FROM,
             session: Session::new(settings.clone()),
             settings,
+            links: BTreeMap::new(),
+            live: None,
+            named: None,
+            last_hello: None,
+            exchanges: BTreeMap::new(),
             calls: Calls::default(),
-            outcomes: HashMap::new(),
+            callers: Vec::new(),
+            waiting: Vec::new(),
+            seen: None,
             future: BTreeMap::new(),
             next: 0,
-            open: BTreeSet::new(),
-            closed: BTreeSet::new(),
+            watch: Watch::default(),
             tally: Tally::default(),
+            told: false,
         }
+    }
+
+    /// What will happen whatever the client does.
+    fn plan(&mut self) {
+        let unkind = |rng: &mut Rng| Duration::from_millis(rng.u64(..KIND_FROM_MS));
+        for _ in 0..self.rng.u8(3..25) {
+            let at = Duration::from_millis(self.rng.u64(..LIFE_MS - 20_000));
+            self.at(self.start + at, Happening::Calls(1));
+        }
+        for _ in 0..self.rng.u8(..3) {
+            let (at, many) = (unkind(&mut self.rng), self.rng.usize(3..25));
+            self.at(self.start + at, Happening::Calls(many));
+            // As often as not it is the first thing that a forgotten session sees.
+            if self.rng.bool() {
+                self.at(self.start + at, Happening::Forget);
+            }
+        }
+        // A busy client, close to a server whose sessions, or processes, are good for one call.
+        if self.rng.u8(..20) == 0 {
+            self.quick = true;
+            self.server.sickly = true;
+            let at = self.start + unkind(&mut self.rng);
+            for n in 0..60 {
+                self.at(at + n * Duration::from_millis(30), Happening::Calls(1));
+            }
+        }
+        if self.server.down {
+            let at = self.soon(20_000);
+            self.at(at, Happening::Return);
+        }
+        for _ in 0..self.rng.u8(..4) {
+            let at = self.start + unkind(&mut self.rng);
+            let longest = [500, 3_000, 40_000][self.rng.usize(..3)];
+            let length = Duration::from_millis(self.rng.u64(1..longest));
+            self.at(at, Happening::Crash);
+            self.at(at + length, Happening::Return);
+        }
+        for _ in 0..self.rng.u8(..5) {
+            let at = self.start + unkind(&mut self.rng);
+            self.at(at, Happening::Forget);
+            let at = self.start + unkind(&mut self.rng);
+            self.at(at, Happening::Wake);
+        }
+        for turn in [Happening::WantsLogin, Happening::Misplaced] {
+            if self.rng.u8(..12) == 0 {
+                let at = self.start + unkind(&mut self.rng).mul_f64(self.rng.f64());
+                self.at(at, turn(true));
+                let length = Duration::from_millis(self.rng.u64(1..30_000));
+                self.at(at + length, turn(false));
+            }
+        }
+        self.at(self.start + KIND_FROM, Happening::TurnsKind);
+        let healed = self.start + KIND_FROM + HEALING;
+        self.at(healed, Happening::MustBeWell);
+        for late in [0, 12, 24] {
+            self.at(healed + Duration::from_secs(late), Happening::Calls(2));
+        }
+    }
+
+    /// The same, printing each step.
+    pub(crate) fn told(self) -> Self {
+        Self { told: true, ..self }
     }
 
     pub(crate) fn live(mut self) -> Tally {
         self.session.handle_command(self.now, Command::Connect);
-        for _ in 0..40 {
-            let at = self.rng.u64(..LIFE_MS);
-            self.at(self.start + Duration::from_millis(at), Happening::NewCall);
-            let at = self.rng.u64(..LIFE_MS);
-            self.at(self.start + Duration::from_millis(at), Happening::Demand);
-        }
         let mut steps = 0;
-        while self.now < self.start + LIFE {
+        // What was found out late gets the time it needs.
+        let ready = |world: &Self| matches!(world.session.status(), Status::Ready(_));
+        while self.now < self.start + LIFE || (!ready(&self) && self.now < self.start + LIFE + HEALING) {
             self.act();
             self.check();
             self.step();
@@ -109,17 +228,16 @@ impl World {
 
     /// Jumps to whatever comes next: a happening, the session's timer, or a call's.
     fn step(&mut self) {
-        let due =
-            [self.session.poll_timeout(), self.calls.poll_timeout(self.now)].into_iter().flatten().min();
-        let next = self.future.keys().next().map(|(at, _)| *at);
-        let until = [due, next, Some(self.start + LIFE)].into_iter().flatten().min().unwrap();
-        self.now = self.now.max(until);
-        let ids: Vec<_> = self.calls.ids().collect();
-        for id in ids {
-            if let Due::Expired(serial, _) = self.calls.due(self.now, id) {
-                self.finish(serial, "expired");
-            }
-        }
+        let due = [
+            self.session.poll_timeout(),
+            self.calls.poll_timeout(self.now),
+            self.alive.keepalive.poll_timeout(),
+            self.future.keys().next().map(|(at, _)| *at),
+            Some(if self.now < self.start + LIFE { self.start + LIFE } else { self.start + LIFE + HEALING }),
+        ];
+        self.now = self.now.max(due.into_iter().flatten().min().expect("the end, at the latest"));
+        self.expire_calls();
+        self.keep_alive();
         self.session.handle_timeout(self.now);
         self.act();
         self.check();
@@ -132,225 +250,163 @@ impl World {
     }
 
     fn happen(&mut self, happening: Happening) {
+        self.say(&happening);
         match happening {
-            Happening::Link(attempt, event) => {
-                let ready = matches!(self.session.status(), Status::Ready(_));
-                if ready && attempt == self.session.attempt() && matches!(event, Event::Lost(_)) {
-                    self.tally.losses += 1;
-                }
-                self.session.handle_event(self.now, attempt, event);
-            }
-            // No act of a dead attempt: whatever it says changes nothing.
-            Happening::Stale(attempt) => {
-                if attempt == self.session.attempt() {
-                    return;
-                }
-                self.tally.stale += 1;
-                let before = format!("{:?}", self.session.status());
-                for event in
-                    [Event::Opened, Event::Reply(Reply::Accepted), Event::Lost(any_fault(&mut self.rng))]
-                {
-                    self.session.handle_event(self.now, attempt, event);
-                    assert!(self.session.poll_action().is_none());
-                }
-                assert_eq!(before, format!("{:?}", self.session.status()));
-            }
-            Happening::Demand => self.session.handle_command(self.now, Command::Connect),
-            Happening::NewCall => self.begin_call(),
+            Happening::News(attempt, event) => self.tell(attempt, event),
+            Happening::Arrive(id) => self.arrive(id),
+            Happening::Answer(id, reply) => self.answer(id, reply),
+            Happening::Calls(many) => (0..many).for_each(|_| self.begin_call()),
             Happening::Progress(id) => {
                 self.calls.heard(self.now, id);
             }
-            Happening::Answer(id) => {
-                if let Some(serial) = self.calls.end(id) {
-                    self.finish(serial, "answered");
+            Happening::Leave(caller) => self.leave_call(caller),
+            Happening::StopWaiting(caller) => self.stop_waiting(caller),
+            Happening::Die(attempt) => self.die(attempt),
+            Happening::Crash if self.is_unkind() => self.crash(),
+            Happening::Crash => {}
+            Happening::Return => self.server.down = false,
+            Happening::Forget => self.server.forget_all(),
+            Happening::WantsLogin(wants) => self.server.wants_login = wants,
+            Happening::Misplaced(misplaced) => self.server.misplaced = misplaced,
+            Happening::Wake => {
+                self.alive.keepalive.hurry();
+                self.session.handle_command(self.now, Command::Wake);
+            }
+            Happening::Stale(attempt) => self.hear_the_dead(attempt),
+            Happening::TurnsKind => {
+                self.server.down = false;
+                self.server.wants_login = false;
+                self.server.misplaced = false;
+                self.server.affinity = Affinity::Always;
+                self.server.sickly = false;
+                if self.server.nature == Nature::Dead {
+                    self.server.nature = Nature::Legacy;
+                }
+                // What nobody can understand is kind only if it is not said again and again.
+                if self.server.mumbles() {
+                    self.server.idle = None;
                 }
             }
-            Happening::Abandon(id) => {
-                if let Some(serial) = self.calls.end(id) {
-                    self.finish(serial, "abandoned");
-                }
+            Happening::MustBeWell => {
+                // What only a person can change waits for somebody to ask.
+                let status = self.session.status();
+                let well = matches!(status, Status::Ready(_) | Status::NeedsLogin(_) | Status::Failed(_));
+                // A session that is being renewed at this very moment is as well as one can be.
+                let moment = matches!(status, Status::Connecting);
+                assert!(well || moment || self.server.mumbles(), "not healed: {status:?}");
             }
         }
     }
 
-    fn begin_call(&mut self) {
-        if !matches!(self.session.status(), Status::Ready(_)) {
-            return;
-        }
-        for _ in 0..self.rng.u8(1..6) {
-            let serial = self.outcomes.len() as u64;
-            self.outcomes.insert(serial, None);
-            let id = self.calls.begin(self.now, LIMITS, serial);
-            for _ in 0..self.rng.u8(..4) {
-                let at = self.soon(15_000);
-                self.at(at, Happening::Progress(id));
-            }
-            let at = self.soon(25_000);
-            match self.rng.u8(..10) {
-                // The server may answer twice, and the caller may leave in the same moment.
-                0..7 => {
-                    self.at(at, Happening::Answer(id));
-                    self.at(at, Happening::Answer(id));
-                }
-                7..9 => self.at(at, Happening::Abandon(id)),
+    fn tell(&mut self, attempt: Attempt, event: Event) {
+        let current = attempt == self.session.attempt();
+        let before = (!current).then(|| self.session.status());
+        if current {
+            match &event {
+                Event::Lost(_) => self.tally.note("told: lost"),
+                Event::Forgotten { proven: true, .. } => self.tally.note("told: forgotten, proven"),
+                Event::Forgotten { proven: false, .. } => self.tally.note("told: forgotten, unproven"),
                 _ => {}
             }
         }
-    }
-
-    /// Does what the session says, the way a driver would.
-    fn act(&mut self) {
-        while let Some(action) = self.session.poll_action() {
-            match action {
-                Action::Open(attempt) => self.open(attempt),
-                Action::Send(attempt, hello) => {
-                    assert!(self.open.contains(&attempt), "sent on a link that is not open");
-                    let at = self.soon(400);
-                    if self.is_unkind() && self.rng.u8(..10) == 0 {
-                        let fault = any_fault(&mut self.rng);
-                        self.at(at, Happening::Link(attempt, Event::Lost(fault)));
-                    } else if let Some(reply) = self.kind.reply(hello) {
-                        if matches!(&reply, Reply::Fault(fault) if matches!(fault.cause, Cause::Exited(_))) {
-                            self.tally.restarts += 1;
-                        }
-                        self.at(at, Happening::Link(attempt, Event::Reply(reply)));
-                    }
-                }
-                Action::Ready(attempt, peer) => {
-                    assert!(self.open.contains(&attempt), "ready on a link that is not open");
-                    self.tally.readies += 1;
-                    match peer.era() {
-                        Era::Modern => self.tally.modern += 1,
-                        Era::Legacy => self.tally.legacy += 1,
-                    }
-                    if self.is_unkind() {
-                        let at = self.soon(90_000);
-                        let fault = any_fault(&mut self.rng);
-                        self.at(at, Happening::Link(attempt, Event::Lost(fault)));
-                    }
-                }
-                Action::Close(attempt, _) => {
-                    self.open.remove(&attempt);
-                    assert!(self.closed.insert(attempt), "closed twice");
-                    let ended: Vec<_> = self.calls.end_all().collect();
-                    for (_, serial) in ended {
-                        self.finish(serial, "failed");
-                    }
-                    let at = self.soon(5_000);
-                    self.at(at, Happening::Stale(attempt));
-                    // Now and then the server is replaced by one of another kind (DE-09).
-                    if self.is_unkind() && self.rng.u8(..8) == 0 {
-                        self.kind = Kind::roll(&mut self.rng);
-                    }
-                }
+        let forgotten = matches!(event, Event::Forgotten { .. });
+        if current && forgotten {
+            self.alive.session_dropped(self.now);
+        }
+        self.session.handle_event(self.now, attempt, event);
+        if let Status::BackingOff { cause, .. } = self.session.status()
+            && current
+        {
+            match cause.cause {
+                Cause::SessionLost => self.tally.note("renewal: not at once"),
+                Cause::NotAffine => self.tally.note("renewal: pointless"),
+                _ => {}
             }
+        }
+        if let Some(before) = before {
+            // One recovery for all who found the same session gone.
+            self.tally.note(if forgotten { "told: forgotten, by one more" } else { "told: by a dead link" });
+            assert!(self.session.poll_action().is_none(), "an act of a dead attempt");
+            assert_eq!(before, self.session.status());
         }
     }
 
-    fn open(&mut self, attempt: Attempt) {
-        self.tally.opens += 1;
-        assert!(self.open.is_empty(), "two links at once");
-        assert!(!self.closed.contains(&attempt), "an attempt was used twice");
-        self.open.insert(attempt);
-        let at = self.soon(200);
-        let event = if self.is_unkind() && self.rng.u8(..5) == 0 {
-            Event::Lost(any_fault(&mut self.rng))
-        } else {
-            Event::Opened
-        };
-        self.at(at, Happening::Link(attempt, event));
+    /// Whatever a dead link says changes nothing.
+    fn hear_the_dead(&mut self, attempt: Attempt) {
+        if attempt == self.session.attempt() {
+            return;
+        }
+        let lost = Fault::new(Cause::Cut);
+        for event in [
+            Event::Opened { session: true },
+            Event::Reply(Reply::Accepted),
+            Event::Restored,
+            Event::Forgotten { fault: lost.clone(), proven: true },
+            Event::Lost(lost),
+        ] {
+            self.tell(attempt, event);
+        }
     }
 
     /// What must be true at every moment.
     fn check(&self) {
+        let due = self.session.poll_timeout();
         let waiting = matches!(self.session.status(), Status::Connecting | Status::BackingOff { .. });
-        assert_eq!(waiting, self.session.poll_timeout().is_some(), "a waiting phase without a deadline");
-        if let Some(due) = self.session.poll_timeout() {
+        assert_eq!(waiting, due.is_some(), "a waiting phase without a deadline");
+        if let Some(due) = due {
             let longest = self.settings.connect.max(self.settings.backoff_cap) + Duration::from_secs(5);
             assert!(due <= self.now + longest, "a deadline beyond every limit");
         }
-        // Calls exist only on a link, and each has a deadline.
-        assert!(self.calls.is_empty() || matches!(self.session.status(), Status::Ready(_)));
-        // No storm: the floor holds between attempts, whatever the demand. (A restart after a probe and the
-        // first attempt come on top.)
-        let lived = self.now.duration_since(self.start);
-        let most = lived.as_millis() / self.settings.backoff_floor.as_millis() + 2;
-        assert!(u128::from(self.tally.opens) <= 2 * most, "{} attempts in {lived:?}", self.tally.opens);
+        assert!(self.waiting.is_empty() || self.live.is_none(), "somebody waits for what is there");
     }
 
     fn end(mut self) -> Tally {
-        // The world was kind for longer than the longest wait and the longest attempt together, so whoever
-        // can be spoken to is connected. (What failed for good needs a new demand, which may not have come.)
-        let gave_up = matches!(self.session.status(), Status::Failed(_));
-        if !matches!(self.kind, Kind::Dead) && !gave_up {
-            assert!(
-                matches!(self.session.status(), Status::Ready(_)),
-                "stuck in {:?}",
-                self.session.status()
-            );
-        }
+        assert!(matches!(self.session.status(), Status::Ready(_)), "stuck in {:?}", self.session.status());
+        self.begin_call();
         self.session.handle_command(self.now, Command::Close);
         self.act();
         assert_eq!(self.session.status(), Status::Closed);
-        assert!(self.open.is_empty(), "a link was left open");
-        for (serial, outcome) in &self.outcomes {
-            assert!(outcome.is_some(), "call {serial} never ended");
+        assert_eq!(self.session.poll_timeout(), None);
+        let mut steps = 0;
+        while !self.callers_are_done() {
+            let due = self.calls.poll_timeout(self.now);
+            let next = self.future.keys().next().map(|(at, _)| *at);
+            self.now =
+                [due, next].into_iter().flatten().min().expect("nobody waits for nothing").max(self.now);
+            self.expire_calls();
+            if let Some(entry) = self.future.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let happening = entry.remove();
+                self.happen(happening);
+            }
+            assert!(self.session.poll_action().is_none(), "an act after the end");
+            steps += 1;
+            assert!(steps < 2_000, "livelock");
         }
+        self.compare_with_server();
         self.tally
     }
 
-    /// Each call has exactly one outcome.
-    fn finish(&mut self, serial: u64, outcome: &'static str) {
-        let slot = self.outcomes.get_mut(&serial).expect("a call that was begun");
-        assert_eq!(*slot, None, "call {serial} ended twice");
-        *slot = Some(outcome);
-        *match outcome {
-            "answered" => &mut self.tally.answered,
-            "expired" => &mut self.tally.expired,
-            "abandoned" => &mut self.tally.abandoned,
-            _ => &mut self.tally.failed,
-        } += 1;
+    pub(crate) fn is_unkind(&self) -> bool {
+        self.now < self.kind_from
     }
 
-    fn is_unkind(&self) -> bool {
-        self.now < self.start + KIND_FROM
+    pub(crate) fn say(&self, what: &impl Debug) {
+        if self.told {
+            println!("{:>10.3} {what:?}", (self.now - self.start).as_secs_f64());
+        }
     }
 
-    fn soon(&mut self, within_ms: u64) -> Instant {
+    pub(crate) fn soon(&mut self, within_ms: u64) -> Instant {
+        let within_ms = if self.quick { (within_ms / 100).max(2) } else { within_ms };
         self.now + Duration::from_millis(self.rng.u64(1..within_ms))
     }
 
-    fn at(&mut self, at: Instant, happening: Happening) {
+    pub(crate) fn news(&mut self, attempt: Attempt, event: Event) {
+        self.at(self.now, Happening::News(attempt, event));
+    }
+
+    pub(crate) fn at(&mut self, at: Instant, happening: Happening) {
         self.next += 1;
         self.future.insert((at, self.next), happening);
-    }
-}
-
-impl Tally {
-    pub(crate) fn add(&mut self, other: &Self) {
-        let Self {
-            opens,
-            readies,
-            modern,
-            legacy,
-            losses,
-            restarts,
-            stale,
-            answered,
-            expired,
-            abandoned,
-            failed,
-        } = other;
-        self.opens += opens;
-        self.readies += readies;
-        self.modern += modern;
-        self.legacy += legacy;
-        self.losses += losses;
-        self.restarts += restarts;
-        self.stale += stale;
-        self.answered += answered;
-        self.expired += expired;
-        self.abandoned += abandoned;
-        self.failed += failed;
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::features::{self, Caller, Job};
 use super::{Engine, Era, Plan, Work, capabilities};
-use crate::rpc::{self, INVALID_PARAMS, INVALID_REQUEST, Refusal};
+use crate::rpc::{self, INVALID_PARAMS, Refusal};
 
 pub(super) fn handle(engine: &Engine, session: Option<&str>, message: &Value) -> Plan {
     let id = message.get("id").unwrap_or(&Value::Null);
@@ -75,10 +75,11 @@ fn request(engine: &Engine, session: Option<&str>, method: &str, params: &Value)
             return Ok(Job::done(json!({})));
         }
         // What most old stdio servers say to the probe of a modern client (E.1).
-        return Err(match method {
-            "server/discover" => features::unknown(method),
-            _ => Refusal::new(INVALID_REQUEST, "Server not initialized"),
-        });
+        if method == "server/discover" {
+            return Err(features::unknown(method));
+        }
+        let (code, message) = &engine.script().uninitialized;
+        return Err(Refusal::new(*code, message.as_str()));
     };
     if !initialized && method != "ping" {
         engine.ledger.violation(format!("{method} before notifications/initialized"));

@@ -83,13 +83,13 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
         exchange.site.engine.drop_sessions();
     }
     pause(exchange.struck.delay(false)).await;
-    if let Some(fault) = exchange.struck.before() {
-        if let Kind::Error(error) = fault {
-            let response = serde_json::json!({"jsonrpc": "2.0", "id": exchange.id, "error": error});
-            let work = Work::ready(Era::Legacy, &exchange.id, response);
-            return reply::work(&exchange, None, work).await;
+    match exchange.struck.before() {
+        // Over HTTP+SSE it comes on the stream, like any other answer.
+        Some(Kind::Error(error)) if !sse_legacy => {
+            return reply::work(&exchange, None, exchange.error(error)).await;
         }
-        return exchange.fail(fault).await;
+        None | Some(Kind::Error(_)) => {}
+        Some(fault) => return exchange.fail(fault).await,
     }
     if sse_legacy {
         return exchange.sse_legacy(&head, &message).await;
@@ -188,6 +188,12 @@ impl Exchange {
             }
             Err(answer) => self.answer(&answer).await,
         }
+    }
+
+    /// An error in place of the answer, with nothing carried out.
+    pub(super) fn error(&self, error: &Value) -> Work {
+        let response = serde_json::json!({"jsonrpc": "2.0", "id": self.id, "error": error});
+        Work::ready(Era::Legacy, &self.id, response)
     }
 
     /// Answers with an event stream.

@@ -6,6 +6,7 @@ mod gate;
 mod reply;
 mod site;
 mod sse_legacy;
+mod sse_script;
 mod stream;
 
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use crate::host::Host;
 use crate::script::Script;
 use conn::Conn;
 use site::Site;
+pub(crate) use sse_script::SseScript;
 
 /// A running HTTP server, over HTTP/1.1 and HTTP/2 with prior knowledge.
 ///
@@ -102,6 +104,12 @@ impl HttpServer {
     /// Ends all event streams in good order; sessions and work go on.
     pub fn close_streams(&self) {
         self.site.dismiss_readers();
+    }
+
+    /// HTTP+SSE: says the `endpoint` event again on every open stream, as the script has it now;
+    /// `$origin` is the server's own here. Gives the number of streams.
+    pub fn repeat_endpoint(&self) -> usize {
+        self.site.repeat_endpoint()
     }
 
     /// A handle for other tasks, and for after the server is gone.

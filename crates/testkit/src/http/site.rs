@@ -132,6 +132,12 @@ impl Site {
         Some(stream.clone())
     }
 
+    /// The streams that belong to a session, with its id.
+    pub(super) fn session_streams(&self) -> Vec<(String, Arc<Stream>)> {
+        let streams = lock(&self.streams);
+        streams.iter().filter_map(|(owner, stream)| Some((owner.clone()?, stream.clone()))).collect()
+    }
+
     /// Ends every response that is an event stream, in good order.
     pub(super) fn dismiss_readers(&self) {
         for (_, stream) in lock(&self.streams).iter() {

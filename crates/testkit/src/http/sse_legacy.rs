@@ -3,9 +3,10 @@
 //! | request | answered with |
 //! |---|---|
 //! | `GET /mcp` | the stream, which begins with the `endpoint` event; its end ends the session |
-//! | `POST /messages?session_id=…` | 202; the answer comes on the stream |
-//! | `POST /mcp` | 405, so that a client that tries Streamable HTTP first falls back |
+//! | `POST` to the endpoint | 202; the answer comes on the stream |
+//! | `POST /mcp` without a session | 405, so that a client that tries Streamable HTTP first falls back |
 
+use std::future::pending;
 use std::sync::Arc;
 
 use hyper::http::request::Parts;
@@ -14,21 +15,27 @@ use serde_json::Value;
 
 use super::exchange::{Exchange, HttpResponse, altered};
 use super::gate;
+use super::site::Site;
 use super::stream::Stream;
 use crate::answer::Answer;
 use crate::engine::{Era, Outlet, Plan, Via, Work};
 use crate::fault::Kind;
 use crate::sync::pause;
 
-pub(super) const MESSAGES: &str = "/messages";
+const STREAM: &str = "/mcp";
+const MESSAGES: &str = "/messages";
 
 impl Exchange {
     /// One request to a server that speaks only this transport.
     pub(super) async fn sse_legacy(&self, head: &Parts, message: &Value) -> HttpResponse {
+        let session = session_of(head);
         match (&head.method, head.uri.path()) {
-            (&Method::POST, MESSAGES) => self.sse_post(session_of(head), message).await,
-            (&Method::GET, "/mcp") => self.sse_open(&head.headers).await,
-            (_, "/mcp") => self.answer(&Answer::new(405).header("allow", "GET")).await,
+            (&Method::GET, STREAM) => self.sse_open(&head.headers).await,
+            (&Method::POST, path) if path.starts_with(MESSAGES) || (path == STREAM && session.is_some()) => {
+                self.check_headers(&head.headers);
+                self.sse_post(session, message).await
+            }
+            (_, STREAM) => self.answer(&self.site.engine.script().http.sse.refusal).await,
             _ => self.answer(&Answer::new(404)).await,
         }
     }
@@ -41,8 +48,11 @@ impl Exchange {
         let engine = &self.site.engine;
         let session = format!("sse-{}", engine.number());
         let stream = self.site.open_stream(Some(&session));
-        let endpoint = engine.script().http.sse_endpoint.replace("$session", &session);
-        stream.push(format!("event: endpoint\ndata: {endpoint}\n\n"));
+        // Through a proxy the client knows another origin than ours.
+        let host = gate::text(headers, "host").map_or_else(|| self.site.addr.to_string(), str::to_owned);
+        if let Some(event) = self.site.endpoint_event(&host, &session) {
+            stream.push(event);
+        }
         let mut reader = stream.reader(0);
         // HS-03
         let (site, ending) = (self.site.clone(), session.clone());
@@ -55,19 +65,42 @@ impl Exchange {
         self.stream(reader).await
     }
 
+    /// HS-03: the headers of Streamable HTTP do not exist here.
+    fn check_headers(&self, headers: &HeaderMap) {
+        for name in ["mcp-session-id", "mcp-protocol-version"] {
+            if headers.contains_key(name) {
+                self.site.engine.ledger.violation(format!("{name} over HTTP+SSE"));
+            }
+        }
+    }
+
     async fn sse_post(&self, session: Option<&str>, message: &Value) -> HttpResponse {
         let engine = &self.site.engine;
+        let script = engine.script();
         let found = session.and_then(|session| Some((session, self.site.stream_of(session)?)));
         let Some((session, stream)) = found else {
-            return self.answer(&engine.script().http.session_gone).await;
+            if script.http.sse.gone_silent {
+                return pending().await;
+            }
+            return self.answer(&script.http.session_gone).await;
         };
         if !message.is_object() {
             return self.answer(&Answer::new(400).text("Could not parse message")).await;
         }
-        if let Plan::Work(work) = engine.handle(Era::Legacy, Some(session), message) {
-            self.answer_later(session, stream, work);
+        let plan = match self.struck.before() {
+            Some(Kind::Error(error)) => Plan::Work(self.error(error)),
+            _ => engine.handle(Era::Legacy, Some(session), message),
+        };
+        match plan {
+            Plan::Work(work) if script.http.sse.in_post => {
+                let response = engine.carry_out(work, &*stream).await;
+                let response = altered(self.struck.after(), response);
+                return self.answer(&Answer::new(200).json(&response)).await;
+            }
+            Plan::Work(work) => self.answer_later(session, stream, work),
+            Plan::Accepted | Plan::Listen { .. } => {}
         }
-        self.answer(&Answer::new(202).text("Accepted")).await
+        self.answer(&script.http.sse.taken).await
     }
 
     /// Answers on the stream, unless a fault takes the place of the answer.
@@ -92,6 +125,29 @@ impl Exchange {
     }
 }
 
+impl Site {
+    /// The event that says where to post, if the script has one.
+    fn endpoint_event(&self, host: &str, session: &str) -> Option<String> {
+        let script = self.engine.script();
+        let endpoint = script.http.sse.endpoint.as_ref()?;
+        let endpoint = endpoint.replace("$session", session).replace("$origin", &format!("http://{host}"));
+        Some(format!("event: endpoint\ndata: {endpoint}\n\n"))
+    }
+
+    pub(super) fn repeat_endpoint(&self) -> usize {
+        let streams = self.session_streams().into_iter().filter(|(_, stream)| stream.is_open());
+        let said = streams.filter_map(|(session, stream)| {
+            stream.push(self.endpoint_event(&self.addr.to_string(), &session)?);
+            Some(())
+        });
+        said.count()
+    }
+}
+
 fn session_of(head: &Parts) -> Option<&str> {
-    head.uri.query()?.split('&').find_map(|pair| pair.strip_prefix("session_id="))
+    let mut pairs = head.uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    match pairs.find(|(name, _)| matches!(*name, "session_id" | "sessionId")) {
+        Some((_, session)) => Some(session),
+        None => head.uri.path().strip_prefix(MESSAGES)?.strip_prefix('/').filter(|path| !path.is_empty()),
+    }
 }

@@ -280,7 +280,8 @@ pub fn stdio_main() -> io::Result<i32> {
     let argument = std::env::args().nth(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if argument.as_deref() == Some(HOLD) {
-        runtime.block_on(tokio::time::sleep(Duration::from_secs(HOLD_SECONDS)));
+        // Within the runtime: a sleep made outside it has no clock.
+        runtime.block_on(async { tokio::time::sleep(Duration::from_secs(HOLD_SECONDS)).await });
         return Ok(0);
     }
     let code = if let Ok(addr) = std::env::var(CONTROL) {

@@ -1,6 +1,6 @@
 //! The HTTP+SSE transport of 2024-11-05.
 
-use bowline_testkit::{self as testkit, Fault};
+use bowline_testkit::{self as testkit, Answer, Fault};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
@@ -68,9 +68,205 @@ async fn the_stream_is_the_session() {
     assert_eq!((reply.status, reply.text().as_str()), (404, "Could not find session"));
 }
 
-#[tokio::test]
-async fn the_endpoint_can_point_elsewhere() {
-    let server = testkit::server().http_sse().sse_endpoint("http://elsewhere.test/m?s=$session").run().await;
+/// POSTs a message that must reach the server and stay without an answer while others get theirs.
+async fn unanswered(server: &testkit::HttpServer, client: &Client, method: &'static str) {
+    let seen = server.count(method);
+    let message = request(1, method, json!({})).to_string().into_bytes();
+    let asking = async {
+        server.wait_until(|s| s.count(method) > seen, SOON).await;
+        for _ in 0..3 {
+            Sse::open(server).await.ask(&initialize("2024-11-05")).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        answer = client.open("POST", message) => panic!("answered: {answer:?}"),
+        () = asking => {}
+    }
+}
+
+/// A server, and a stream that it opened.
+async fn opened(script: testkit::Script) -> (testkit::HttpServer, Sse) {
+    let server = script.run().await;
     let sse = Sse::open(&server).await;
+    (server, sse)
+}
+
+// HS-02
+#[tokio::test]
+async fn every_form_of_endpoint_leads_to_the_session() {
+    for (form, path) in [
+        ("/messages?session_id=$session", "/messages?session_id="),
+        ("/messages/?sessionId=$session", "/messages/?sessionId="),
+        ("/messages/$session", "/messages/"),
+        ("messages?a=b&session_id=$session", "/messages?a=b&session_id="),
+        ("?session_id=$session", "/mcp?session_id="),
+        ("$origin/messages?session_id=$session", "/messages?session_id="),
+    ] {
+        let (server, mut sse) = opened(testkit::server().http_sse().sse_endpoint(form)).await;
+        // Resolved by hand: the stream is at /mcp, and the plain client says that it asks localhost.
+        let said = sse.client.path.strip_prefix("http://localhost").unwrap_or(&sse.client.path);
+        sse.client.path = match said.chars().next().unwrap() {
+            '?' => format!("/mcp{said}"),
+            '/' => said.to_owned(),
+            _ => format!("/{said}"),
+        };
+        assert!(sse.client.path.starts_with(path), "{form}: {}", sse.client.path);
+        let reply = sse.ask(&initialize("2024-11-05")).await;
+        assert_eq!(reply["result"]["protocolVersion"], "2024-11-05", "{form}");
+        assert_eq!(server.sessions().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_endpoint_can_point_elsewhere_or_not_come() {
+    let script = testkit::server().http_sse();
+    let (_server, sse) = opened(script.clone().sse_endpoint("http://elsewhere.test/m?s=$session")).await;
     assert!(sse.client.path.starts_with("http://elsewhere.test/m?s=sse-"));
+
+    let server = script.no_sse_endpoint().run().await;
+    let mut stream = soon(Client::new(server.addr()).open("GET", Vec::new())).await.unwrap().into_body();
+    server.send(json!({"jsonrpc": "2.0", "method": "notifications/message"})).await;
+    let first = chunk(&mut stream).await.unwrap();
+    assert!(first.contains("notifications/message"), "{first}");
+}
+
+#[tokio::test]
+async fn the_endpoint_can_be_said_again() {
+    let (server, mut sse) = opened(testkit::server().http_sse()).await;
+    server.edit(|script| script.sse_endpoint("/messages/$session"));
+    assert_eq!(server.repeat_endpoint(), 1);
+    let second = chunk(&mut sse.stream).await.unwrap();
+    assert!(second.starts_with("event: endpoint\ndata: /messages/sse-"), "{second}");
+    drop(sse);
+    server.wait_until(|s| s.open_streams(testkit::Via::Any) == 0, SOON).await;
+    assert_eq!(server.repeat_endpoint(), 0);
+}
+
+// HS-01
+#[tokio::test]
+async fn a_post_to_the_stream_is_refused_as_told() {
+    let server = testkit::server().http_sse().run().await;
+    let client = Client::new(server.addr());
+    let reply = client.post(&initialize("2025-11-25")).await;
+    assert_eq!((reply.status, reply.header("allow")), (405, Some("GET")));
+    for (status, text) in [(404, "Not Found"), (400, "Missing sessionId parameter"), (405, "")] {
+        server.edit(|script| script.sse_refusal(Answer::new(status).text(text)));
+        let reply = client.post(&initialize("2025-11-25")).await;
+        assert_eq!((reply.status, reply.text().as_str()), (status, text));
+    }
+    assert!(server.sessions().is_empty());
+}
+
+#[tokio::test]
+async fn an_unknown_session_is_answered_as_told_or_never() {
+    let server = testkit::server().http_sse().run().await;
+    let client = Client { path: "/messages?session_id=gone".into(), ..Client::new(server.addr()) };
+    let ping = request(1, "ping", json!({}));
+    let reply = client.post(&ping).await;
+    assert_eq!((reply.status, reply.text().as_str()), (404, "Could not find session"));
+
+    let invalid = json!({"error": {"message": "Invalid session id."}});
+    server.edit(|script| script.session_gone(Answer::new(404).json(&invalid)));
+    let reply = client.post(&ping).await;
+    assert_eq!((reply.status, reply.message()), (404, invalid));
+
+    server.edit(|script| script.session_gone(Answer::new(500)));
+    assert_eq!(client.post(&ping).await.status, 500);
+
+    server.edit(testkit::Script::sse_gone_silent);
+    unanswered(&server, &client, "ping").await;
+}
+
+#[tokio::test]
+async fn a_restart_ends_streams_and_sessions_and_names_another_endpoint() {
+    let (server, mut sse) = opened(testkit::server().http_sse()).await;
+    sse.ask(&initialize("2024-11-05")).await;
+    server.restart().await;
+    assert_eq!((chunk(&mut sse.stream).await, server.sessions().len()), (None, 0));
+    assert_eq!(sse.client.post(&request(1, "ping", json!({}))).await.status, 404);
+    let mut fresh = Sse::open(&server).await;
+    assert_ne!(fresh.client.path, sse.client.path);
+    let early = fresh.ask(&request(2, "tools/list", json!({}))).await;
+    assert_eq!(early["error"]["code"], -32600);
+    assert!(fresh.ask(&initialize("2024-11-05")).await.get("result").is_some());
+}
+
+/// What a client meets that opens the stream again and goes on without a handshake.
+#[tokio::test]
+async fn a_request_before_the_handshake_is_refused_as_told() {
+    let script = testkit::server().tool("counter").http_sse();
+    let (server, mut sse) = opened(script.uninitialized(-32602, "Invalid request parameters")).await;
+    let call = request(1, "tools/call", json!({"name": "counter"}));
+    let refused = sse.ask(&call).await;
+    assert_eq!(refused["error"], json!({"code": -32602, "message": "Invalid request parameters"}));
+
+    sse.ask(&initialize("2024-11-05")).await;
+    sse.ask(&call).await;
+    // The same with a stream that never went away.
+    server.drop_sessions();
+    server.edit(|s| s.uninitialized(-32600, "Received request before initialization was complete"));
+    let refused = sse.ask(&call).await;
+    assert_eq!(refused["error"]["message"], "Received request before initialization was complete");
+    assert_eq!(server.executions("counter"), 1);
+}
+
+#[tokio::test]
+async fn taken_messages_are_acknowledged_as_told() {
+    let script = testkit::server().http_sse().sse_taken(Answer::new(200).text("Accepted"));
+    let (server, mut sse) = opened(script).await;
+    let reply = sse.client.post(&initialize("2024-11-05")).await;
+    assert_eq!((reply.status, reply.text().as_str()), (200, "Accepted"));
+    assert_eq!(messages(&chunk(&mut sse.stream).await.unwrap())[0]["id"], 0);
+    server.edit(|script| script.sse_taken(Answer::new(204)));
+    assert_eq!(sse.client.post(&request(1, "ping", json!({}))).await.status, 204);
+}
+
+#[tokio::test]
+async fn answers_can_come_in_the_post() {
+    let script = testkit::server().tool("slow").http_sse().sse_answers_in_post();
+    let (server, mut sse) = opened(script).await;
+    let reply = sse.client.post(&initialize("2024-11-05")).await;
+    assert_eq!((reply.status, reply.header("mcp-session-id")), (200, None));
+    assert_eq!(reply.message()["result"]["protocolVersion"], "2024-11-05");
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(sse.client.post(&initialized).await.status, 202);
+    let meta = json!({"progressToken": "t"});
+    let call = json!({"name": "slow", "arguments": {"ms": 1, "steps": 1}, "_meta": meta});
+    let reply = sse.client.post(&request(1, "tools/call", call)).await;
+    assert_eq!((reply.status, reply.message()["id"].clone()), (200, json!(1)));
+    // What goes beside an answer still comes on the stream.
+    assert!(chunk(&mut sse.stream).await.unwrap().contains("notifications/progress"));
+    server.arm(Fault::error(-7, "no").on("ping"));
+    assert_eq!(sse.client.post(&request(2, "ping", json!({}))).await.message()["error"]["code"], -7);
+}
+
+#[tokio::test]
+async fn faults_strike_as_they_do_elsewhere() {
+    let (server, mut sse) = opened(testkit::server().tool("counter").http_sse()).await;
+    sse.ask(&initialize("2024-11-05")).await;
+    let call = request(1, "tools/call", json!({"name": "counter"}));
+    // An error comes on the stream, whether the call was carried out or not.
+    server.arm(Fault::error(-5, "no").on("tools/call"));
+    assert_eq!(sse.ask(&call).await["error"]["code"], -5);
+    assert_eq!(server.executions("counter"), 0);
+    server.arm(Fault::silent().on("ping"));
+    unanswered(&server, &sse.client, "ping").await;
+    server.arm(Fault::end_after(1).on("GET"));
+    let mut short = Sse::open(&server).await;
+    assert_eq!(chunk(&mut short.stream).await, None);
+    server.arm(Fault::raw_as("text/event-stream", "event: endpoint\ndata: http://[\n\n").on("GET"));
+    assert_eq!(Sse::open(&server).await.client.path, "http://[");
+    assert!(server.armed().is_empty());
+}
+
+// HS-03
+#[tokio::test]
+async fn headers_of_the_other_transport_are_noticed() {
+    let (server, mut sse) = opened(testkit::server().http_sse()).await;
+    sse.ask(&initialize("2024-11-05")).await;
+    assert_eq!(server.violations(), Vec::<String>::new());
+    sse.client = sse.client.with("mcp-protocol-version", "2024-11-05");
+    sse.ask(&request(1, "ping", json!({}))).await;
+    assert_eq!(server.violations(), ["mcp-protocol-version over HTTP+SSE"]);
 }

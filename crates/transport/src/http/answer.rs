@@ -1,7 +1,10 @@
 //! Owns what an answer is made of, and how much of a body is read.
 
-use bowline_proto::fault::{Fault, Misbehaviour};
+use std::time::Duration;
+
+use bowline_proto::fault::{Cause, Fault, Misbehaviour};
 use bytes::{Bytes, BytesMut};
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
 use super::coding::Chunks;
@@ -35,10 +38,33 @@ pub enum Body {
     Other(Bytes),
 }
 
+/// Nobody is told to come back next year.
+const RETRY_AFTER_CAP: Duration = Duration::from_secs(3_600);
+
 impl Answer {
     /// The text of a header, if it is there and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// What a status other than 2xx means, without a look at what the body says.
+    pub fn refusal(&self) -> Fault {
+        let texts = self.headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
+        let challenge: Vec<String> = texts.map(str::to_owned).collect();
+        let code = self.status;
+        let cause = if code == 401 || (code == 403 && !challenge.is_empty()) {
+            Cause::LoginRequired { code, challenge }
+        } else {
+            let seconds = self.header(RETRY_AFTER.as_str()).and_then(|value| value.parse().ok());
+            let retry_after = seconds.map(Duration::from_secs).map(|wait| wait.min(RETRY_AFTER_CAP));
+            Cause::Status { code, retry_after }
+        };
+        let fault = match &self.body {
+            Body::Json(body) | Body::Other(body) => Fault::new(cause).body(body),
+            Body::Empty | Body::Events(_) => Fault::new(cause),
+        };
+        // A 4xx says that the request was not taken.
+        if (400..500).contains(&code) { fault.not_executed() } else { fault }
     }
 
     pub(super) async fn read(

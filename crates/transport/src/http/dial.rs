@@ -23,6 +23,7 @@ use rustls_pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
+use super::counted::{Counted, Written};
 use super::failure::{self, Unresolved};
 use super::pool::Line;
 use super::proxy::Route;
@@ -85,8 +86,10 @@ impl Dialer {
                 fault.note(format!("proxy {}: {why}", proxy.uri()))
             })?,
         };
+        // Below TLS, which keeps what it has encrypted until the system takes it.
+        let (stream, written) = Counted::new(stream);
         if !self.https {
-            return h1(stream).await;
+            return h1(Box::new(stream), written).await;
         }
         let tls = TlsConnector::from(self.trust.config().await?);
         let name = server_name(&self.server)?;
@@ -94,7 +97,7 @@ impl Dialer {
             tls.connect(name, TokioIo::new(stream)).await.map_err(|error| failure::dialling(&error))?;
         let shared = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream: Stream = Box::new(TokioIo::new(stream));
-        if shared { h2(stream).await } else { h1(stream).await }
+        if shared { h2(stream).await } else { h1(stream, written).await }
     }
 
     async fn through(&self, proxy: &Intercept) -> Result<Stream, Fault> {
@@ -149,9 +152,9 @@ impl fmt::Debug for Dialer {
     }
 }
 
-async fn h1(stream: Stream) -> Result<Opened, Fault> {
+async fn h1(stream: Stream, written: Written) -> Result<Opened, Fault> {
     let (sender, connection) = http1::handshake(stream).await.map_err(|error| failure::dialling(&error))?;
-    Ok(Opened::Own(Box::new(Line::new(sender, connection))))
+    Ok(Opened::Own(Box::new(Line::new(sender, connection, written))))
 }
 
 async fn h2(stream: Stream) -> Result<Opened, Fault> {

@@ -50,9 +50,10 @@ pub(super) async fn exchange(
     request: impl Fn(Form) -> Request<Payload>,
 ) -> Result<(StatusCode, HeaderMap, Flow), Fault> {
     loop {
-        let (reused, sent, line) = match pool.lease().await? {
+        let (reused, sent, line, untouched) = match pool.lease().await? {
             Lease::Own(mut line) => {
-                let Line { sender, driven, gate, reused } = &mut *line;
+                let before = line.written.bytes();
+                let Line { sender, driven, gate, reused, .. } = &mut *line;
                 let mut response = pin!(sender.try_send_request(request(Form::Http1)));
                 let sent = poll_fn(|cx| {
                     gate.poll(cx, |cx| {
@@ -60,10 +61,12 @@ pub(super) async fn exchange(
                         response.as_mut().poll(cx)
                     })
                 });
-                (*reused, sent.await, Some(line))
+                let (reused, sent) = (*reused, sent.await);
+                let untouched = line.written.bytes() == before;
+                (reused, sent, Some(line), untouched)
             }
             Lease::Shared { mut sender, reused } => {
-                (reused, sender.try_send_request(request(Form::Http2)).await, None)
+                (reused, sender.try_send_request(request(Form::Http2)).await, None, false)
             }
         };
         match sent {
@@ -72,11 +75,12 @@ pub(super) async fn exchange(
                 let keep = keep(&head.headers);
                 return Ok((head.status, head.headers, Flow { body, line, pool: Arc::clone(pool), keep }));
             }
-            Err(mut error) => match (error.take_message(), reused) {
-                (Some(_), true) => {}
-                (Some(_), false) => return Err(failure::unsent(&error.into_error())),
-                (None, _) if line.is_none() => return Err(failure::exchanging_shared(&error.into_error())),
-                (None, _) => return Err(failure::exchanging(&error.into_error())),
+            // Not a byte of it has left, whatever became of the message.
+            Err(mut error) => match (error.take_message().is_some() || untouched, reused) {
+                (true, true) => {}
+                (true, false) => return Err(failure::unsent(&error.into_error())),
+                (false, _) if line.is_none() => return Err(failure::exchanging_shared(&error.into_error())),
+                (false, _) => return Err(failure::exchanging(&error.into_error())),
             },
         }
     }

@@ -125,9 +125,22 @@ impl HttpLink {
         Ok(status.as_u16())
     }
 
+    /// Makes new connections from now on. What is under way goes on.
+    pub fn forget_connections(&self) {
+        self.shared.pool.forget();
+    }
+
     /// Forgets all cookies: they belong to a session.
     pub fn clear_cookies(&self) {
         self.shared.jar.clear();
+    }
+
+    pub(super) fn url(&self) -> &url::Url {
+        &self.target.url
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.shared.limits
     }
 
     async fn send(&self, draft: Draft<'_>) -> Result<(StatusCode, HeaderMap, Flow), Fault> {

@@ -10,6 +10,7 @@
 //! | `headers` | who wins when a header is set twice |
 //! | `answer`, `media` | what kind of body an answer has, and how much of it is read |
 //! | `events` | where one event of a stream ends |
+//! | `sse_legacy` | which stream and which endpoint make an HTTP+SSE link |
 //! | `coding` | which compressions are understood |
 //! | `flow` | when a connection may be used again |
 //! | `pool` | which connection a request takes |
@@ -26,6 +27,7 @@
 mod answer;
 mod coding;
 mod cookies;
+mod counted;
 mod dial;
 mod events;
 mod failure;
@@ -36,6 +38,7 @@ mod link;
 mod media;
 mod pool;
 mod proxy;
+mod sse_legacy;
 mod target;
 mod tls;
 
@@ -43,3 +46,4 @@ pub use answer::{Answer, Body};
 pub use events::Events;
 pub use link::{HttpLink, Limits};
 pub use proxy::Proxies;
+pub use sse_legacy::{SseLegacy, open_sse};

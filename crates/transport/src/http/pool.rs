@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault, Limit};
 use hyper::client::conn::{http1, http2};
-use tokio::task::unconstrained;
+use tokio::task::{AbortHandle, unconstrained};
 use tokio::time::Instant;
 
+use super::counted::Written;
 use super::dial::{Dialer, Opened, Payload, Stream};
 use super::flow::Tail;
 use super::gate::Gate;
@@ -38,11 +39,13 @@ struct State {
     shared: Option<http2::SendRequest<Payload>>,
     /// The server was seen to speak HTTP/1.1 over TLS.
     one_each: bool,
-    reaper: bool,
+    /// Ends with the pool.
+    reaper: Option<AbortHandle>,
 }
 
 struct Idle {
     line: Box<Line>,
+    since: Instant,
     until: Instant,
 }
 
@@ -57,6 +60,7 @@ pub(super) struct Line {
     pub(super) sender: http1::SendRequest<Payload>,
     pub(super) driven: Driven,
     pub(super) gate: Gate,
+    pub(super) written: Written,
     pub(super) reused: bool,
 }
 
@@ -72,6 +76,11 @@ impl Pool {
 
     /// A connection that is there, or else a new one.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Fault> {
+        if self.is_cold() {
+            // Lets the runtime see what has happened to the connections meanwhile. A request that is written
+            // to one that the server has closed may or may not have been read: nobody can tell any more.
+            tokio::task::yield_now().await;
+        }
         match self.idle() {
             Some(lease) => Ok(lease),
             // Rare and large, so it is kept out of the future of every request.
@@ -84,7 +93,8 @@ impl Pool {
         line.reused = true;
         let mut state = self.state();
         if state.idle.len() < MOST_IDLE {
-            state.idle.push(Idle { line, until: Instant::now() + keep });
+            let since = Instant::now();
+            state.idle.push(Idle { line, since, until: since + keep });
         }
         self.watch(&mut state);
     }
@@ -100,9 +110,8 @@ impl Pool {
     }
 
     fn watch(self: &Arc<Self>, state: &mut State) {
-        if !state.reaper {
-            state.reaper = true;
-            drop(tokio::spawn(reap(Arc::downgrade(self))));
+        if state.reaper.is_none() {
+            state.reaper = Some(tokio::spawn(reap(Arc::downgrade(self))).abort_handle());
         }
     }
 
@@ -117,14 +126,23 @@ impl Pool {
         if state.idle.is_empty() {
             return self.ended_tail(&mut state).map(Lease::Own);
         }
+        let now = Instant::now();
         // The one used last is the least likely to be closed by now.
-        let Idle { line, until } = state.idle.pop()?;
-        if until > Instant::now() {
-            return Some(Lease::Own(line));
+        while let Some(Idle { mut line, since, until }) = state.idle.pop() {
+            if until <= now {
+                // All others are older, and need not be so by much, but none is worth the doubt.
+                state.idle.clear();
+            } else if now < since + COLD || line.rest() {
+                return Some(Lease::Own(line));
+            }
         }
-        // All others are older, and need not be so by much, but none is worth the doubt.
-        state.idle.clear();
         None
+    }
+
+    /// Whether the connections were left alone long enough for the server to have closed them unnoticed.
+    fn is_cold(&self) -> bool {
+        let state = self.state();
+        state.idle.last().is_some_and(|idle| idle.since.elapsed() >= COLD)
     }
 
     /// A connection whose last answer has ended since it was left.
@@ -144,6 +162,15 @@ impl Pool {
             }
         }
         None
+    }
+
+    /// Uses no connection again that is there now: the network they were made on may be gone, and a
+    /// connection does not notice.
+    pub(super) fn forget(&self) {
+        let mut state = self.state();
+        state.idle.clear();
+        state.tails.clear();
+        state.shared = None;
     }
 
     async fn dial(self: &Arc<Self>) -> Result<Lease, Fault> {
@@ -178,12 +205,22 @@ impl Pool {
         let now = Instant::now();
         state.idle.retain(|idle| idle.until > now);
         state.tails.retain(|(_, until)| *until > now);
-        state.reaper = !(state.idle.is_empty() && state.tails.is_empty());
-        state.reaper
+        if state.idle.is_empty() && state.tails.is_empty() {
+            state.reaper = None;
+        }
+        state.reaper.is_some()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(reaper) = &self.state().reaper {
+            reaper.abort();
+        }
     }
 }
 
@@ -199,6 +236,9 @@ async fn reap(pool: Weak<Pool>) {
 }
 
 const SWEEP: Duration = Duration::from_secs(5);
+
+/// A connection that was used a moment ago is used again without a look: a busy client does not pay for it.
+const COLD: Duration = Duration::from_millis(1);
 
 /// How long a connection is kept when the server says nothing about it: less than the minute after which
 /// common load balancers close theirs.
@@ -243,8 +283,9 @@ impl Line {
     pub(super) fn new(
         sender: http1::SendRequest<Payload>,
         connection: http1::Connection<Stream, Payload>,
+        written: Written,
     ) -> Self {
-        Self { sender, driven: Driven(Some(connection)), gate: Gate::default(), reused: false }
+        Self { sender, driven: Driven(Some(connection)), gate: Gate::default(), written, reused: false }
     }
 
     /// Ends an exchange. Says whether there can be another on this connection.

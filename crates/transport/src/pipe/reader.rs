@@ -9,6 +9,7 @@ use std::{fmt, io, mem};
 
 use bowline_proto::fault::{Cause, Exit, Fault};
 use bowline_proto::frame::lines::{Line, Lines};
+use bowline_proto::wire::Json;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::{Inbound, Received};
@@ -65,8 +66,9 @@ impl PipeReader {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => Fault::new(Cause::Cut).note(error.to_string()),
             };
-            // A last line without its newline is still a line.
-            let last = mem::take(lines).finish();
+            // A last line without its newline is still a line, if it is whole. Half a message is none: whom it was
+            // meant for learns of the end.
+            let last = mem::take(lines).finish().map(whole_or_noise);
             self.state = State::Ended(fault);
             if let Some(line) = last {
                 return Poll::Ready(Ok(received(line, self.limit)));
@@ -107,6 +109,13 @@ fn poll_fill(
     let taken = ready!(read.poll(cx))?;
     *room = if taken == spare { LARGE_ROOM } else { ROOM };
     Poll::Ready(Ok(taken))
+}
+
+fn whole_or_noise(line: Line) -> Line {
+    match line {
+        Line::Message(bytes) if Json::parse(bytes.clone()).is_err() => Line::Noise(bytes),
+        line => line,
+    }
 }
 
 fn received(line: Line, limit: usize) -> Received {

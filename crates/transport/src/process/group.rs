@@ -1,5 +1,9 @@
 //! Everything a server starts dies with it: a process group on Unix, a job object on Windows.
 //!
+//! What leaves the group is found by its mark ([`super::mark`]) where that can be seen. What is left when
+//! we are killed ourselves is the watchdog's ([`super::watchdog`]); on Windows the system ends a job with
+//! the process that holds it.
+//!
 //! A group is known by its leader's process id, which the system does not give away while the leader is
 //! not reaped or any member lives. So signals are sent only while one of the two is certain, or was a
 //! moment ago.
@@ -19,40 +23,67 @@ use nix::{
 use process_wrap::tokio::{ChildWrapper, CommandWrap};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
+#[cfg(unix)]
+use super::{
+    mark::{MARK, Mark},
+    strays::Strays,
+    watchdog::Watched,
+};
+
 /// A child and all it starts. Dropped, it kills them and reaps the child.
 pub(super) struct Group {
     child: Box<dyn ChildWrapper>,
     pid: u32,
     /// Whether the child ended and was reaped.
     reaped: bool,
+    #[cfg(unix)]
+    strays: Strays,
+    /// Last, so that the watchdog is told only when all is over.
+    #[cfg(unix)]
+    _watched: Watched,
 }
 
 /// How long a drop waits for a killed child, so that it leaves no zombie.
 const REAP: Duration = Duration::from_millis(100);
 
 impl Group {
-    /// Starts a program as the leader of a group of its own.
+    /// Starts a program as the leader of a group of its own. It and all it starts carry the mark.
+    #[cfg(unix)]
+    pub(super) fn spawn(mut command: Command, mark: &Mark) -> io::Result<Self> {
+        command.env(MARK, mark.as_str());
+        let mut command = CommandWrap::from(command);
+        command.wrap(process_wrap::tokio::ProcessGroup::leader());
+        // Before there is a process, so that we cannot be killed with one that nobody knows.
+        let mut watched = Watched::default();
+        watched.add_mark(mark);
+        Self::start(command, watched, Strays::of(mark))
+    }
+
+    /// Starts a program in a job of its own.
+    #[cfg(windows)]
     pub(super) fn spawn(command: Command) -> io::Result<Self> {
         let mut command = CommandWrap::from(command);
-        #[cfg(unix)]
-        command.wrap(process_wrap::tokio::ProcessGroup::leader());
-        #[cfg(windows)]
         command.wrap(process_wrap::tokio::KillOnDrop).wrap(process_wrap::tokio::JobObject);
-        Self::start(command)
+        let child = command.spawn()?;
+        let pid = child.id().ok_or_else(no_id)?;
+        Ok(Self { child, pid, reaped: false })
     }
 
     /// Starts a program as the leader of a session of its own: it has no terminal to read or to change.
+    /// It carries no mark: what a user's shell starts in the background is the user's.
     #[cfg(unix)]
     pub(super) fn spawn_session(command: Command) -> io::Result<Self> {
         let mut command = CommandWrap::from(command);
         command.wrap(process_wrap::tokio::ProcessSession);
-        Self::start(command)
+        Self::start(command, Watched::default(), Strays::default())
     }
 
-    fn start(mut command: CommandWrap) -> io::Result<Self> {
+    #[cfg(unix)]
+    fn start(mut command: CommandWrap, mut watched: Watched, strays: Strays) -> io::Result<Self> {
         let child = command.spawn()?;
-        let pid = child.id().ok_or_else(|| io::Error::other("the process has no id"))?;
-        Ok(Self { child, pid, reaped: false })
+        let pid = child.id().ok_or_else(no_id)?;
+        watched.add_group(pid);
+        Ok(Self { child, pid, reaped: false, strays, _watched: watched })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -88,16 +119,42 @@ impl Group {
     /// Asks all members to end. Windows has no such request.
     pub(super) fn terminate(&self) {
         #[cfg(unix)]
-        let _ = killpg(pgid(self.pid), Signal::SIGTERM);
+        {
+            if self.has_members() {
+                let _ = killpg(pgid(self.pid), Signal::SIGTERM);
+            }
+            self.terminate_strays();
+        }
+    }
+
+    /// Asks those to end that left the group, as far as they are known.
+    pub(super) fn terminate_strays(&self) {
+        #[cfg(unix)]
+        self.strays.signal(Signal::SIGTERM);
     }
 
     /// Ends all members.
     pub(super) fn kill(&mut self) {
-        let _ = self.child.start_kill();
+        if self.has_members() {
+            let _ = self.child.start_kill();
+        }
+        #[cfg(unix)]
+        self.strays.signal(Signal::SIGKILL);
+    }
+
+    /// Whether nothing is left of a server whose own process has ended. On Windows there is no telling.
+    pub(super) async fn is_cleared(&mut self) -> bool {
+        #[cfg(unix)]
+        {
+            let group = self.has_members().then_some(self.pid);
+            self.strays.is_all_gone(group).await
+        }
+        #[cfg(windows)]
+        std::future::ready(false).await
     }
 
     /// Whether there are members left. A job object is not asked: killing it is always right.
-    pub(super) fn has_members(&self) -> bool {
+    fn has_members(&self) -> bool {
         #[cfg(unix)]
         {
             if self.reaped {
@@ -113,9 +170,7 @@ impl Group {
 impl Drop for Group {
     #[expect(clippy::disallowed_methods, reason = "a drop cannot await, and waits this little only")]
     fn drop(&mut self) {
-        if self.has_members() {
-            self.kill();
-        }
+        self.kill();
         let step = Duration::from_millis(1);
         let mut waited = Duration::ZERO;
         while !self.reaped && waited < REAP {
@@ -125,7 +180,14 @@ impl Drop for Group {
             }
             waited += step;
         }
+        // Only now: as long as it lived it could start more.
+        #[cfg(unix)]
+        self.strays.kill_now();
     }
+}
+
+fn no_id() -> io::Error {
+    io::Error::other("the process has no id")
 }
 
 /// Kills a group of which only the leader's id is at hand.

@@ -4,6 +4,10 @@
 //!   program      which file a command means, and the PATH it was found on
 //!   environment  what of our environment it gets
 //!   group        the process and everything it starts
+//!   mark         what all of these have in common, wherever they go
+//!   watchdog     what ends them if we are killed
+//!   record       what another process of ours can know of them
+//!   sweep, list  what it does with that
 //!   supervise    the task that watches it and ends it
 //!   reader       its stdout, up to the reason why it ended
 //!   stderr       its last words
@@ -12,30 +16,49 @@
 mod environment;
 mod group;
 #[cfg(unix)]
+mod kin;
+mod list;
+#[cfg(unix)]
 mod login;
+#[cfg(unix)]
+mod mark;
 mod program;
 mod reader;
+#[cfg(unix)]
+mod record;
 mod stderr;
+#[cfg(unix)]
+mod strays;
 mod supervise;
+mod sweep;
+#[cfg(unix)]
+mod table;
+#[cfg(unix)]
+mod watchdog;
 
 use std::env;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_proto::fault::{Exit, Fault, Spawn};
 use tokio::process::Command;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 pub use environment::INHERITED;
+pub use list::{Entry, Running, list};
+#[cfg(unix)]
+pub use mark::MARK;
 pub use reader::ProcessReader;
+pub use sweep::{Orphan, sweep};
 
 use self::group::Group;
 use self::program::Program;
 use self::stderr::Tail;
-use self::supervise::{Life, Stderr, Supervisor};
+use self::supervise::{Life, Stderr, Stop, Supervisor};
 use crate::pipe::{PipeWriter, pipe};
 
 /// What to start, and how.
@@ -49,6 +72,9 @@ pub struct Launch<'a> {
     pub limit: usize,
     /// How patiently it is ended.
     pub grace: Grace,
+    /// The folder where it is written down while it runs, for [`list()`] and [`sweep()`]. Made if need be,
+    /// for this user alone. A server that cannot be written down runs all the same.
+    pub records: Option<&'a Path>,
 }
 
 /// How long a process may take to end before stronger means are used (ST-04).
@@ -82,7 +108,7 @@ pub struct Handle {
     writer: PipeWriter,
     tail: Arc<Mutex<Tail>>,
     life: watch::Receiver<Life>,
-    stop: Arc<Notify>,
+    stop: Arc<Stop>,
     #[cfg(windows)]
     supervisor: tokio::task::AbortHandle,
 }
@@ -90,10 +116,14 @@ pub struct Handle {
 /// Starts a process, in a group of its own, with a cleaned environment ([`INHERITED`] and what is
 /// configured).
 ///
+/// It does not outlive this process, nor does what it starts, however this process ends: a watchdog sees
+/// to that on Unix, and the system on Windows. On Linux that holds too for what leaves its group, unless it
+/// leaves its environment as well ([`MARK`]).
+///
 /// May ask the user's login shell for its PATH, once in the life of this program and for three seconds at
 /// most. Dropping the future starts nothing.
 pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
-    let Launch { name, stdio, limit, grace } = launch;
+    let Launch { name, stdio, limit, grace, records } = launch;
     let cwd = working_folder(stdio)?;
     let mut environment = environment::inherited(env::vars_os());
     for (name, value) in &stdio.env {
@@ -108,7 +138,14 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     let mut command = Command::new(&program.file);
     command.args(&stdio.args).env_clear().envs(environment).current_dir(cwd);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut group = Group::spawn(command).map_err(|error| program.refused(&error))?;
+    #[cfg(unix)]
+    let mark = mark::Mark::new();
+    let group = Group::spawn(
+        command,
+        #[cfg(unix)]
+        &mark,
+    );
+    let mut group = group.map_err(|error| program.refused(&error))?;
 
     let (Some(stdin), Some(stdout)) = (group.stdin(), group.stdout()) else {
         unreachable!("both were asked for")
@@ -116,11 +153,27 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     let (writer, reader) = pipe(stdout, stdin, limit);
     let pid = group.pid();
     let tail = Arc::new(Mutex::new(Tail::default()));
-    let stop = Arc::new(Notify::new());
+    let stop = Arc::new(Stop::default());
+    #[cfg(unix)]
+    let record = records.and_then(|folder| {
+        record::Record::write(folder, name, pid, &mark)
+            .inspect_err(|error| tracing::warn!(server = name, pid, %error, "cannot be written down"))
+            .ok()
+    });
+    #[cfg(windows)]
+    let _ = records;
     let (life_tx, life) = watch::channel(Life::Running);
     let reader = ProcessReader::new(reader, life.clone(), tail.clone());
     let stderr = Stderr::new(group.stderr(), tail.clone(), name);
-    let supervisor = Supervisor { group, stderr, grace, stop: stop.clone(), life: life_tx };
+    let supervisor = Supervisor {
+        group,
+        stderr,
+        grace,
+        stop: stop.clone(),
+        life: life_tx,
+        #[cfg(unix)]
+        _record: record,
+    };
     #[cfg_attr(unix, expect(unused_variables, reason = "only a job object is ended through its task"))]
     let supervisor = tokio::spawn(supervisor.run());
     tracing::debug!(server = name, pid, program = %program.file.display(), "started");
@@ -165,7 +218,7 @@ impl Handle {
     /// sequence; dropping the handle cuts it short.
     pub async fn shutdown(&self) -> Exit {
         self.writer.close();
-        self.stop.notify_one();
+        self.stop.told.notify_one();
         let mut life = self.life.clone();
         let gone = life.wait_for(|life| matches!(life, Life::Gone(_))).await.map(|life| *life);
         // Nobody reads what is still queued.
@@ -181,6 +234,7 @@ impl Drop for Handle {
         if self.life.has_changed().is_err() || matches!(*self.life.borrow(), Life::Gone(_)) {
             return;
         }
+        self.stop.at_once.store(true, Ordering::Relaxed);
         #[cfg(unix)]
         group::kill(self.pid);
         #[cfg(windows)]

@@ -1,5 +1,6 @@
 //! The one task of a process: it drains stderr, ends the process when told to, and says how it ended.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::Grace;
 use super::group::Group;
+#[cfg(unix)]
+use super::record::RecordFile;
 use super::stderr::Tail;
 
 /// How far a process has come.
@@ -39,9 +42,20 @@ pub(super) struct Supervisor {
     pub(super) group: Group,
     pub(super) stderr: Stderr,
     pub(super) grace: Grace,
-    /// Told when the process is to end. Its stdin is closed by then.
-    pub(super) stop: Arc<Notify>,
+    pub(super) stop: Arc<Stop>,
     pub(super) life: watch::Sender<Life>,
+    /// Gone from the disk when the group is gone.
+    #[cfg(unix)]
+    pub(super) _record: Option<RecordFile>,
+}
+
+/// How the supervisor is told to end the process.
+#[derive(Debug, Default)]
+pub(super) struct Stop {
+    /// The process is to end. Its stdin is closed by then.
+    pub(super) told: Notify,
+    /// Nobody waits for a good end.
+    pub(super) at_once: AtomicBool,
 }
 
 /// How far ending the process has come: what is waited for, and until when.
@@ -57,8 +71,10 @@ enum Stage {
 const KILLED: Duration = Duration::from_secs(2);
 /// How long an ended child's stderr may be held open by others before what was read has to do.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// How often a group is asked whether it still has members. The system does not tell by itself.
-const ASK: Duration = Duration::from_millis(10);
+/// How soon a group is asked whether it still has members, and how seldom in the end. The system does not
+/// tell by itself.
+const ASK: Duration = Duration::from_millis(5);
+const ASK_LATER: Duration = Duration::from_millis(80);
 
 impl Supervisor {
     /// Dropped early (the runtime is shut down), it kills the group.
@@ -77,7 +93,7 @@ impl Supervisor {
             select! {
                 biased;
                 exit = self.group.exit() => return (exit, stage),
-                () = self.stop.notified(), if stage.deadline().is_none() => {
+                () = self.stop.told.notified(), if stage.deadline().is_none() => {
                     stage = Stage::AfterEof(Instant::now() + self.grace.eof);
                     continue;
                 }
@@ -100,31 +116,41 @@ impl Supervisor {
 
     /// The child has ended; what it started goes the same way.
     async fn clear_group(&mut self, stage: Stage) {
-        if !self.group.has_members() {
+        // A job has no other way to end, and nobody can tell whether it is empty.
+        if cfg!(windows) {
+            self.group.kill();
             return;
         }
-        let deadline = match stage {
-            Stage::AfterTerm(deadline) => deadline,
+        if self.group.is_cleared().await {
+            return;
+        }
+        let mut deadline = match stage {
             Stage::AfterKill(_) => Instant::now(),
+            Stage::AfterTerm(deadline) => {
+                self.group.terminate_strays();
+                deadline
+            }
             Stage::Serving | Stage::AfterEof(_) => {
                 self.group.terminate();
                 Instant::now() + self.grace.term
             }
         };
-        if !self.is_cleared_by(deadline).await {
-            self.group.kill();
-            self.is_cleared_by(Instant::now() + LAST_WORDS).await;
-        }
-    }
-
-    async fn is_cleared_by(&self, deadline: Instant) -> bool {
-        while self.group.has_members() {
-            if Instant::now() >= deadline {
-                return false;
+        let (mut killed, mut ask) = (false, ASK);
+        while !self.group.is_cleared().await {
+            if killed && Instant::now() >= deadline {
+                tracing::warn!(server = self.stderr.server, "what the server started cannot be ended");
+                return;
             }
-            sleep(ASK).await;
+            if !killed && (Instant::now() >= deadline || self.stop.at_once.load(Ordering::Relaxed)) {
+                (killed, deadline) = (true, Instant::now() + KILLED);
+            }
+            // Every time: what is being killed may have started more.
+            if killed {
+                self.group.kill();
+            }
+            sleep(ask).await;
+            ask = (ask * 2).min(ASK_LATER);
         }
-        true
     }
 }
 

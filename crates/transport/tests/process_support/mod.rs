@@ -1,6 +1,8 @@
 //! What the process tests share: small shell scripts as servers, and ways to see that something is dead.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod host;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::future::Future;
@@ -41,7 +43,7 @@ pub(crate) async fn start(stdio: &Stdio, grace: Grace) -> Process {
 }
 
 pub(crate) async fn try_start(stdio: &Stdio, grace: Grace) -> Result<Process, Fault> {
-    within(spawn(Launch { name: "test", stdio, limit: LIMIT, grace })).await
+    within(spawn(Launch { name: "test", stdio, limit: LIMIT, grace, records: None })).await
 }
 
 /// No test waits for ever.
@@ -137,6 +139,14 @@ pub(crate) fn is_reaped(pid: u32) -> bool {
     use nix::sys::wait::{WaitPidFlag, waitpid};
     let pid = nix::unistd::Pid::from_raw(pid.try_into().unwrap());
     waitpid(pid, Some(WaitPidFlag::WNOHANG)) == Err(Errno::ECHILD)
+}
+
+/// The most memory this process ever had, in bytes.
+#[cfg(target_os = "linux")]
+pub(crate) fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
 /// Written by another process: a file we had open for writing ourselves may not be run while a child that

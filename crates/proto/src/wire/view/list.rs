@@ -13,6 +13,9 @@ pub trait Item: Sized {
     #[doc(hidden)]
     fn read(object: &Object<'_>) -> Result<Self, ViewError>;
 
+    /// The element as it came.
+    fn json(&self) -> &Json;
+
     /// Decodes one element.
     fn decode(json: &Json) -> Result<Self, ViewError> {
         Self::read(&Object::of(json)?)

@@ -51,6 +51,10 @@ described!(Prompt);
 impl Item for Prompt {
     const LIST: &'static str = "prompts";
 
+    fn json(&self) -> &Json {
+        &self.json
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self { name: object.required("name")?, json: object.json.clone() })
     }

@@ -66,6 +66,10 @@ described!(Resource);
 impl Item for Resource {
     const LIST: &'static str = "resources";
 
+    fn json(&self) -> &Json {
+        &self.json
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         let uri = object.required("uri")?;
         let name = object.string("name").map_or_else(|| uri.clone(), Into::into);
@@ -94,6 +98,10 @@ described!(ResourceTemplate);
 
 impl Item for ResourceTemplate {
     const LIST: &'static str = "resourceTemplates";
+
+    fn json(&self) -> &Json {
+        &self.json
+    }
 
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         let uri_template = object.required("uriTemplate")?;

@@ -115,6 +115,10 @@ impl Task {
 impl Item for Task {
     const LIST: &'static str = "tasks";
 
+    fn json(&self) -> &Json {
+        &self.json
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         Self::of(object, Dialect::Experiment)
     }

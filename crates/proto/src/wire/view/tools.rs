@@ -71,6 +71,10 @@ described!(Tool);
 impl Item for Tool {
     const LIST: &'static str = "tools";
 
+    fn json(&self) -> &Json {
+        &self.json
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self {
             name: object.required("name")?,

@@ -1,0 +1,154 @@
+//! What becomes of calls when the server goes away and comes back.
+//!
+//! Every client calls a tool that only reads, fifty times a second, as a host would that does nothing for
+//! the connection. Meanwhile a server that others wrote is killed and started again, or sessions are
+//! forgotten. Each client tells how each call ended; the figures are drawn from that in one place.
+
+mod figures;
+mod subject;
+mod table;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+
+use self::figures::{Figures, Outage};
+use self::subject::{Kind, Subject};
+use crate::job::{Account, Job, Steady};
+use crate::peer::{Launch, Peer};
+
+/// What the command line asked for.
+pub(crate) struct Options {
+    pub(crate) only: String,
+    /// Empty means all.
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// One client's luck with one server, or why there is none.
+pub(crate) struct Leg {
+    pub(crate) kind: Kind,
+    pub(crate) peer: Peer,
+    pub(crate) figures: Result<Figures, String>,
+}
+
+/// Runs the comparison, prints the table and writes the JSON.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.name().contains(&options.only)).collect();
+    ensure!(!kinds.is_empty(), "no server has that in its name");
+    let mut legs = Vec::new();
+    for kind in kinds {
+        for peer in PEERS {
+            if !options.peers.is_empty() && !options.peers.contains(&peer) {
+                continue;
+            }
+            eprintln!("{} with {}", kind.name(), peer.name());
+            let figures = leg(kind, peer).map_err(|error| format!("{error:#}"));
+            legs.push(Leg { kind, peer, figures });
+        }
+    }
+    print!("{}", table::render(&legs));
+    if let Some(out) = &options.out {
+        let json = serde_json::to_vec_pretty(&table::to_json(&legs))?;
+        std::fs::write(out, json).with_context(|| format!("write {}", out.display()))?;
+        println!("written to {}", out.display());
+    }
+    Ok(())
+}
+
+/// One client against one server.
+fn leg(kind: Kind, peer: Peer) -> anyhow::Result<Figures> {
+    let launch = peer.launch(|name| std::env::var(name).ok()).map_err(anyhow::Error::msg)?;
+    let mut subject = Subject::start(kind)?;
+    let job = Job::Steady(Steady {
+        url: subject.url(),
+        sse: kind == Kind::EverythingSse,
+        tool: kind.tool().to_owned(),
+        arguments: kind.arguments(),
+        every: EVERY,
+        calls: CALLS,
+        limit: LIMIT.as_secs_f64(),
+    });
+    let mut client = Running::start(&launch, &serde_json::to_string(&job)?)?;
+    ensure!(client.line(CONNECT)? == "ready", "the client says something else than `ready`");
+    let mut outages: Vec<Outage> = Vec::new();
+    for pause in kind.pauses() {
+        subject::pause(*pause);
+        outages.extend(subject.harm()?);
+    }
+    let account = client.line(LASTING + LIMIT + GRACE).context("the account of the client")?;
+    let account: Account = serde_json::from_str(&account).context("the account of the client")?;
+    Ok(Figures::of(&account, outages, subject.handshakes()))
+}
+
+/// A client's process. Dropped, it is ended.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    complaint: Receiver<String>,
+}
+
+impl Running {
+    fn start(launch: &Launch, job: &str) -> anyhow::Result<Self> {
+        let mut child = Command::new(&launch.program)
+            .args(&launch.args)
+            .arg(job)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| launch.program.display().to_string())?;
+        let stdout = child.stdout.take().context("stdout")?;
+        let mut stderr = child.stderr.take().context("stderr")?;
+        let (line, lines) = channel();
+        std::thread::spawn(move || {
+            for text in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // Nobody waits any more once the leg is over.
+                let _ = line.send(text);
+            }
+        });
+        let (complain, complaint) = channel();
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stderr.read_to_end(&mut text);
+            let _ = complain.send(String::from_utf8_lossy(&text).into_owned());
+        });
+        Ok(Self { child, lines, complaint })
+    }
+
+    /// The next line on stdout.
+    fn line(&mut self, within: Duration) -> anyhow::Result<String> {
+        match self.lines.recv_timeout(within) {
+            Ok(line) => Ok(line),
+            Err(RecvTimeoutError::Timeout) => bail!("nothing within {} s", within.as_secs()),
+            Err(RecvTimeoutError::Disconnected) => {
+                let complaint = self.complaint.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+                bail!("{}", crate::runner::gist(&complaint))
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const PEERS: [Peer; 4] = [Peer::Bowline, Peer::Typescript, Peer::Python, Peer::Rmcp];
+
+/// Fifty calls a second, for as long as [`LASTING`].
+const EVERY: f64 = 0.02;
+const CALLS: u32 = 500;
+const LASTING: Duration = Duration::from_secs(10);
+/// A call that has not ended after this long counts as failed.
+const LIMIT: Duration = Duration::from_secs(10);
+/// To start an interpreter and to connect.
+const CONNECT: Duration = Duration::from_secs(30);
+/// What a loaded machine may add.
+const GRACE: Duration = Duration::from_secs(15);

@@ -1,0 +1,221 @@
+//! `bowline connect`: an MCP server on stdin and stdout, in front of one that may fail.
+
+use std::path::PathBuf;
+
+use bowline::config::{Environment, Http, Server, Transport};
+use bowline::{Life, Turn};
+use bowline_gateway::{Host, Relay};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::args::{ConnectArgs, Strategy};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use crate::print::{Printer, units};
+use crate::session;
+use crate::settings::Settings;
+use crate::settings::words::Words;
+
+pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
+    let ConnectArgs { mut words, allow_http, transport, debug: _, mut target } = args;
+    let printer = &settings.printer;
+    if target.command.is_empty() && matches!(&*words, [_, port] if port.parse::<u16>().is_ok()) {
+        words.pop();
+        printer.note("the port is for a login in the browser, which is not needed here: ignored");
+    }
+    let name = Words::new("connect", "", words, &target.command)?.end()?;
+    for header in &mut target.headers {
+        *header = filled(header, &*settings.env, printer);
+    }
+    let mut server = settings.server(name.as_deref(), target)?;
+    if let Some(strategy) = transport {
+        server.transport = chosen(server.transport, strategy)?;
+    }
+    if !allow_http {
+        refuse_plain(&server)?;
+    }
+    let records = settings.records();
+    session::sweep(records.clone());
+    serve(server, records, printer).await;
+    Ok(Exit::Ok)
+}
+
+/// Serves the host until it closes stdin, or until a signal. Both are an orderly end, which the same signal
+/// once more cuts short, as a person does. Another one does not: hosts send SIGINT and at once SIGTERM.
+async fn serve(server: Server, records: Option<PathBuf>, printer: &Printer) {
+    let mut interrupt = Interrupt::listen();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut stop = Some(stop);
+    let mut first = None;
+    let (teller, mut lives) = mpsc::channel(LIVES);
+    let mut relay = Relay::new(server).on_life(move |life| {
+        // Whoever does not read stderr misses a note.
+        let _ = teller.try_send(life.clone());
+    });
+    if let Some(folder) = records {
+        relay = relay.records(folder);
+    }
+    let run = relay.run(Host::stdio(), async move {
+        let _ = stopped.await;
+    });
+    tokio::pin!(run);
+    let mut news = News { printer, down: false };
+    loop {
+        tokio::select! {
+            biased;
+            Some(life) = lives.recv() => news.tell(&life),
+            () = &mut run => break,
+            exit = interrupt.next() => match stop.take() {
+                Some(stop) => {
+                    first = Some(exit);
+                    // It may be ending already.
+                    let _ = stop.send(());
+                }
+                None if first == Some(exit) => break,
+                None => {}
+            },
+        }
+    }
+    while let Ok(life) = lives.try_recv() {
+        news.tell(&life);
+    }
+}
+
+/// More turns than come before they are printed.
+const LIVES: usize = 64;
+
+/// What a person has to know, on stderr: hosts keep it in their logs. What heals at once is not told.
+struct News<'a> {
+    printer: &'a Printer,
+    down: bool,
+}
+
+impl News<'_> {
+    fn tell(&mut self, life: &Life) {
+        let cause = life.cause.as_ref().map(ToString::to_string).unwrap_or_default();
+        let name = &life.server;
+        match life.turn {
+            Turn::Disconnected => {
+                self.down = true;
+                self.printer.note(&format!("`{name}` cannot be reached: {cause}; it is tried again"));
+            }
+            Turn::Connected | Turn::Recovered if self.down => {
+                self.down = false;
+                let after =
+                    life.outage.map_or(String::new(), |outage| format!(" after {}", units::time(outage)));
+                self.printer.note(&format!("`{name}` is back{after}"));
+            }
+            Turn::NeedsLogin => self.printer.note(&format!("`{name}` wants a login: {cause}")),
+            Turn::Failed => self.printer.note(&format!("`{name}` cannot be used: {cause}")),
+            _ => {}
+        }
+    }
+}
+
+/// The server's transport as `--transport` wants it.
+fn chosen(transport: Transport, strategy: Strategy) -> Outcome<Transport> {
+    let http = match transport {
+        Transport::Http(http) | Transport::Sse(http) => http,
+        Transport::Stdio(_) => return Err(Failure::usage("--transport is for a server with a URL")),
+    };
+    Ok(match strategy {
+        // Where a server has both at one URL, the newer one holds better; where it has one, that is found.
+        Strategy::HttpFirst | Strategy::SseFirst => Transport::Http(Http { fallback: true, ..http }),
+        Strategy::HttpOnly => Transport::Http(Http { fallback: false, ..http }),
+        Strategy::SseOnly => Transport::Sse(http),
+    })
+}
+
+/// What is sent in the clear over a network can be read and changed by whoever is on it.
+fn refuse_plain(server: &Server) -> Outcome<()> {
+    let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return Ok(()) };
+    if http.url.scheme() != "http" || is_loopback(http) {
+        return Ok(());
+    }
+    Err(Failure::usage_hint(
+        format!("`{}` is reached by plain http, which everybody on the way can read", server.name),
+        "use https, or say --allow-http if the network is trusted",
+    ))
+}
+
+fn is_loopback(http: &Http) -> bool {
+    let Some(host) = http.url.host_str() else { return false };
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    match address.parse::<std::net::IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+/// The header with each `${NAME}` replaced by that variable. A variable that is not set is nothing, and
+/// said to be so: that is how these configurations are written elsewhere.
+fn filled(header: &str, env: &dyn Environment, printer: &Printer) -> String {
+    let mut out = String::with_capacity(header.len());
+    let mut rest = header;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, left)) = after.split_once('}') else { break };
+        out.push_str(before);
+        match env.var(name) {
+            Some(value) => out.push_str(&value),
+            None => printer.note(&format!("the variable {name} of a --header is not set")),
+        }
+        rest = left;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline::config::Fixed;
+
+    use super::*;
+    use crate::args::{Color, Format};
+
+    #[test]
+    fn variables_in_headers() {
+        let env = Fixed::default().with_var("TOKEN", "t0p").with_var("A", "${TOKEN}");
+        let printer = Printer::new(Format::Text, Color::Never, true, &env);
+        for (typed, meant) in [
+            ("Authorization: Bearer ${TOKEN}", "Authorization: Bearer t0p"),
+            ("X:${TOKEN}-${TOKEN}", "X:t0p-t0p"),
+            // Once: a value is not looked at again.
+            ("X: ${A}", "X: ${TOKEN}"),
+            ("X: ${NONE}.", "X: ."),
+            ("X: $TOKEN ${", "X: $TOKEN ${"),
+        ] {
+            assert_eq!(filled(typed, &env, &printer), meant);
+        }
+    }
+
+    #[test]
+    fn plain_http_stays_on_this_machine() {
+        for url in [
+            "http://localhost:1/",
+            "http://127.0.0.2/",
+            "http://[::1]:80/",
+            "http://a.localhost/",
+            "https://h/",
+        ] {
+            assert!(refuse_plain(&Server::http("s", url).unwrap()).is_ok(), "{url}");
+        }
+        for url in
+            ["http://h/", "http://10.0.0.1/", "http://localhost.evil.example/", "http://[2001:db8::1]/"]
+        {
+            assert!(refuse_plain(&Server::http("s", url).unwrap()).is_err(), "{url}");
+        }
+        assert!(refuse_plain(&Server::stdio("s", "x", [""; 0])).is_ok());
+    }
+
+    #[test]
+    fn strategies() {
+        let http = || Server::http("s", "https://h/mcp").unwrap().transport;
+        let is = |strategy| chosen(http(), strategy).ok().unwrap();
+        for first in [Strategy::HttpFirst, Strategy::SseFirst] {
+            assert!(matches!(is(first), Transport::Http(Http { fallback: true, .. })));
+        }
+        assert!(matches!(is(Strategy::HttpOnly), Transport::Http(Http { fallback: false, .. })));
+        assert!(matches!(is(Strategy::SseOnly), Transport::Sse(_)));
+        assert!(chosen(Server::stdio("s", "x", [""; 0]).transport, Strategy::HttpOnly).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! `bowline ps`
+
+use bowline::processes;
+use serde_json::json;
+
+use crate::args::PsArgs;
+use crate::env;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::print::processes::{memory, render, size, to_json};
+use crate::print::units;
+use crate::settings::Settings;
+
+pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
+    let PsArgs { clean } = args;
+    let Some(folder) = env::records(&*settings.env) else {
+        return Err(Failure::usage("there is no folder for records of processes: HOME is not set"));
+    };
+    let printer = &settings.printer;
+    if clean {
+        let ended =
+            processes::sweep(&folder).await.map_err(|error| Failure::file(&folder, &error.to_string()))?;
+        if printer.is_json() {
+            let ended = ended.iter().map(
+                |orphan| json!({ "server": orphan.server, "pid": orphan.pid, "processes": orphan.processes }),
+            );
+            printer.json(&json!({ "ended": ended.collect::<Vec<_>>() }).to_string())?;
+            return Ok(Exit::Ok);
+        }
+        for orphan in &ended {
+            let processes = units::count(orphan.processes, "process").replace("processs", "processes");
+            printer.text(&format!("ended {}: {processes} from pid {}", orphan.server, orphan.pid))?;
+        }
+        if ended.is_empty() {
+            printer.note("nothing was left behind");
+        }
+        return Ok(Exit::Ok);
+    }
+    // Reads files and asks the system: not on a thread that others share.
+    let listed = tokio::task::spawn_blocking({
+        let folder = folder.clone();
+        move || processes::list(&folder)
+    });
+    let entries = match listed.await {
+        Ok(Ok(entries)) => entries,
+        Ok(Err(error)) => return Err(Failure::file(&folder, &error.to_string())),
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    };
+    if printer.is_json() {
+        printer.json(&to_json(&entries).to_string())?;
+        return Ok(Exit::Ok);
+    }
+    if entries.is_empty() {
+        printer.note("no server process is running");
+        return Ok(Exit::Ok);
+    }
+    printer.layout(&render(&entries, printer))?;
+    let total = entries.iter().map(memory).sum();
+    printer.note(&format!("{}, {}", units::count(entries.len(), "server"), size(total)));
+    if entries.iter().any(|entry| entry.is_orphan) {
+        printer.note("some were left behind; `bowline ps --clean` ends them");
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,134 @@
+//! `bowline watch`
+
+use std::time::SystemTime;
+
+use bowline::hooks::Notice;
+use bowline::{Event, Named, Notification};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::status::{end, leave};
+use crate::args::WatchArgs;
+use crate::failure::Outcome;
+use crate::interrupt::Interrupt;
+use crate::print::{BAD, FAINT, GOOD, HINT, NAME, Printer, clock, escape, units};
+use crate::settings::Settings;
+
+pub(super) async fn run(args: WatchArgs, settings: &Settings) -> Outcome {
+    let WatchArgs { servers, notifications } = args;
+    let meant = settings.many(&servers)?;
+    let printer = &settings.printer;
+    for other in meant.others.iter().filter(|other| other.detail.is_some()) {
+        printer.note(&format!("`{}` is left out; see `bowline config check`", other.name));
+    }
+    let enabled: Vec<_> = meant.servers.into_iter().filter(|server| server.enabled).collect();
+    let mut interrupt = Interrupt::listen();
+    let watching = units::count(enabled.len(), "server");
+    printer.note(&format!("watching {watching}; Ctrl-C ends it"));
+    let width = enabled.iter().map(|server| server.name.width()).max().unwrap_or(0).min(WIDEST);
+    let builder = settings.registry();
+    let mut events = builder.events();
+    let registry = builder.open(enabled);
+    let outcome = loop {
+        let received = tokio::select! {
+            received = events.recv() => received,
+            exit = interrupt.next() => break end(exit),
+        };
+        let told = match received {
+            Ok(named) => print(&named, notifications, width, printer),
+            // Whoever reads our output is slow. What was lost is counted.
+            Err(RecvError::Lagged(count)) => {
+                printer.note(&format!("{count} events were missed"));
+                Ok(())
+            }
+            Err(RecvError::Closed) => break Ok(crate::exit::Exit::Ok),
+        };
+        if let Err(error) = told {
+            break Err(error.into());
+        }
+    };
+    leave(&registry, &mut interrupt).await;
+    outcome
+}
+
+/// The widest that names are padded to.
+const WIDEST: usize = 24;
+/// As wide as the widest event.
+const EVENT: usize = 13;
+/// How much of a notification is shown.
+const LONGEST: usize = 300;
+
+fn print(named: &Named, notifications: bool, width: usize, printer: &Printer) -> std::io::Result<()> {
+    let (notice, said) = match &named.event {
+        Event::Notification(said) if notifications => (None, Some(said)),
+        event => (Notice::of(&named.server, event), None),
+    };
+    match (notice, said) {
+        (Some(mut notice), _) if printer.is_json() => {
+            notice.missed = named.missed;
+            printer.json_line(&notice.to_json())
+        }
+        (None, Some(said)) if printer.is_json() => printer.json_line(&notification_json(named, said)),
+        (Some(notice), _) => printer.line(&event_line(&notice, width, printer)),
+        (None, Some(said)) => printer.line(&notification_line(named, said, width, printer)),
+        (None, None) => Ok(()),
+    }
+}
+
+fn event_line(notice: &Notice, width: usize, printer: &Printer) -> String {
+    let outage = notice.outage.map(|outage| format!("after {}", units::time(outage)));
+    let detail = [outage, notice.cause.clone()].into_iter().flatten().collect::<Vec<_>>().join(": ");
+    if !printer.on_terminal() {
+        let line = format!("{}\t{}\t{}\t{detail}", notice.time(), notice.server, notice.event);
+        return escaped_cells(&line);
+    }
+    let style = match notice.event.as_str() {
+        "connected" | "recovered" => GOOD,
+        "failed" => BAD,
+        "tools_changed" => FAINT,
+        _ => HINT,
+    };
+    let event = printer.paint(style, &format!("{:EVENT$}", notice.event.as_str()));
+    line(&clock::local(notice.at), &notice.server, &event, &detail, width, printer)
+}
+
+fn notification_json(named: &Named, said: &Notification) -> String {
+    let params = said.params.as_ref().and_then(|params| params.decode::<Value>().ok());
+    let object = json!({
+        "event": "notification",
+        "server": &*named.server,
+        "time": clock::utc(SystemTime::now()),
+        "method": said.method,
+        "params": params,
+        "inferred": said.inferred,
+        "missed": named.missed,
+    });
+    object.to_string()
+}
+
+fn notification_line(named: &Named, said: &Notification, width: usize, printer: &Printer) -> String {
+    let now = SystemTime::now();
+    let params = said.params.as_ref().map(bowline::wire::Json::as_str).unwrap_or_default();
+    let params: String = params.chars().take(LONGEST).collect();
+    let detail = format!("{} {params}", said.method);
+    if !printer.on_terminal() {
+        let line = format!("{}\t{}\tnotification\t{}", clock::utc(now), named.server, detail.trim_end());
+        return escaped_cells(&line);
+    }
+    let event = printer.paint(FAINT, &format!("{:EVENT$}", "notification"));
+    line(&clock::local(now), &named.server, &event, detail.trim_end(), width, printer)
+}
+
+/// A line for a person. `event` is painted already.
+fn line(time: &str, server: &str, event: &str, detail: &str, width: usize, printer: &Printer) -> String {
+    let server = escape::line(server);
+    let padding = " ".repeat(width.saturating_sub(server.width()));
+    let (time, name) = (printer.paint(FAINT, time), printer.paint(NAME, &server));
+    format!("{time}  {name}{padding}  {event}  {}", escape::line(detail)).trim_end().to_owned()
+}
+
+/// Our own tabs stay; nothing else in a line may end it or move a cursor.
+fn escaped_cells(line: &str) -> String {
+    line.split('\t').map(escape::line).collect::<Vec<_>>().join("\t").trim_end().to_owned()
+}

@@ -1,0 +1,84 @@
+//! Owns the steady calls: a few callers, each with one call at a time, at an even pace.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bowline::Client;
+use bowline::view::CallToolResult;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use super::board::Board;
+use super::knots::Tool;
+
+/// How many call.
+pub(crate) const CALLERS: u32 = 10;
+/// How often each of them does: fifty calls a second in all.
+const EVERY: Duration = Duration::from_millis(200);
+/// How many call at the same moment, so that whatever happens to one happens to several.
+const AT_ONCE: u32 = 5;
+
+/// Calls until `stop` is set; each call that was begun is waited for.
+pub(crate) async fn call_steadily(client: Client, board: Arc<Board>, stop: watch::Receiver<bool>) {
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let (client, board, stop) = (client.clone(), Arc::clone(&board), stop.clone());
+        callers.spawn(call_one_by_one(client, board, stop, EVERY * (caller / AT_ONCE) / (CALLERS / AT_ONCE)));
+    }
+    while callers.join_next().await.is_some() {}
+}
+
+async fn call_one_by_one(
+    client: Client,
+    board: Arc<Board>,
+    mut stop: watch::Receiver<bool>,
+    offset: Duration,
+) {
+    let mut ticks = tokio::time::interval_at((Instant::now() + offset).into(), EVERY);
+    // After an outage all callers are not to march in step.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            _ = ticks.tick() => {}
+        }
+        let ticket = board.begin();
+        let tool = tool(ticket);
+        let begun = Instant::now();
+        let result = client.call_tool(tool.name(), &arguments(tool, ticket)).await;
+        let outcome = match result {
+            Ok(result) => check(ticket, &result),
+            Err(error) => Err(error.to_string()),
+        };
+        board.end(ticket, tool, begun.elapsed(), outcome);
+    }
+}
+
+/// Half of the calls put something away, a fifth has a stream, the rest only reads.
+fn tool(ticket: u64) -> Tool {
+    match ticket % 10 {
+        0 | 2 | 4 | 6 | 8 => Tool::Stow,
+        1 | 5 => Tool::Tie,
+        _ => Tool::Strength,
+    }
+}
+
+fn arguments(tool: Tool, ticket: u64) -> Value {
+    match tool {
+        Tool::Strength => json!({"ticket": ticket, "millimetres": 11}),
+        Tool::Stow | Tool::Tie => json!({ "ticket": ticket }),
+    }
+}
+
+/// Whether it is the answer to this call.
+fn check(ticket: u64, result: &CallToolResult) -> Result<(), String> {
+    let answered = result.structured.as_ref().and_then(|json| json.decode::<Value>().ok());
+    match answered.as_ref().and_then(|json| json["ticket"].as_u64()) {
+        Some(answered) if answered == ticket && !result.is_error => Ok(()),
+        Some(answered) => Err(format!("call {ticket} got the answer to call {answered}")),
+        None => Err(format!("call {ticket} got no answer to speak of")),
+    }
+}

@@ -1,0 +1,128 @@
+//! Owns which trouble comes next, and after how long a pause. A seed gives the same order each time.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::signature::SIGNATURES;
+
+/// What the server does to its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Forgets all sessions, and says so with this one of the signatures.
+    Expire(usize),
+    /// Stops listening for so long, then comes back at the same port, with no memory of sessions.
+    Restart(Duration),
+    /// Cuts this many connections, with a call that may be repeated on each.
+    Cut(usize),
+    /// Cuts the streams of this many calls, and the one that hangs open for notifications.
+    CutStreams(usize),
+}
+
+/// The troubles, without end.
+pub(crate) struct Plan {
+    rng: Rng,
+    kinds: Vec<Kind>,
+    signatures: Vec<usize>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Expire,
+    Restart,
+    Cut,
+    CutStreams,
+}
+
+/// One of each, and mostly what happens mostly. As they stand here, a run of few seconds has seen what
+/// matters.
+const ROUND: [Kind; 6] =
+    [Kind::Expire, Kind::Expire, Kind::Restart, Kind::Expire, Kind::Cut, Kind::CutStreams];
+
+impl Plan {
+    /// The plan of a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut kinds = ROUND.to_vec();
+        kinds.reverse();
+        Self { rng: Rng::with_seed(seed), kinds, signatures: Vec::new() }
+    }
+
+    /// Each is used once before any is used again.
+    fn signature(&mut self) -> usize {
+        if self.signatures.is_empty() {
+            self.signatures = (0..SIGNATURES.len()).collect();
+            self.rng.shuffle(&mut self.signatures);
+        }
+        self.signatures.pop().unwrap_or_default()
+    }
+}
+
+/// The pause before it, and the trouble.
+impl Iterator for Plan {
+    type Item = (Duration, Trouble);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.kinds.is_empty() {
+            self.kinds = ROUND.to_vec();
+            self.rng.shuffle(&mut self.kinds);
+        }
+        let trouble = match self.kinds.pop()? {
+            Kind::Expire => Trouble::Expire(self.signature()),
+            Kind::Restart => Trouble::Restart(Duration::from_millis(self.rng.u64(300..900))),
+            Kind::Cut => Trouble::Cut(self.rng.usize(2..=4)),
+            Kind::CutStreams => Trouble::CutStreams(self.rng.usize(1..=3)),
+        };
+        Some((Duration::from_millis(self.rng.u64(100..300)), trouble))
+    }
+}
+
+impl Trouble {
+    /// How long it may go on, if all is well: one that would outlast the demo is not begun.
+    pub(super) fn longest(self) -> Duration {
+        match self {
+            Self::Restart(down) => down + Duration::from_millis(700),
+            Self::Expire(_) => Duration::from_millis(200),
+            Self::Cut(_) | Self::CutStreams(_) => Duration::from_millis(500),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_seed_is_an_order() {
+        let plan = |seed| Plan::new(seed).take(60).collect::<Vec<_>>();
+        assert_eq!(plan(7), plan(7));
+        assert_ne!(plan(7), plan(8));
+    }
+
+    #[test]
+    fn whatever_the_seed_the_first_round_has_all() {
+        for seed in 0..100 {
+            let round: Vec<Trouble> = Plan::new(seed).map(|(_, trouble)| trouble).take(6).collect();
+            let signatures: HashSet<usize> = round
+                .iter()
+                .filter_map(|trouble| match trouble {
+                    Trouble::Expire(signature) => Some(*signature),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(signatures.len(), 3, "{round:?}");
+            assert_eq!(round.iter().filter(|trouble| matches!(trouble, Trouble::Restart(_))).count(), 1);
+        }
+    }
+
+    #[test]
+    fn every_signature_gets_its_turn() {
+        let expired = Plan::new(1).filter_map(|(_, trouble)| match trouble {
+            Trouble::Expire(signature) => Some(signature),
+            _ => None,
+        });
+        let first: HashSet<usize> = expired.take(SIGNATURES.len()).collect();
+        assert_eq!(first.len(), SIGNATURES.len());
+    }
+}

@@ -1,0 +1,218 @@
+//! Owns how the demo looks: a picture drawn in place on a terminal, a line for each thing that happens
+//! anywhere else, and the table at the end.
+
+use std::io;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use unicode_width::UnicodeWidthChar as _;
+
+use super::board::{Bout, Cause};
+use super::callers::CALLERS;
+use super::ledger::Executions;
+use super::plan::Trouble;
+use super::signature::SIGNATURES;
+use super::summary::Summary;
+use crate::print::screen::Screen;
+use crate::print::{FAINT, GOOD, Printer, STRONG, escape, units};
+
+/// Shows a run while it happens.
+pub(crate) enum Show<'a> {
+    /// In place.
+    Picture(&'a Printer, Screen),
+    /// Line by line.
+    Lines(&'a Printer),
+    /// To a machine, which is told at the end.
+    Nothing,
+}
+
+/// A line, and how it is painted.
+type Line = (Style, String);
+
+const PLAIN: Style = Style::new();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+
+impl<'a> Show<'a> {
+    /// As it can be shown here.
+    pub(crate) fn start(printer: &'a Printer) -> io::Result<Self> {
+        Ok(if printer.is_json() {
+            Self::Nothing
+        } else if printer.on_terminal() && printer.can_animate() {
+            Self::Picture(printer, Screen::enter()?)
+        } else {
+            Self::Lines(printer)
+        })
+    }
+
+    /// Something happened.
+    pub(crate) fn happened(&self, at: Duration, what: &str) -> io::Result<()> {
+        match self {
+            Self::Lines(printer) => printer.layout(&format!("{:6.2} s  {what}\n", at.as_secs_f64())),
+            Self::Picture(..) | Self::Nothing => Ok(()),
+        }
+    }
+
+    /// Where it stands. `now` is what happened last.
+    pub(crate) fn draw(&mut self, summary: &Summary, length: Duration, now: &str) -> io::Result<()> {
+        let Self::Picture(printer, screen) = self else { return Ok(()) };
+        let elapsed = summary.elapsed.min(length).as_secs_f64();
+        let mut lines = vec![
+            (
+                STRONG,
+                format!("bowline demo   {elapsed:.1} of {} s   seed {}", length.as_secs(), summary.seed),
+            ),
+            (AnsiColor::Yellow.on_default(), format!("the server {now}")),
+            (PLAIN, String::new()),
+        ];
+        lines.extend(table(summary));
+        let (width, height) = Screen::size();
+        lines.truncate(height);
+        let painted: Vec<String> =
+            lines.iter().map(|(style, text)| printer.paint(*style, cut(text, width))).collect();
+        screen.draw(&painted)
+    }
+}
+
+/// What the server does, as it is told.
+pub(crate) fn line(trouble: Trouble) -> String {
+    match trouble {
+        Trouble::Expire(signature) => format!("forgets all sessions: {}", SIGNATURES[signature].name),
+        Trouble::Restart(down) => format!("restarts, and is away for {}", units::time(down)),
+        Trouble::Cut(connections) => format!("cuts {connections} connections under calls that only read"),
+        Trouble::CutStreams(calls) => {
+            format!("cuts {} in the middle", units::count(calls, "stream"))
+        }
+    }
+}
+
+/// The end, for people.
+pub(crate) fn ending(printer: &Printer, summary: &Summary) -> String {
+    let mut lines = table(summary);
+    lines.push((PLAIN, String::new()));
+    let total = summary.tally.total();
+    for (at, why) in &summary.tally.failures {
+        lines.push((PLAIN, format!("  failed at {:.2} s: {}", at.as_secs_f64(), escape::line(why))));
+    }
+    if summary.holds() {
+        let held = format!(
+            "It held: {} calls, {} of {} losses recovered, none failed, none ran twice.",
+            summary.tally.calls, total.recovered, total.lost
+        );
+        lines.push((GOOD, held));
+    } else {
+        let what = format!(
+            "It did not hold: {} failed, {} ran twice, {} ran unanswered, {} never ran.",
+            summary.tally.failed,
+            summary.executions.twice,
+            summary.unanswered(),
+            summary.never_ran
+        );
+        lines.push((BAD, what));
+    }
+    let painted: Vec<String> = lines.iter().map(|(style, text)| printer.paint(*style, text)).collect();
+    painted.join("\n") + "\n"
+}
+
+/// The numbers.
+fn table(summary: &Summary) -> Vec<Line> {
+    let Summary { tally, executions, done, .. } = summary;
+    let [median, p99, longest] = summary.latency().map(units::time);
+    let zero = |count: u64| if count == 0 { GOOD } else { BAD };
+    let number = |label: &str, count: u64, note: &str| {
+        format!("  {label:<10} {count:>7}   {note}").trim_end().to_owned()
+    };
+    let calls = format!("{} answered; {CALLERS} callers, up to 50 a second", tally.answered.len());
+    let Executions { once, twice, repeatable, repeated } = *executions;
+    let runs = format!("of {once} that must not; {repeated} of {repeatable} reads ran again");
+    let mut lines = vec![
+        (PLAIN, number("calls", tally.calls, &calls)),
+        (zero(tally.failed), number("failed", tally.failed, "")),
+        (zero(twice), number("ran twice", twice, &runs)),
+        (PLAIN, format!("  {:<10} {:>7}   {median} median, {p99} p99, {longest} longest", "time", "")),
+        (PLAIN, String::new()),
+        (
+            FAINT,
+            format!(
+                "  {:<42}{:>6}{:>8}{:>11}{:>11}",
+                "what the server did", "times", "losses", "recovered", "longest"
+            ),
+        ),
+    ];
+    let row = |name: &str, bout: Bout| {
+        let Bout { times, lost, recovered, longest } = bout;
+        let longest = if recovered == 0 { String::new() } else { units::time(longest) };
+        format!("  {name:<42}{times:>6}{lost:>8}{recovered:>11}{longest:>11}").trim_end().to_owned()
+    };
+    let others = [
+        (Cause::Restart, "restarted".to_owned()),
+        (Cause::Cut, format!("cut {} under a call", units::count(count(done.cuts), "connection"))),
+        (
+            Cause::Stream,
+            format!(
+                "cut {}, {} taken up again",
+                units::count(count(done.streams_cut), "stream"),
+                done.resumed
+            ),
+        ),
+        (Cause::Other, "nothing that was planned".to_owned()),
+    ];
+    let signatures = SIGNATURES.iter().enumerate().map(|(at, signature)| (at, signature.name.to_owned()));
+    let others = others.into_iter().map(|(cause, name)| (cause.at(), name));
+    let bouts = signatures.chain(others).map(|(at, name)| (name, tally.bouts[at]));
+    lines.extend(
+        bouts.filter(|(_, bout)| *bout != Bout::default()).map(|(name, bout)| (PLAIN, row(&name, bout))),
+    );
+    lines.push((STRONG, row("in all", tally.total())));
+    lines
+}
+
+fn count(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// As much of `text` as fits.
+fn cut(text: &str, width: usize) -> &str {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr as _;
+
+    use super::super::board::Tally;
+    use super::super::state::Done;
+    use super::*;
+
+    #[test]
+    fn an_hour_of_everything_fits_into_eighty_columns() {
+        let bout = Bout { times: 9_999, lost: 9_999, recovered: 9_999, longest: Duration::from_secs(9) };
+        let tally = Tally { calls: 180_000, bouts: [bout; Cause::COUNT], ..Tally::default() };
+        let summary = Summary {
+            seed: 1,
+            elapsed: Duration::from_secs(3600),
+            interrupted: None,
+            tally,
+            done: Done { cuts: 9_999, streams_cut: 9_999, resumed: 9_999, ..Done::default() },
+            executions: Executions { once: 180_000, repeatable: 90_000, ..Executions::default() },
+            never_ran: 0,
+        };
+        let lines = table(&summary);
+        assert!(lines.iter().all(|(_, line)| line.width() <= 80), "{lines:#?}");
+        // With the three lines above it, it fits a terminal of the usual height.
+        assert!(lines.len() + 3 <= 24, "{}", lines.len());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abcd", 3), "abc");
+        assert_eq!(cut("日本", 3), "日");
+    }
+}

@@ -1,0 +1,177 @@
+//! Owns the verdict: what the callers saw beside what the server counted.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::board::{Bout, Cause, Tally};
+use super::ledger::Executions;
+use super::signature::SIGNATURES;
+use super::state::Done;
+use crate::exit::Exit;
+
+/// All that is told, during the run and after it.
+#[derive(Clone, Debug)]
+pub(crate) struct Summary {
+    pub(crate) seed: u64,
+    pub(crate) elapsed: Duration,
+    /// Somebody ended it early.
+    pub(crate) interrupted: Option<Exit>,
+    /// What the callers saw.
+    pub(crate) tally: Tally,
+    /// What the server did.
+    pub(crate) done: Done,
+    /// What it ran.
+    pub(crate) executions: Executions,
+    /// Calls that were answered, and that it knows nothing of.
+    pub(crate) never_ran: u64,
+}
+
+impl Summary {
+    /// Whether every call was answered, by running it, and once where that matters.
+    pub(crate) fn holds(&self) -> bool {
+        self.tally.failed == 0 && self.executions.twice == 0 && self.never_ran == 0 && self.unanswered() == 0
+    }
+
+    /// How the command ends.
+    pub(crate) fn exit(&self) -> Exit {
+        match self.interrupted {
+            _ if !self.holds() => Exit::Connection,
+            Some(exit) => exit,
+            None => Exit::Ok,
+        }
+    }
+
+    /// Calls that must not run twice, ran, and were not answered: their callers are in doubt.
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.executions.once.saturating_sub(self.tally.answered_once)
+    }
+
+    /// How long half of the calls took at most, nearly all of them, and the longest.
+    pub(crate) fn latency(&self) -> [Duration; 3] {
+        let mut took = self.tally.took.clone();
+        took.sort_unstable();
+        let at = |percent: usize| took.get((took.len() * percent / 100).min(took.len().saturating_sub(1)));
+        [at(50), at(99), took.last()].map(|time| time.copied().unwrap_or_default())
+    }
+
+    /// For machines.
+    pub(crate) fn json(&self) -> Value {
+        let Self { tally, done, executions, .. } = self;
+        let [median, p99, longest] = self.latency().map(millis);
+        let signatures: Vec<Value> = (0..SIGNATURES.len())
+            .map(|at| (at, tally.bouts[at]))
+            .filter(|(_, bout)| *bout != Bout::default())
+            .map(|(at, bout)| with_name(SIGNATURES[at].name, bout))
+            .collect();
+        let bout = |cause: Cause| bout_json(tally.bouts[cause.at()]);
+        let total = tally.total();
+        let failures = tally.failures.iter().map(|(at, why)| json!({"at_ms": millis(*at), "error": why}));
+        json!({
+            "ok": self.holds(),
+            "seed": self.seed,
+            "seconds": millis(self.elapsed) / 1000.0,
+            "interrupted": self.interrupted.is_some(),
+            "calls": tally.calls,
+            "answered": tally.answered.len(),
+            "failed": tally.failed,
+            "failures": failures.collect::<Vec<Value>>(),
+            "executions": {
+                "once": executions.once,
+                "twice": executions.twice,
+                "repeatable": executions.repeatable,
+                "repeated": executions.repeated,
+                "never_ran": self.never_ran,
+                "unanswered": self.unanswered(),
+            },
+            "losses": total.lost,
+            "recoveries": total.recovered,
+            "signatures": signatures,
+            "restarts": bout(Cause::Restart),
+            "cuts": bout(Cause::Cut),
+            "stream_cuts": bout(Cause::Stream),
+            "unplanned": bout(Cause::Other),
+            "connections_cut": done.cuts,
+            "streams_cut": done.streams_cut,
+            "streams_resumed": done.resumed,
+            "latency_ms": {"median": median, "p99": p99, "longest": longest},
+        })
+    }
+}
+
+fn with_name(name: &str, bout: Bout) -> Value {
+    let mut json = bout_json(bout);
+    json["signature"] = name.into();
+    json
+}
+
+fn bout_json(bout: Bout) -> Value {
+    let Bout { times, lost, recovered, longest } = bout;
+    json!({"times": times, "losses": lost, "recoveries": recovered, "longest_outage_ms": millis(longest)})
+}
+
+/// To the microsecond.
+fn millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Spoil = fn(&mut Summary);
+
+    /// Three calls that went well: two that must not run twice, and one that may.
+    fn good() -> Summary {
+        let millis = [1, 2, 30].map(Duration::from_millis).to_vec();
+        let tally =
+            Tally { calls: 3, answered: vec![1, 2, 3], answered_once: 2, took: millis, ..Tally::default() };
+        Summary {
+            seed: 1,
+            elapsed: Duration::from_secs(1),
+            interrupted: None,
+            tally,
+            done: Done::default(),
+            executions: Executions { once: 2, repeatable: 1, repeated: 1, ..Executions::default() },
+            never_ran: 0,
+        }
+    }
+
+    #[test]
+    fn all_went_well() {
+        assert_eq!(good().exit(), Exit::Ok);
+        assert_eq!(good().json()["ok"], true);
+    }
+
+    #[test]
+    fn whatever_went_wrong_shows_in_the_exit_code() {
+        let wrong: [(&str, Spoil); 4] = [
+            ("a call failed", |summary| summary.tally.failed = 1),
+            ("a call ran twice", |summary| summary.executions.twice = 1),
+            ("an answer came from nowhere", |summary| summary.never_ran = 1),
+            ("a call ran, and nobody was told", |summary| summary.executions.once = 3),
+        ];
+        for (what, spoil) in wrong {
+            let mut summary = good();
+            spoil(&mut summary);
+            assert_eq!(summary.exit(), Exit::Connection, "{what}");
+            assert_eq!(summary.json()["ok"], false, "{what}");
+            // To have ended early is no excuse.
+            summary.interrupted = Some(Exit::Interrupted);
+            assert_eq!(summary.exit(), Exit::Connection, "{what}");
+        }
+    }
+
+    #[test]
+    fn who_ends_it_early_is_told_so() {
+        let summary = Summary { interrupted: Some(Exit::Interrupted), ..good() };
+        assert_eq!(summary.exit(), Exit::Interrupted);
+    }
+
+    #[test]
+    fn latencies() {
+        assert_eq!(good().latency(), [2, 30, 30].map(Duration::from_millis));
+        let none = Summary { tally: Tally::default(), ..good() };
+        assert_eq!(none.latency(), [Duration::ZERO; 3]);
+    }
+}

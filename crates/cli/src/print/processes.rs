@@ -1,0 +1,116 @@
+//! Owns how the processes of servers look: a tree for people, lines for pipes, JSON for machines.
+
+use std::fmt::Write as _;
+use std::time::SystemTime;
+
+use bowline::processes::Entry;
+use serde_json::{Value, json};
+
+use super::table::Table;
+use super::{BAD, FAINT, NAME, Printer, STRONG, clock, escape, units};
+
+/// For machines.
+pub(crate) fn to_json(entries: &[Entry]) -> Value {
+    let servers = entries.iter().map(|entry| {
+        let processes = entry.processes.iter().map(|process| {
+            json!({
+                "pid": process.pid,
+                "parent": process.parent,
+                "depth": process.depth,
+                "name": process.name,
+                "memory": process.memory,
+                "started": clock::utc(process.started),
+            })
+        });
+        json!({
+            "server": entry.server,
+            "owner": entry.owner,
+            "orphan": entry.is_orphan,
+            "started": clock::utc(entry.started),
+            "memory": memory(entry),
+            "processes": processes.collect::<Vec<_>>(),
+        })
+    });
+    json!({ "servers": servers.collect::<Vec<_>>() })
+}
+
+/// As stdout wants it.
+pub(crate) fn render(entries: &[Entry], printer: &Printer) -> String {
+    if printer.on_terminal() {
+        return tree(entries, SystemTime::now(), printer);
+    }
+    let mut table = Table::new([""; 6]);
+    for entry in entries {
+        for process in &entry.processes {
+            table.row([
+                entry.server.clone(),
+                owner(entry),
+                process.pid.to_string(),
+                process.parent.to_string(),
+                process.memory.to_string(),
+                process.name.clone(),
+            ]);
+        }
+    }
+    table.render(printer)
+}
+
+/// One block for each server.
+fn tree(entries: &[Entry], now: SystemTime, printer: &Printer) -> String {
+    let mut out = String::new();
+    for entry in entries {
+        let up = clock::span(clock::since(now, entry.started));
+        let style = if entry.is_orphan { BAD } else { FAINT };
+        let facts = format!("{}, {}, up {up}", owner(entry), size(memory(entry)));
+        let name = printer.paint(NAME, &escape::line(&entry.server));
+        writeln!(out, "{name}  {}", printer.paint(style, &facts)).expect("writing to a string");
+        let depths: Vec<_> = entry.processes.iter().map(|process| process.depth).collect();
+        for (process, branch) in entry.processes.iter().zip(branches(&depths)) {
+            let name = printer.paint(STRONG, &escape::line(&process.name));
+            writeln!(out, "{branch}{name}  {}  {}", process.pid, size(process.memory))
+                .expect("writing to a string");
+        }
+    }
+    out
+}
+
+/// What stands before each process, so that it hangs below the one that started it.
+fn branches(depths: &[usize]) -> Vec<String> {
+    let branch = |(at, &own): (usize, &usize)| {
+        let after = &depths[at + 1..];
+        // Whether another of this depth follows below the same parent.
+        let goes_on = |depth: usize| after.iter().take_while(|it| **it >= depth).any(|it| *it == depth);
+        let above = (0..own.min(DEEPEST)).map(|depth| if goes_on(depth) { "│  " } else { "   " });
+        above.chain([if goes_on(own) { "├─ " } else { "└─ " }]).collect()
+    };
+    depths.iter().enumerate().map(branch).collect()
+}
+
+/// Deeper than this is no longer indented further.
+const DEEPEST: usize = 20;
+
+fn owner(entry: &Entry) -> String {
+    if entry.is_orphan { format!("owner {} is gone", entry.owner) } else { format!("owner {}", entry.owner) }
+}
+
+/// Of all its processes. What they share is counted for each.
+pub(crate) fn memory(entry: &Entry) -> u64 {
+    entry.processes.iter().map(|process| process.memory).sum()
+}
+
+/// `45 MB`.
+pub(crate) fn size(bytes: u64) -> String {
+    units::bytes(usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_hangs_below_the_one_that_started_it() {
+        let drawn: Vec<_> = branches(&[0, 1, 2, 1, 1, 2, 0, 1]);
+        let expected = ["├─ ", "│  ├─ ", "│  │  └─ ", "│  ├─ ", "│  └─ ", "│     └─ ", "└─ ", "   └─ "];
+        assert_eq!(drawn, expected);
+    }
+}

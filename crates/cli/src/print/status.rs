@@ -1,0 +1,253 @@
+//! Owns how the state of many servers looks: a table for people, lines for pipes, JSON for machines.
+
+use std::time::{Instant, SystemTime};
+
+use anstyle::Style;
+use bowline::fault::Fault;
+use bowline::hooks::cause_kind;
+use bowline::{ServerStatus, State};
+use serde_json::{Value, json};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::table::Table;
+use super::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape, units};
+use crate::settings::many::{Other, Why};
+
+/// One server, as it is shown.
+pub(crate) struct Row {
+    name: String,
+    state: &'static str,
+    style: Style,
+    era: Option<&'static str>,
+    revision: Option<String>,
+    transport: &'static str,
+    since: Option<SystemTime>,
+    recoveries: u64,
+    sessions_lost: u64,
+    attempt: u32,
+    fault: Option<(SystemTime, Fault)>,
+    /// What is wrong with its entry.
+    detail: Option<String>,
+    next_attempt: Option<Instant>,
+}
+
+/// The moment that times are told from.
+#[derive(Clone, Copy)]
+pub(crate) struct Now {
+    clock: SystemTime,
+    instant: Instant,
+}
+
+impl Now {
+    pub(crate) fn read() -> Self {
+        Self { clock: SystemTime::now(), instant: Instant::now() }
+    }
+
+    /// In UTC, for machines.
+    pub(crate) fn utc(self) -> String {
+        clock::utc(self.clock)
+    }
+}
+
+impl From<&ServerStatus> for Row {
+    fn from(status: &ServerStatus) -> Self {
+        let peer = status.peer.as_ref();
+        Self {
+            name: status.name.to_string(),
+            state: status.state.as_str(),
+            style: match status.state {
+                State::Ready => GOOD,
+                State::Failed => BAD,
+                State::BackingOff | State::NeedsLogin => HINT,
+                _ => FAINT,
+            },
+            era: peer.map(|peer| match peer.era() {
+                bowline::Era::Legacy => "legacy",
+                bowline::Era::Modern => "modern",
+            }),
+            revision: peer.map(|peer| peer.revision.as_str().to_owned()),
+            transport: status.transport,
+            since: status.health.since,
+            recoveries: status.health.recoveries,
+            sessions_lost: status.health.sessions_lost,
+            attempt: status.health.attempt,
+            fault: status.health.last_fault.clone(),
+            detail: None,
+            next_attempt: status.next_attempt,
+        }
+    }
+}
+
+impl From<&Other> for Row {
+    fn from(other: &Other) -> Self {
+        Self {
+            name: other.name.clone(),
+            state: other.why.as_str(),
+            style: if other.why == Why::Unusable { BAD } else { FAINT },
+            era: None,
+            revision: None,
+            transport: "",
+            since: None,
+            recoveries: 0,
+            sessions_lost: 0,
+            attempt: 0,
+            fault: None,
+            detail: other.detail.clone(),
+            next_attempt: None,
+        }
+    }
+}
+
+impl Row {
+    pub(crate) fn to_json(&self, now: Now) -> Value {
+        let error = self.fault.as_ref().map(|(at, fault)| {
+            json!({
+                "message": fault.to_string(),
+                "kind": cause_kind(&fault.cause),
+                "time": clock::utc(*at),
+            })
+        });
+        let detail = self.detail.as_ref().map(|detail| json!({ "message": detail, "kind": "configuration" }));
+        json!({
+            "name": self.name,
+            "state": self.state.replace(' ', "_"),
+            "era": self.era,
+            "revision": self.revision,
+            "transport": Some(self.transport).filter(|it| !it.is_empty()),
+            "since": self.since.map(clock::utc),
+            "recoveries": self.recoveries,
+            "sessions_lost": self.sessions_lost,
+            "attempt": self.attempt,
+            "last_error": error.or(detail),
+            "next_attempt_ms": self.next_attempt.map(|next| {
+                u64::try_from(next.saturating_duration_since(now.instant).as_millis()).unwrap_or(u64::MAX)
+            }),
+        })
+    }
+
+    /// The cells of a line in a pipe.
+    pub(crate) fn cells(&self, now: Now) -> [String; 8] {
+        [
+            self.name.clone(),
+            self.state.to_owned(),
+            self.protocol(),
+            self.transport.to_owned(),
+            self.uptime(now),
+            self.recoveries.to_string(),
+            self.next(now).unwrap_or_default(),
+            self.error().unwrap_or_default(),
+        ]
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether somebody may want to look at it.
+    pub(crate) fn is_troubled(&self) -> bool {
+        self.style == BAD || self.style == HINT
+    }
+
+    fn protocol(&self) -> String {
+        match (self.era, &self.revision) {
+            (Some(era), Some(revision)) => format!("{era} {revision}"),
+            _ => String::new(),
+        }
+    }
+
+    fn uptime(&self, now: Now) -> String {
+        self.since.map(|since| clock::span(clock::since(now.clock, since))).unwrap_or_default()
+    }
+
+    fn next(&self, now: Now) -> Option<String> {
+        Some(units::time(self.next_attempt?.saturating_duration_since(now.instant)))
+    }
+
+    fn error(&self) -> Option<String> {
+        self.fault.as_ref().map(|(_, fault)| fault.to_string()).or_else(|| self.detail.clone())
+    }
+
+    /// What went wrong, when, and what comes next: the line below a row.
+    fn remark(&self, now: Now) -> Option<String> {
+        let mut remark = self.error()?;
+        if let Some((at, _)) = &self.fault {
+            let ago = clock::span(clock::since(now.clock, *at));
+            remark = format!("{ago} ago: {remark}");
+        }
+        if let Some(next) = self.next_attempt {
+            // Counted in whole seconds: it is looked at while it runs down.
+            let wait = next.saturating_duration_since(now.instant).as_secs_f64().ceil();
+            remark = format!("next attempt in {wait:.0}s; {remark}");
+        }
+        Some(remark)
+    }
+}
+
+/// All of them, as stdout wants it.
+pub(crate) fn render(rows: &[Row], now: Now, printer: &Printer) -> String {
+    if printer.on_terminal() {
+        let mut out = String::new();
+        for line in drawn(rows, now, printer.width(), printer) {
+            out.push_str(&line);
+            out.push('\n');
+        }
+        return out;
+    }
+    let mut table = Table::new([""; 8]);
+    for row in rows {
+        table.row(row.cells(now));
+    }
+    table.render(printer)
+}
+
+/// A table of this width, one or two lines for each server.
+pub(crate) fn drawn(rows: &[Row], now: Now, width: usize, printer: &Printer) -> Vec<String> {
+    let names: Vec<_> = rows.iter().map(|row| cut(&escape::line(&row.name), WIDEST_NAME)).collect();
+    let name = names.iter().map(|name| name.width()).chain([6]).max().unwrap_or(6);
+    let mut lines = vec![printer.paint(STRONG, &cut(&format!("{:name$}  {HEAD}", "SERVER"), width))];
+    for (row, shown) in rows.iter().zip(names) {
+        let rest = format!(
+            "  {:17}  {:5}  {:7}  {}",
+            row.protocol(),
+            row.transport,
+            row.uptime(now),
+            if row.since.is_some() || row.recoveries > 0 {
+                row.recoveries.to_string()
+            } else {
+                String::new()
+            },
+        );
+        let padding = " ".repeat(name - shown.width());
+        let room = width.saturating_sub(name + 2 + STATE);
+        lines.push(format!(
+            "{}{padding}  {}{}",
+            printer.paint(NAME, &shown),
+            printer.paint(row.style, &format!("{:STATE$}", row.state)),
+            cut(rest.trim_end(), room),
+        ));
+        if let Some(remark) = row.remark(now) {
+            let remark = cut(&escape::line(&remark), width.saturating_sub(INDENT));
+            lines.push(format!("{:INDENT$}{}", "", printer.paint(FAINT, &remark)));
+        }
+    }
+    lines
+}
+
+const HEAD: &str = "STATE        PROTOCOL           VIA    UP       RECOVERED";
+/// As wide as the widest state.
+const STATE: usize = 11;
+const WIDEST_NAME: usize = 20;
+const INDENT: usize = 4;
+
+/// As much of the text as fits.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let fits = text.chars().take_while(|c| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    });
+    fits.chain(['…']).collect()
+}

@@ -1,0 +1,95 @@
+//! Hosts that others wrote see a server through `bowline connect`. They run without an account, in a home
+//! of their own, and with every way out of this machine closed.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, HttpServer};
+use serde_json::json;
+use tempfile::TempDir;
+
+const BOWLINE: &str = env!("CARGO_BIN_EXE_bowline");
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The program that the test command installed. Without it the test fails: a host that is not there must
+/// not look like one that works.
+fn required(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the hosts")
+    })
+}
+
+/// Runs a host in `home`. Nobody listens on the port of the proxy.
+async fn run(program: &str, home: &Path, args: &[&str]) -> String {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(home).env_clear().env("HOME", home).stdin(Stdio::null());
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "npm_config_registry"] {
+        command.env(name, "http://127.0.0.1:9");
+    }
+    command.env("NO_PROXY", "127.0.0.1,localhost").env("NO_COLOR", "1");
+    command.env("DISABLE_AUTOUPDATER", "1").env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
+    command.env("OPENCODE_DISABLE_AUTOUPDATE", "1").env("OPENCODE_DISABLE_MODELS_FETCH", "1");
+    let running = tokio::task::spawn_blocking(move || command.output().expect("the host starts"));
+    let Output { status, stdout, stderr } = running.await.expect("no panic");
+    let shown = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{status}: {shown}");
+    shown
+}
+
+/// The line about one server.
+fn line<'a>(shown: &'a str, name: &str) -> &'a str {
+    shown.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("no {name} in:\n{shown}"))
+}
+
+async fn server() -> HttpServer {
+    testkit::server().legacy().tool("echo").resource("file:///a", "x").prompt("p", "x").run().await
+}
+
+/// The host shook hands under its own name, and left in good order.
+async fn was_met(server: &HttpServer, host: &str) {
+    let hello = server.received_of("initialize").pop().expect("it came");
+    let name = hello.params()["clientInfo"]["name"].as_str().expect("a name").to_owned();
+    assert!(name.contains(host), "{name}");
+    server.wait_until(|server| server.count("DELETE") > 0 && server.sessions().is_empty(), PATIENCE).await;
+}
+
+#[tokio::test]
+async fn claude_code_is_connected() {
+    let claude = required("BOWLINE_CLAUDE");
+    let home = TempDir::new().expect("a folder");
+    let server = server().await;
+    let add = ["mcp", "add", "--scope", "user"];
+    let url = server.url();
+    run(&claude, home.path(), &[&add[..], &["knots", "--", BOWLINE, "connect", &url]].concat()).await;
+    let missing = ["missing", "--", BOWLINE, "connect", "--", "no-such-program-anywhere"];
+    run(&claude, home.path(), &[&add[..], &missing].concat()).await;
+    let shown = run(&claude, home.path(), &["mcp", "list"]).await;
+    assert!(line(&shown, "knots:").contains("Connected"), "{shown}");
+    assert!(!line(&shown, "missing:").contains("Connected"), "{shown}");
+    was_met(&server, "claude").await;
+}
+
+#[tokio::test]
+async fn opencode_is_connected() {
+    let opencode = required("BOWLINE_OPENCODE");
+    let home = TempDir::new().expect("a folder");
+    let server = server().await;
+    let local = |args: &[&str]| {
+        let command = [&[BOWLINE, "connect"], args].concat();
+        json!({"type": "local", "command": command})
+    };
+    let url = server.url();
+    let config = json!({"mcp": {
+        "knots": local(&[&url]),
+        "missing": local(&["--", "no-such-program-anywhere"]),
+    }});
+    std::fs::write(home.path().join("opencode.json"), config.to_string()).expect("a file");
+    let shown = run(&opencode, home.path(), &["mcp", "list"]).await;
+    assert!(line(&shown, " knots ").contains("connected"), "{shown}");
+    assert!(!line(&shown, " missing ").contains("connected"), "{shown}");
+    was_met(&server, "opencode").await;
+}

@@ -1,0 +1,7 @@
+//! `bowline connect`: a plain host on one side, an armed server on the other, the real binary between.
+
+mod decoys;
+mod flags;
+mod host;
+mod signatures;
+mod survival;

@@ -1,0 +1,127 @@
+//! What looks like a lost session and is none: it passes to the host as it came, nothing is run twice,
+//! and no new session is opened.
+
+use bowline_testkit::{self as testkit, Answer, Fault, Script};
+use serde_json::{Value, json};
+
+use super::host::{Host, text};
+use crate::context::Context;
+
+fn script() -> Script {
+    testkit::server().legacy().tool("counter")
+}
+
+/// Gives what the host gets for a call that `fault` strikes, after which everything is as it was.
+async fn struck(fault: impl Into<Fault>) -> Value {
+    let context = Context::new();
+    let server = script().run().await;
+    let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+    assert_eq!(text(&host.call("counter").await), "1");
+    server.arm(fault.into().on_tool("counter"));
+    let answer = host.call("counter").await;
+    assert!(server.armed().is_empty(), "the fault did not strike");
+    assert_eq!(server.received_of("tools/call").len(), 2, "the call was sent again");
+    let before = server.executions("counter");
+    assert_eq!(text(&host.call("counter").await), (before + 1).to_string());
+    assert_eq!(server.initialize_count(), 1, "a new session was opened");
+    assert_eq!(host.close().await.status.code(), Some(0));
+    answer
+}
+
+#[tokio::test]
+async fn a_tool_speaks_of_a_session_of_its_own() {
+    let result = json!({"content": [{"type": "text", "text": "Browser session not found"}], "isError": true});
+    assert_eq!(struck(Fault::reply(result.clone())).await["result"], result);
+}
+
+#[tokio::test]
+async fn an_error_speaks_of_a_session_that_is_still_there() {
+    let data = json!({"session": "s-1"});
+    for (code, message) in
+        [(-32001, "Session not found"), (-32000, "Access token expired"), (-32602, "session_id: unknown")]
+    {
+        let answer = struck(Fault::error_with(code, message, &data)).await;
+        assert_eq!(answer["error"], json!({"code": code, "message": message, "data": data}));
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_method_with_the_status_of_a_lost_session() {
+    let error = json!({"code": -32601, "message": "Method not found"});
+    let body = json!({"jsonrpc": "2.0", "id": "$id", "error": error});
+    assert_eq!(struck(Answer::new(404).json(&body)).await["error"], error);
+}
+
+#[tokio::test]
+async fn a_refusal_that_speaks_of_something_else() {
+    for (answer, status) in [
+        (
+            Answer::new(406)
+                .text("Not Acceptable: Client must accept both application/json and text/event-stream"),
+            406,
+        ),
+        (Answer::new(413).text("Payload Too Large"), 413),
+        (Answer::new(500), 500),
+        (Answer::new(500).text("Internal Server Error"), 500),
+    ] {
+        let answer = struck(answer).await;
+        assert_eq!(answer["error"]["code"], -32050, "{answer}");
+        assert_eq!(answer["error"]["data"]["bowline"]["cause"], "status");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(&format!("HTTP status {status}")), "{message}");
+    }
+}
+
+/// Only a person can help; and the next call tries again.
+#[tokio::test]
+async fn a_login_that_is_wanted() {
+    let context = Context::new();
+    let server = script().run().await;
+    let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+    let challenge = Answer::new(401).header("www-authenticate", "Bearer realm=\"r\"");
+    let body =
+        json!({"jsonrpc": "2.0", "id": "$id", "error": {"code": -32001, "message": "Access token expired"}});
+    server.arm(Fault::answer(challenge.json(&body)).on_tool("counter"));
+    let answer = host.call("counter").await;
+    assert_eq!(answer["error"]["data"]["bowline"]["cause"], "login_required", "{answer}");
+    assert_eq!(server.executions("counter"), 0);
+    let ended = host.close().await;
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(ended.stderr.contains("wants a login"), "{}", ended.stderr);
+}
+
+/// A gateway that says that it does not know what became of the request.
+#[tokio::test]
+async fn a_bad_gateway_does_not_run_a_tool_twice() {
+    for status in [502, 504] {
+        let context = Context::new();
+        let server = script().run().await;
+        let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+        server.arm(
+            Fault::answer(Answer::new(status).html("<h1>Bad Gateway</h1>")).on_tool("counter").executed(),
+        );
+        let answer = host.call("counter").await;
+        assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
+        assert_eq!(server.executions("counter"), 1);
+        assert_eq!(text(&host.call("counter").await), "2");
+    }
+}
+
+/// HL-05: the server's own stream is optional, however that is said.
+#[tokio::test]
+async fn hl_05_a_stream_that_is_not_there() {
+    for answer in [
+        Answer::new(405),
+        Answer::new(404).text("Not Found"),
+        Answer::new(409).text("Conflict"),
+        Answer::new(200).json(&json!({})),
+    ] {
+        let context = Context::new();
+        let server = script().fault(Fault::answer(answer).on("GET").always()).run().await;
+        let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+        for count in ["1", "2"] {
+            assert_eq!(text(&host.call("counter").await), count);
+        }
+        assert_eq!(server.initialize_count(), 1);
+    }
+}

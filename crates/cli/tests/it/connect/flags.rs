@@ -1,0 +1,88 @@
+//! The flags of `mcp-remote`, and what is refused.
+
+use bowline_testkit as testkit;
+
+use super::host::{Host, text};
+use crate::context::{Context, snapshot};
+
+#[tokio::test]
+async fn a_configuration_for_mcp_remote_works_as_it_is() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let mut command = context.bowline([
+        "connect",
+        &server.url(),
+        "3334",
+        "--header",
+        "Authorization:Bearer ${SECRET}",
+        "--header",
+        "X-Plain: a: b",
+        "--header",
+        "X-Unset: <${NOT_SET}>",
+        "--allow-http",
+        "--transport",
+        "http-first",
+        "--debug",
+    ]);
+    command.env("SECRET", "t0p-s3cret");
+    let mut host = Host::greeted(command).await;
+    assert_eq!(text(&host.call("counter").await), "1");
+    server.drop_sessions();
+    assert_eq!(text(&host.call("counter").await), "2");
+    for received in server.received_of("tools/call") {
+        assert_eq!(received.header("authorization"), Some("Bearer t0p-s3cret"));
+        assert_eq!(received.header("x-plain"), Some("a: b"));
+        assert_eq!(received.header("x-unset"), Some("<>"));
+    }
+    let stderr = host.close().await.stderr;
+    for part in ["the port", "NOT_SET", "connected", "session_lost", "recovered"] {
+        assert!(stderr.contains(part), "{part} is not in:\n{stderr}");
+    }
+    assert!(!stderr.contains("t0p-s3cret"), "{stderr}");
+}
+
+#[test]
+fn plain_http_over_a_network_has_to_be_wanted() {
+    let context = Context::new();
+    let shown = context.run(context.bowline(["connect", "http://192.0.2.1/mcp"]));
+    snapshot!(shown, @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `192.0.2.1` is reached by plain http, which everybody on the way can read
+
+    hint: use https, or say --allow-http if the network is trusted
+    ---
+    ");
+}
+
+#[test]
+fn words_that_do_not_fit_are_refused() {
+    let context = Context::new();
+    for args in [
+        &["connect"][..],
+        &["connect", "http://127.0.0.1:1/mcp", "99999"],
+        &["connect", "http://127.0.0.1:1/mcp", "one", "two"],
+        &["connect", "http://127.0.0.1:1/mcp", "--", "program"],
+        &["connect", "--transport", "sse-only", "--", "program"],
+        &["connect", "http://127.0.0.1:1/mcp", "--transport", "carrier-pigeon"],
+        &["connect", "nobody"],
+    ] {
+        let output = context.bowline(args).output().expect("bowline starts");
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// A host shows its person what is wrong: the answer to `initialize` says it.
+#[tokio::test]
+async fn a_command_that_is_not_there_is_told_to_the_host() {
+    let context = Context::new();
+    let mut host = Host::start(context.bowline(["connect", "--", "no-such-program-anywhere"]));
+    let answer = host.greet().await;
+    let message = answer["error"]["message"].as_str().expect("an error");
+    assert!(message.contains("command not found"), "{message}");
+    let ended = host.close().await;
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(ended.stderr.contains("cannot be used: command not found"), "{}", ended.stderr);
+}

@@ -1,0 +1,129 @@
+//! A host that starts `bowline connect` and speaks lines of JSON to it.
+
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::time::timeout;
+
+/// For anything that should happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Host {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    next: u64,
+}
+
+/// How it ended.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stderr: String,
+}
+
+impl Host {
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child =
+            tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("bowline starts");
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("piped"));
+        Self { child, stdin, stdout: BufReader::new(stdout), next: 0 }
+    }
+
+    /// The same, with the handshake done.
+    pub(crate) async fn greeted(command: Command) -> Self {
+        let mut host = Self::start(command);
+        let answer = host.greet().await;
+        assert!(answer["result"]["serverInfo"].is_object(), "{answer}");
+        host
+    }
+
+    pub(crate) async fn greet(&mut self) -> Value {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "plain-host", "version": "1"},
+        });
+        let answer = self.ask("initialize", params).await;
+        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        answer
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
+    pub(crate) async fn say(&mut self, message: &Value) {
+        let stdin = self.stdin.as_mut().expect("open");
+        stdin.write_all(format!("{message}\n").as_bytes()).await.expect("bowline reads");
+    }
+
+    /// Asks, and gives the whole answer. Notifications on the way are passed over.
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params).await;
+        self.answer(id).await
+    }
+
+    /// Asks, and gives the id.
+    pub(crate) async fn begin(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        id
+    }
+
+    pub(crate) async fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.hear().await;
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    /// The next message.
+    pub(crate) async fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        let read = timeout(PATIENCE, self.stdout.read_line(&mut line)).await.expect("bowline says something");
+        assert!(read.expect("a pipe") > 0, "bowline closed its end");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// Calls a tool without arguments.
+    pub(crate) async fn call(&mut self, tool: &str) -> Value {
+        self.ask("tools/call", json!({"name": tool, "arguments": {}})).await
+    }
+
+    /// Closes stdin, and waits.
+    pub(crate) async fn close(mut self) -> Ended {
+        drop(self.stdin.take());
+        self.wait().await
+    }
+
+    pub(crate) async fn wait(mut self) -> Ended {
+        let end = async {
+            let (mut rest, mut stderr) = (String::new(), String::new());
+            let mut errors = self.child.stderr.take().expect("piped");
+            let (said, told, status) = tokio::join!(
+                self.stdout.read_to_string(&mut rest),
+                errors.read_to_string(&mut stderr),
+                self.child.wait(),
+            );
+            said.expect("text");
+            told.expect("text");
+            // Whatever is left on stdout is protocol, too.
+            for line in rest.lines() {
+                serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            }
+            Ended { status: status.expect("it ends"), stderr }
+        };
+        timeout(PATIENCE, end).await.expect("bowline ends")
+    }
+}
+
+pub(crate) fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer}"))
+}

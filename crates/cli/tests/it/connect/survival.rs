@@ -1,0 +1,213 @@
+//! Restarts, crashes and outages of the server, and the end of the host.
+
+use std::collections::BTreeSet;
+
+use bowline_testkit::{self as testkit, Fault, Script, StdioServer, Tool, Via};
+use serde_json::{Value, json};
+
+use super::host::{Host, PATIENCE, text};
+use crate::context::Context;
+
+/// A tool that counts, and one that does the same and says that it may be run twice. A call that left on a
+/// connection whose end was not seen yet may have run: only the second is sent again.
+fn script() -> Script {
+    testkit::server().tool("counter").tool(Tool::like("lookup", "counter").read_only())
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_back_in_the_same_call() {
+    let context = Context::new();
+    let server = script().legacy().run().await;
+    let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+    for _ in 0..5 {
+        text(&host.call("lookup").await);
+        server.restart().await;
+    }
+    assert_eq!(host.close().await.status.code(), Some(0));
+}
+
+/// Whatever becomes of a call, the server has run it as often as its answer says.
+#[tokio::test]
+async fn nothing_runs_twice_over_restarts() {
+    let context = Context::new();
+    let server = script().legacy().run().await;
+    let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+    for _ in 0..10 {
+        let before = server.executions("counter");
+        let answer = host.call("counter").await;
+        let ran = server.executions("counter") - before;
+        match answer["error"]["data"]["bowline"]["execution"].as_str() {
+            None => assert_eq!((text(&answer), ran), (&*(before + 1).to_string(), 1)),
+            Some("unknown") => assert!(ran <= 1, "{answer}"),
+            other => panic!("{other:?}: {answer}"),
+        }
+        server.restart().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_server_that_is_being_restarted() {
+    let context = Context::new();
+    let server = script().legacy().run().await;
+    let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+    server.stop().await;
+    let id = host.begin("tools/call", json!({"name": "lookup", "arguments": {}})).await;
+    // The answer to a ping proves that the call was taken, and that the host is served meanwhile.
+    assert_eq!(host.ask("ping", Value::Null).await["result"], json!({}));
+    server.start().await;
+    text(&host.answer(id).await);
+}
+
+/// One after the other: HTTP+SSE is found by itself, and when it is asked for.
+#[tokio::test]
+async fn an_http_sse_server_is_back_in_the_same_call() {
+    for flags in [&["--transport", "sse-only"][..], &["--transport", "http-first"], &[]] {
+        let context = Context::new();
+        let server = script().http_sse().run().await;
+        let url = server.url();
+        let mut host = Host::greeted(context.bowline([&["connect", &url], flags].concat())).await;
+        text(&host.call("lookup").await);
+        server.restart().await;
+        text(&host.call("lookup").await);
+    }
+}
+
+/// As many as one host may have under way: one new session for all of them, and each runs once.
+#[tokio::test]
+async fn five_hundred_calls_on_a_session_that_died() {
+    let context = Context::new();
+    let server = script().legacy().run().await;
+    let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+    text(&host.call("counter").await);
+    server.drop_sessions();
+    let mut open = BTreeSet::new();
+    for _ in 0..500 {
+        open.insert(host.begin("tools/call", json!({"name": "counter", "arguments": {}})).await);
+    }
+    let mut counts = BTreeSet::new();
+    while !open.is_empty() {
+        let message = host.hear().await;
+        if let Some(id) = message["id"].as_u64() {
+            assert!(open.remove(&id), "answered twice: {message}");
+            counts.insert(text(&message).parse::<u64>().expect("a count"));
+        }
+    }
+    assert_eq!(counts, (2..=501).collect());
+    assert_eq!((server.executions("counter"), server.initialize_count()), (501, 2));
+}
+
+async fn child(context: &Context) -> (StdioServer, Host) {
+    let server = script().legacy().stdio().await;
+    let host = Host::greeted(context.started(&["connect"], &server.command())).await;
+    (server, host)
+}
+
+#[tokio::test]
+async fn a_process_that_ended_is_started_again_for_the_next_call() {
+    let context = Context::new();
+    let (server, mut host) = child(&context).await;
+    text(&host.call("lookup").await);
+    server.exit(1);
+    text(&host.call("lookup").await);
+    assert_eq!(server.processes().len(), 2);
+    assert_eq!(host.close().await.status.code(), Some(0));
+    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_process_that_is_killed_during_a_call_is_not_asked_twice() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    let context = Context::new();
+    let (server, mut host) = child(&context).await;
+    server.arm(Fault::silent().on_tool("counter").executed());
+    let id = host.begin("tools/call", json!({"name": "counter", "arguments": {}})).await;
+    server.wait_until(|server| server.executions("counter") == 1, PATIENCE).await;
+    let pid = i32::try_from(server.pid().expect("it runs")).expect("a pid");
+    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it is there");
+    let answer = host.answer(id).await;
+    assert_eq!(answer["error"]["code"], -32050, "{answer}");
+    assert_eq!(answer["error"]["data"]["bowline"]["cause"], "exited");
+    assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown");
+    assert_eq!(text(&host.call("counter").await), "2");
+    assert_eq!(server.processes().len(), 2);
+}
+
+#[tokio::test]
+async fn changes_reach_the_host_said_or_not() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+    host.ask("tools/list", json!({})).await;
+    server.wait_until(|server| server.open_streams(Via::Get) > 0, PATIENCE).await;
+    server.announce_tools();
+    assert_eq!(host.hear().await["method"], "notifications/tools/list_changed");
+    // Not said, but found out: it comes back with another tool.
+    server.edit(|script| script.tool("echo"));
+    server.restart().await;
+    let id = host.begin("tools/call", json!({"name": "counter", "arguments": {}})).await;
+    let mut seen = [false, false];
+    while seen != [true, true] {
+        let message = host.hear().await;
+        seen[0] |= message["id"] == id;
+        seen[1] |= message["method"] == "notifications/tools/list_changed";
+    }
+}
+
+/// What a person has to know is on stderr; the host's session goes on.
+#[tokio::test]
+async fn an_outage_is_told_once_and_so_is_its_end() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("counter").run().await;
+    context.user_config(&format!("[servers.far]\nurl = \"{}\"\nreconnect_wait = \"100ms\"\n", server.url()));
+    let mut host = Host::greeted(context.bowline(["connect", "far"])).await;
+    server.stop().await;
+    // The first may have left before the end was seen; the second cannot.
+    assert_eq!(host.call("counter").await["error"]["code"], -32050);
+    let answer = host.call("counter").await;
+    assert_eq!(answer["error"]["data"]["bowline"]["execution"], "not_executed", "{answer}");
+    assert_eq!(answer["error"]["data"]["bowline"]["server"], "far");
+    server.start().await;
+    server.wait_until(|server| server.initialize_count() == 2, PATIENCE).await;
+    assert_eq!(text(&host.call("counter").await), "1");
+    let ended = host.close().await;
+    assert_eq!(ended.status.code(), Some(0));
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", ended.stderr);
+    assert!(lines[0].contains("`far` cannot be reached: connection "), "{}", lines[0]);
+    assert!(lines[1].contains("`far` is back after"), "{}", lines[1]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn signals_end_it_in_good_order() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let context = Context::new();
+        let server = testkit::server().legacy().tool("slow").run().await;
+        let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+        host.begin("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+        server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+        kill(Pid::from_raw(i32::try_from(host.id()).expect("a pid")), signal).expect("it is there");
+        let ended = host.wait().await;
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        assert_eq!((server.cancellations().len(), server.count("DELETE")), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn closing_stdin_ends_a_process_and_its_children() {
+    let context = Context::new();
+    let script = testkit::server().legacy().tool("slow").fault(Fault::ignore_eof());
+    let server = script.stdio().await;
+    let mut host = Host::greeted(context.started(&["connect"], &server.command())).await;
+    host.begin("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+    let ended = host.close().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(server.processes().iter().all(|process| !process.running()));
+}

@@ -1,0 +1,125 @@
+//! `bowline ps`: what runs, whose it is, and what was left behind.
+
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, StdioCommand, StdioServer};
+use serde_json::Value;
+
+use crate::context::{Context, snapshot};
+use crate::status::child;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn json(context: &Context, args: &[&str]) -> Value {
+    let output = context.bowline(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Killed when dropped.
+struct Holder(Child);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A bowline that holds the server.
+async fn hold(context: &Context, server: &StdioServer) -> Holder {
+    // Behind a shell, as `npx` and others put theirs: two processes, one below the other.
+    let command = server.command();
+    let wrapped = StdioCommand {
+        program: "/bin/sh".into(),
+        args: vec!["-c".to_owned(), format!("{}; exit $?", command.program.display())],
+        ..command
+    };
+    context.user_config(&child("rope", &wrapped));
+    let mut command = context.bowline(["watch", "-q"]);
+    let held = command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap();
+    server.wait_for(|received| received.is("notifications/initialized"), PATIENCE).await;
+    Holder(held)
+}
+
+#[test]
+fn nothing_runs() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["ps"])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: no server process is running
+    ---
+    ");
+    assert_eq!(json(&context, &["ps", "--json"]), serde_json::json!({ "servers": [] }));
+}
+
+/// The server of a running bowline, and what it started, with their memory.
+#[tokio::test]
+async fn a_server_and_its_descendants() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let holder = hold(&context, &server).await;
+    let listed = json(&context, &["ps", "--json"]);
+    let [rope] = listed["servers"].as_array().unwrap().as_slice() else { panic!("{listed}") };
+    assert_eq!((&rope["server"], &rope["orphan"]), (&"rope".into(), &false.into()), "{rope}");
+    assert_eq!(rope["owner"], holder.0.id());
+    let [shell, below] = rope["processes"].as_array().unwrap().as_slice() else { panic!("{rope}") };
+    assert_eq!(below["pid"], server.pid().unwrap());
+    assert_eq!((&below["parent"], &below["depth"]), (&shell["pid"], &1.into()), "{rope}");
+    assert_eq!(shell["parent"], holder.0.id());
+    let memory: u64 = [shell, below].iter().map(|process| process["memory"].as_u64().unwrap()).sum();
+    assert!(memory > 0 && rope["memory"].as_u64() == Some(memory), "{rope}");
+
+    let lines = context.run(context.bowline(["ps", "-q"]));
+    assert!(lines.contains(&format!("rope\towner {}\t{}\t", holder.0.id(), shell["pid"])), "{lines}");
+    // One that is at work is no orphan.
+    assert_eq!(json(&context, &["ps", "--clean", "--json"]), serde_json::json!({ "ended": [] }));
+    assert_eq!(server.processes().iter().filter(|process| process.running()).count(), 1);
+}
+
+/// A bowline that is killed together with its watchdog leaves its server behind, if that does not mind its
+/// stdin being closed. The next one ends it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_orphan_is_ended() {
+    use std::process::Command;
+
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").fault(testkit::Fault::ignore_eof()).stdio().await;
+    let mut holder = hold(&context, &server).await;
+    let status = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kill =
+        |pid: u32| assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+    let listed = json(&context, &["ps", "--json"]);
+    let shell = u32::try_from(listed["servers"][0]["processes"][0]["pid"].as_u64().unwrap()).unwrap();
+    // Its children are the server's shell and the watchdog's.
+    let others: Vec<u32> = every_child(holder.0.id()).into_iter().filter(|pid| *pid != shell).collect();
+    let [watchdog] = others.as_slice() else { panic!("{others:?}") };
+    kill(*watchdog);
+    holder.0.kill().unwrap();
+    holder.0.wait().unwrap();
+
+    let listed = json(&context, &["ps", "--json"]);
+    assert_eq!(listed["servers"][0]["orphan"], true, "{listed}");
+    let shown = context.run(context.bowline(["ps"]));
+    assert!(shown.contains("is gone") && shown.contains("`bowline ps --clean` ends them"), "{shown}");
+    let cleaned = json(&context, &["ps", "--clean", "--json"]);
+    assert_eq!(cleaned, serde_json::json!({ "ended": [{ "server": "rope", "pid": shell, "processes": 2 }] }));
+    assert_eq!(json(&context, &["ps", "--json"]), serde_json::json!({ "servers": [] }));
+    let left = status(server.pid().unwrap());
+    assert!(left.is_empty() || left.contains("State:\tZ"), "{left}");
+}
+
+/// The children of all threads of a process.
+#[cfg(target_os = "linux")]
+fn every_child(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let children =
+        threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap());
+    children
+        .flat_map(|text| text.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>())
+        .collect()
+}

@@ -1,0 +1,295 @@
+//! `bowline status`: all servers at once, whatever some of them do.
+
+use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, StdioCommand};
+use serde_json::Value;
+
+use crate::context::{Context, toml_path};
+
+/// Compares with what is written in the test, without what runs with the clock.
+macro_rules! snapshot {
+    ($shown:expr, @$expected:literal) => {
+        let mut filters = crate::context::filters();
+        filters.insert(0, (r"\b\d+s\b", "[SPAN]"));
+        filters.insert(0, (r"\d+(\.\d+)? (ms|s)\b", "[TIME]"));
+        insta::with_settings!({ filters => filters }, {
+            insta::assert_snapshot!($shown, @$expected);
+        });
+    };
+}
+
+pub(crate) fn web(name: &str, server: &HttpServer) -> String {
+    format!("[servers.{name}]\nurl = '{}'\n", server.url())
+}
+
+pub(crate) fn child(name: &str, command: &StdioCommand) -> String {
+    let env: Vec<String> = command.env.iter().map(|(key, value)| format!("{key} = '{value}'")).collect();
+    let args: Vec<String> = command.args.iter().map(|arg| format!("'{arg}'")).collect();
+    format!(
+        "[servers.{name}]\ncommand = {}\nargs = [{}]\nenv = {{ {} }}\n",
+        toml_path(&command.program),
+        args.join(", "),
+        env.join(", ")
+    )
+}
+
+fn json(context: &Context, args: &[&str]) -> (Option<i32>, Value) {
+    let output = context.bowline(args).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    (output.status.code(), serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}")))
+}
+
+#[tokio::test]
+async fn all_are_ready() {
+    let context = Context::new();
+    let modern = testkit::server().modern().tool("echo").run().await;
+    let legacy = testkit::server().legacy().tool("echo").stdio().await;
+    let off = "[servers.off]\ncommand = 'nothing'\nenabled = false\n";
+    context.user_config(&format!("{}{}{off}", web("web", &modern), child("child", &legacy.command())));
+    snapshot!(context.run(context.bowline(["status"])), @"
+    exit: 0
+    --- stdout
+    child	ready	legacy 2025-11-25	stdio	[SPAN]	0
+    off	disabled		stdio		0
+    web	ready	modern 2026-07-28	http	[SPAN]	0
+    --- stderr
+    ---
+    ");
+    // Nobody is left behind.
+    assert!(legacy.processes().iter().all(|process| !process.running()));
+}
+
+#[tokio::test]
+async fn the_worst_decides_the_exit_code() {
+    let context = Context::new();
+    let good = testkit::server().tool("echo").run().await;
+    let dead = testkit::server().run().await;
+    dead.stop().await;
+    let silent = testkit::server().fault(Fault::silent().always()).run().await;
+    let challenge = Answer::new(401).header("www-authenticate", "Bearer");
+    let closed = testkit::server().fault(Fault::answer(challenge).always()).run().await;
+    let (good, dead, silent, closed) =
+        (web("good", &good), web("dead", &dead), web("silent", &silent), web("closed", &closed));
+    let broken = "[servers.broken]\nurl = '${NOWHERE}'\n";
+
+    context.user_config(&format!("{good}{dead}{closed}{broken}"));
+    snapshot!(context.run(context.bowline(["status"])), @"
+    exit: 3
+    --- stdout
+    broken	unusable				0		environment variable `NOWHERE` is not set
+    closed	needs login		http		0		the server wants a login
+    dead	backing off		http		0	[TIME]	connection refused: tcp connect error: Connection refused
+    good	ready	modern 2026-07-28	http	[SPAN]	0
+    --- stderr
+    note: 1 of 3 servers ready
+    ---
+    ");
+    for (config, exit) in [
+        (format!("{good}{dead}{silent}{closed}{broken}"), 3),
+        (format!("{good}{silent}{closed}"), 4),
+        (format!("{good}{closed}{broken}"), 5),
+        (format!("{good}{broken}"), 2),
+    ] {
+        context.user_config(&config);
+        let (code, _) = json(&context, &["status", "--json", "--timeout", "1s"]);
+        assert_eq!(code, Some(exit), "{config}");
+    }
+}
+
+#[tokio::test]
+async fn machines_get_everything() {
+    let context = Context::new();
+    let good = testkit::server().modern().tool("echo").run().await;
+    let dead = testkit::server().run().await;
+    dead.stop().await;
+    context.user_config(&format!("{}{}", web("good", &good), web("dead", &dead)));
+    let (code, value) = json(&context, &["status", "--json"]);
+    assert_eq!(code, Some(3));
+    assert_eq!((value["ready"].as_u64(), value["enabled"].as_u64()), (Some(1), Some(2)));
+    let [down, up] = [&value["servers"][0], &value["servers"][1]];
+    assert_eq!((down["name"].as_str(), down["state"].as_str()), (Some("dead"), Some("backing_off")));
+    assert_eq!(down["last_error"]["kind"], "refused");
+    assert!(down["next_attempt_ms"].is_u64() && down["since"].is_null(), "{down}");
+    assert_eq!((up["era"].as_str(), up["revision"].as_str()), (Some("modern"), Some("2026-07-28")));
+    assert!(up["since"].as_str().unwrap().ends_with('Z') && up["last_error"].is_null(), "{up}");
+}
+
+#[tokio::test]
+async fn some_can_be_named_and_urls_too() {
+    let context = Context::new();
+    let server = testkit::server().modern().tool("echo").run().await;
+    context.user_config(&format!("{}[servers.other]\ncommand = 'nothing'\n", web("good", &server)));
+    let (code, value) = json(&context, &["status", "good", &server.url(), "good", "--json"]);
+    assert_eq!((code, value["servers"].as_array().unwrap().len()), (Some(0), 2));
+    let unknown = context.run(context.bowline(["status", "goood"]));
+    assert!(unknown.contains("did you mean `good`?"), "{unknown}");
+    let none = Context::new();
+    snapshot!(none.run(none.bowline(["status"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no servers are configured
+
+    hint: add [servers.NAME] to [TMP]/home/.config/bowline/config.toml, or name a URL
+    ---
+    ");
+}
+
+/// A project's servers are named and not touched before its user trusts it; its hooks neither.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_project_is_not_trusted_by_itself() {
+    let context = Context::new();
+    let server = testkit::server().modern().tool("echo").run().await;
+    let mark = context.path("mark");
+    context.user_config(&web("good", &server));
+    context.project_config(&format!(
+        "[[hooks]]\ncommand = 'touch'\nargs = [{0}]\n[servers.evil]\ncommand = 'touch'\nargs = [{0}]\n",
+        toml_path(&mark)
+    ));
+    snapshot!(context.run(context.bowline(["status"])), @"
+    exit: 0
+    --- stdout
+    evil	not trusted				0
+    good	ready	modern 2026-07-28	http	[SPAN]	0
+    --- stderr
+    note: servers of the project's file are left out: they can start programs and send your variables away; read it, then use --trust-project
+    ---
+    ");
+    assert!(!mark.exists());
+}
+
+#[cfg(unix)]
+mod on_a_terminal {
+    use std::fs::File;
+    use std::io::Read as _;
+    use std::process::Stdio;
+
+    use nix::pty::{Winsize, openpty};
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    /// Runs in a terminal of eighty columns, and sends Ctrl-C once `until` was seen.
+    fn on_terminal(context: &Context, args: &[&str], until: &str) -> (Option<i32>, String) {
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(&size, None).expect("a terminal");
+        let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
+        let mut command = context.bowline(args);
+        command.env("TERM", "xterm").stdout(slave()).stderr(slave());
+        let mut child = command.spawn().expect("bowline starts");
+        drop((command, pty.slave));
+        let (mut seen, mut told) = (Vec::new(), false);
+        let mut buffer = [0; 4096];
+        let mut master = File::from(pty.master);
+        while let Ok(count @ 1..) = master.read(&mut buffer) {
+            seen.extend_from_slice(&buffer[..count]);
+            if !told && !until.is_empty() && String::from_utf8_lossy(&seen).contains(until) {
+                told = true;
+                kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+            }
+        }
+        let code = child.wait().expect("bowline ends").code();
+        (code, String::from_utf8_lossy(&seen).replace("\r\n", "\n"))
+    }
+
+    #[tokio::test]
+    async fn a_table_that_fits() {
+        let context = Context::new();
+        let good = testkit::server().legacy().tool("echo").run().await;
+        let bad = testkit::server().fault(Fault::status(503).always()).run().await;
+        let name = "a-name-that-is-longer-than-anybody-would-want-it-to-be";
+        context.user_config(&format!("{}{}", web("good", &good), web(name, &bad)));
+        let (code, seen) = on_terminal(&context, &["status", "-q", "--color", "never"], "");
+        assert_eq!(code, Some(3));
+        assert!(seen.lines().all(|line| line.chars().count() <= 80), "{seen}");
+        snapshot!(seen, @"
+        SERVER                STATE        PROTOCOL           VIA    UP       RECOVERED
+        a-name-that-is-long…  backing off                     http
+            next attempt in [SPAN]; [SPAN] ago: HTTP status 503
+        good                  ready        legacy 2025-11-25  http   [SPAN]       0
+        ");
+    }
+
+    /// Drawn on the other screen, which is left again; what was seen last stays.
+    #[tokio::test]
+    async fn a_live_view_leaves_the_terminal_as_it_was() {
+        let context = Context::new();
+        let server = testkit::server().legacy().tool("echo").run().await;
+        context.user_config(&web("rope", &server));
+        let (code, seen) = on_terminal(&context, &["status", "--watch", "--color", "never"], "ready ");
+        assert_eq!(code, Some(0));
+        let (enter, leave) = ("\u{1b}[?1049h\u{1b}[?25l", "\u{1b}[?25h\u{1b}[?1049l");
+        assert_eq!((seen.matches(enter).count(), seen.matches(leave).count()), (1, 1), "{seen:?}");
+        let (drawn, after) = seen.split_once(leave).unwrap();
+        assert!(drawn.starts_with(enter), "{drawn:?}");
+        assert!(
+            after.starts_with("SERVER") && after.contains("rope") && !after.contains('\u{1b}'),
+            "{after:?}"
+        );
+        // The session was ended too.
+        assert_eq!(server.count("DELETE"), 1);
+    }
+}
+
+#[test]
+fn help_teaches() {
+    let context = Context::new();
+    for (verb, taught) in [
+        ("status", "bowline status --watch"),
+        ("watch", "session_lost   the server forgot the session"),
+        ("ps", "bowline ps --clean"),
+    ] {
+        let help = context.run(context.bowline([verb, "--help"]));
+        assert!(
+            help.starts_with("exit: 0\n") && help.contains("Examples:") && help.contains(taught),
+            "{help}"
+        );
+    }
+    // What all verbs have in common is in the test of the grammar.
+    let own = |verb: &str| {
+        let help = context.run(context.bowline([verb, "-h"]));
+        help.split("\n\nGlobal options").next().unwrap_or_default().to_owned()
+    };
+    snapshot!(own("status"), @"
+    exit: 0
+    --- stdout
+    Show how all configured servers fare
+
+    Usage: bowline status [OPTIONS] [SERVER]...
+
+    Arguments:
+      [SERVER]...  Configured names, or URLs [default: all that are configured]
+
+    Options:
+      -w, --watch           Stay connected, show how they fare as it changes, and run their hooks
+          --timeout <TIME>  Print what is known after this long, whether all have answered or not
+                            [default: [SPAN]]
+      -h, --help            Print help (see more with '--help')
+    ");
+    snapshot!(own("watch"), @"
+    exit: 0
+    --- stdout
+    Print what happens to servers as it happens, and run their hooks
+
+    Usage: bowline watch [OPTIONS] [SERVER]...
+
+    Arguments:
+      [SERVER]...  Configured names, or URLs [default: all that are configured]
+
+    Options:
+          --notifications  Print what servers say unasked as well
+      -h, --help           Print help (see more with '--help')
+    ");
+    snapshot!(own("ps"), @"
+    exit: 0
+    --- stdout
+    List the processes of servers that were started, with their memory
+
+    Usage: bowline ps [OPTIONS]
+
+    Options:
+          --clean  End the servers of bowlines that are gone
+      -h, --help   Print help (see more with '--help')
+    ");
+}

@@ -1,0 +1,176 @@
+//! `bowline watch` as a black box: what happens to servers, line by line, and hooks on it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use bowline_testkit as testkit;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::context::{Context, toml_path};
+use crate::status::{child, web};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running `bowline` whose lines are read one by one. Killed when dropped.
+struct Watching {
+    child: Child,
+    lines: tokio::sync::mpsc::UnboundedReceiver<String>,
+}
+
+impl Watching {
+    fn start(mut command: Command) -> Self {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("bowline starts");
+        let stdout: ChildStdout = child.stdout.take().expect("a pipe");
+        let (sender, lines) = tokio::sync::mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    async fn line(&mut self) -> String {
+        let line = tokio::time::timeout(PATIENCE, self.lines.recv()).await.expect("a line in time");
+        line.expect("bowline still runs")
+    }
+
+    async fn json(&mut self) -> Value {
+        serde_json::from_str(&self.line().await).expect("one object per line")
+    }
+
+    /// Ctrl-C; gives the exit code and what was printed after.
+    async fn interrupt(mut self) -> (Option<i32>, Vec<String>) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGINT).unwrap();
+        let mut rest = Vec::new();
+        while let Some(line) = tokio::time::timeout(PATIENCE, self.lines.recv()).await.expect("it ends") {
+            rest.push(line);
+        }
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The server is restarted: its session is gone, and is there again.
+#[tokio::test]
+async fn a_restart_is_seen() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    context.user_config(&web("rope", &server));
+    let mut watching = Watching::start(context.bowline(["watch", "--json"]));
+    let connected = watching.json().await;
+    assert_eq!((&connected["event"], &connected["server"]), (&"connected".into(), &"rope".into()));
+    server.wait_for(|received| received.is("GET"), PATIENCE).await;
+    server.restart().await;
+    let lost = watching.json().await;
+    assert!(matches!(lost["event"].as_str(), Some("session_lost" | "disconnected")), "{lost}");
+    assert!(lost["cause"].is_string() && lost["time"].as_str() > connected["time"].as_str(), "{lost}");
+    let mut next = watching.json().await;
+    while next["event"] != "recovered" {
+        next = watching.json().await;
+    }
+    assert!(next["outage_ms"].is_u64(), "{next}");
+    assert_eq!(watching.interrupt().await, (Some(0), vec![]));
+}
+
+/// A process that dies is seen, and its hooks are run.
+#[tokio::test]
+async fn a_crash_is_seen_and_hooks_are_run() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let told = context.path("told");
+    let hooks = format!(
+        "[[hooks]]\ncommand = '/bin/sh'\nargs = ['-c', 'cat >> {}']\n\
+         [[servers.rope.hooks]]\non = ['recovered']\ncommand = '/bin/sh'\nargs = ['-c', 'echo own >> {}']\n",
+        told.display(),
+        told.display()
+    );
+    context.user_config(&format!("{}{hooks}", child("rope", &server.command())));
+    let mut watching = Watching::start(context.bowline(["watch", "rope"]));
+    let line = watching.line().await;
+    assert!(line.ends_with("Z\trope\tconnected"), "{line:?}");
+    server.exit(3);
+    let line = watching.line().await;
+    assert!(line.ends_with("\trope\tdisconnected\tthe server exited with code 3"), "{line:?}");
+    let line = watching.line().await;
+    assert!(line.contains("\trope\trecovered\tafter "), "{line:?}");
+    assert_eq!(watching.interrupt().await.0, Some(0));
+    let told = std::fs::read_to_string(told).unwrap();
+    let events: Vec<_> = told
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok()?["event"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(events, ["connected", "disconnected", "recovered"]);
+    assert_eq!(told.lines().filter(|line| *line == "own").count(), 1);
+    assert!(server.processes().iter().all(|process| !process.running()));
+}
+
+#[tokio::test]
+async fn notifications_are_shown_when_asked_for() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    context.user_config(&web("rope", &server));
+    let mut watching = Watching::start(context.bowline(["watch", "--notifications"]));
+    watching.line().await;
+    let message = serde_json::json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/message",
+        "params": {"level": "info", "data": "\u{9b}2J\u{202e}"},
+    });
+    server.send(message).await;
+    let line = watching.line().await;
+    assert!(line.contains("\trope\tnotification\tnotifications/message {"), "{line:?}");
+    assert!(line.contains("\\u{9b}2J\\u{202e}"), "{line:?}");
+    server.wait_until(|server| server.announce_tools() > 0, PATIENCE).await;
+    let line = watching.line().await;
+    assert!(line.contains("notifications/tools/list_changed"), "{line:?}");
+    watching.interrupt().await;
+}
+
+/// `status --watch` without a terminal prints a line for each change.
+#[tokio::test]
+async fn status_without_a_terminal_prints_changes() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    context.user_config(&child("rope", &server.command()));
+    let mut watching = Watching::start(context.bowline(["status", "--watch"]));
+    let line = watching.line().await;
+    assert!(line.contains("\trope\tready\tlegacy 2025-11-25\tstdio\t"), "{line:?}");
+    assert_eq!(watching.interrupt().await.0, Some(0));
+
+    let mut watching = Watching::start(context.bowline(["status", "--watch", "--json"]));
+    let status = watching.json().await;
+    assert_eq!((&status["name"], &status["state"]), (&"rope".into(), &"ready".into()));
+    watching.interrupt().await;
+}
+
+/// A project's hooks are commands of the project's.
+#[tokio::test]
+async fn hooks_of_a_project_need_trust() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mark = context.path("mark");
+    context.user_config(&web("rope", &server));
+    context.project_config(&format!("[[hooks]]\ncommand = 'touch'\nargs = [{}]\n", toml_path(&mark)));
+    let mut watching = Watching::start(context.bowline(["watch"]));
+    watching.line().await;
+    watching.interrupt().await;
+    assert!(!mark.exists());
+    // The precondition: with trust, it is run.
+    let mut watching = Watching::start(context.bowline(["watch", "--trust-project"]));
+    watching.line().await;
+    watching.interrupt().await;
+    assert!(mark.exists());
+}

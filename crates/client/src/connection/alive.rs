@@ -1,0 +1,202 @@
+//! Signs of life: what counts as traffic, the probe of an idle connection, and the question whether a
+//! suspected session is still there.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::keepalive::{self, Heard, Keepalive, Probe, Proof};
+use bowline_proto::loss::Verdict;
+use bowline_proto::revision::Era;
+use bowline_proto::session::{Attempt, Event};
+use bowline_proto::wire::{code, method};
+
+use super::{CallOptions, Failure, Live, News, Shared};
+
+/// When calls were begun. Kept under a lock that every call takes anyway.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic {
+    last: Instant,
+    /// The last call before the pause that the newest call ended.
+    before_pause: Instant,
+}
+
+impl Traffic {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { last: now, before_pause: now }
+    }
+
+    pub(super) fn begun(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.last) > PAUSE {
+            self.before_pause = self.last;
+        }
+        self.last = now;
+    }
+}
+
+/// Calls that follow each other closer than this are one conversation.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The keepalive of one server: the decisions are `proto::keepalive`'s, the probes go out from here.
+pub(super) struct Watch {
+    keepalive: Keepalive,
+    live: Option<Arc<Live>>,
+    /// A call went unanswered: whoever else waits is no sign that the server is there.
+    doubted: bool,
+}
+
+impl Watch {
+    pub(super) fn new(interval: Option<Duration>) -> Self {
+        Self { keepalive: Keepalive::new(interval), live: None, doubted: false }
+    }
+
+    pub(super) fn connected(&mut self, live: &Arc<Live>) {
+        // A modern server over HTTP has no session to keep warm, and one without sessions has neither.
+        let needed = !live.wire.is_http() || live.session;
+        self.keepalive.connected(Instant::now(), &live.peer, needed);
+        self.live = Some(Arc::clone(live));
+    }
+
+    pub(super) fn disconnected(&mut self) {
+        self.keepalive.disconnected();
+        self.live = None;
+        self.doubted = false;
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.keepalive.poll_timeout()
+    }
+
+    /// The machine slept: whatever was quiet until now is to be asked at once.
+    pub(super) fn hurry(&mut self, shared: &Shared) {
+        // What is not told first would put the probe off again.
+        self.keepalive.traffic(shared.core().traffic.last);
+        self.keepalive.hurry();
+    }
+
+    /// A call went unanswered for all the time it had.
+    pub(super) fn doubt(&mut self, shared: &Shared) {
+        self.doubted = true;
+        self.hurry(shared);
+    }
+
+    /// The server forgot the session: was it idle for too long?
+    pub(super) fn session_dropped(&mut self, now: Instant, traffic: Traffic) {
+        self.keepalive.traffic(traffic.before_pause);
+        self.keepalive.session_dropped(now);
+    }
+
+    /// Sends a probe if one is due.
+    pub(super) fn look(&mut self, now: Instant, shared: &Arc<Shared>) {
+        let Some(live) = &self.live else { return };
+        // What was said since is told when it matters, and not before: a call that finds the session gone is
+        // no sign that it was there.
+        if self.due().is_none_or(|due| now < due) {
+            return;
+        }
+        let (traffic, busy) = {
+            let core = shared.core();
+            (core.traffic.last, !core.calls.is_empty() && !self.doubted)
+        };
+        self.keepalive.traffic(traffic);
+        let Some(probe) = self.keepalive.handle_timeout(now, busy) else { return };
+        let (shared, live) = (Arc::clone(shared), Arc::clone(live));
+        tokio::spawn(async move {
+            let heard = shared.probe(&live, probe).await;
+            let _ = shared.news.send(News::Probed(live.attempt, heard));
+        });
+    }
+
+    /// What a probe proves. An event: the server is not alive, or no longer knows us.
+    pub(super) fn answered(
+        &mut self,
+        now: Instant,
+        attempt: Attempt,
+        heard: Result<Heard, Failure>,
+    ) -> Option<Event> {
+        let live = self.live.as_ref().filter(|live| live.attempt == attempt)?;
+        let (heard, event) = match heard {
+            Ok(heard) => (heard, None),
+            // Somebody else has found out, and says so.
+            Err(Failure::Left) => return None,
+            Err(failure) => (Heard::Failed, Some(death(live, failure))),
+        };
+        match self.keepalive.answered(now, heard) {
+            Proof::Alive => {
+                self.doubted = false;
+                None
+            }
+            Proof::Dead => event,
+        }
+    }
+}
+
+fn death(live: &Live, failure: Failure) -> Event {
+    match failure {
+        Failure::Session(Verdict::Lost | Verdict::Suspect | Verdict::Uninitialized, shown) => {
+            Event::Forgotten { fault: shown.as_loss(), proven: live.is_proven() }
+        }
+        Failure::Session(_, shown) => death(live, *shown),
+        Failure::Fault(fault) => Event::Lost(fault),
+        Failure::Server(error) | Failure::Declined(error) => {
+            let fault = Fault::protocol(Misbehaviour::BadResult).note("a probe was answered with an error");
+            Event::Lost(fault.body(error.message.as_bytes()))
+        }
+        Failure::Usage(_) | Failure::Left => Event::Lost(Fault::before_sending(Cause::Closed)),
+    }
+}
+
+impl Shared {
+    /// Sends a probe of the keepalive. `Err`: what it proves, beyond that the server is not alive.
+    pub(super) async fn probe(self: &Arc<Self>, live: &Arc<Live>, probe: Probe) -> Result<Heard, Failure> {
+        let method = match probe {
+            // LC-14
+            Probe::Ping if live.peer.era() == Era::Modern => method::DISCOVER,
+            Probe::Ping => method::PING,
+            Probe::List(method) => method,
+        };
+        // A process that works on something may be slow to answer, and is dear to replace.
+        let patience = if live.wire.is_http() { PROBE } else { 3 * PROBE };
+        let options = CallOptions::new().timeout(patience).max_timeout(patience);
+        match self.once(live, method, None, &options).await {
+            Ok(_) => {
+                live.prove();
+                Ok(Heard::Alive)
+            }
+            Err(Failure::Server(error)) if error.code == code::METHOD_NOT_FOUND => Ok(Heard::Unsupported),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Whether the session of a link is still there, by the cheapest request that has no effect. Many may
+    /// ask at once; one question serves all who came before its answer.
+    pub(super) async fn is_still_there(self: &Arc<Self>, live: &Arc<Live>, verdict: Verdict) -> bool {
+        let came = Instant::now();
+        let mut asked = live.asked.lock().await;
+        // What is gone stays gone.
+        if let Some((at, there)) = *asked
+            && (at >= came || !there)
+        {
+            return there;
+        }
+        let begun = Instant::now();
+        let probe = match keepalive::smallest_list(&live.peer) {
+            Some(list) if verdict == Verdict::Uninitialized => Probe::List(list),
+            _ => Probe::Ping,
+        };
+        let there = match self.probe(live, probe).await {
+            Ok(_) => true,
+            // An error like any other is an answer; one that is suspect again is none.
+            Err(Failure::Server(_)) => true,
+            // The link was left meanwhile. If that was for the session, this is one more who found out; if
+            // not, nobody can be asked, and what was said stands.
+            Err(Failure::Left) => !live.is_forgotten(),
+            Err(_) => false,
+        };
+        *asked = Some((begun, there));
+        there
+    }
+}
+
+/// How long a server may take to answer a probe before it counts as dead.
+const PROBE: Duration = Duration::from_secs(10);

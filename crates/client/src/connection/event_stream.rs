@@ -1,0 +1,76 @@
+//! The HTTP+SSE transport of 2024-11-05: messages are posted, and everything comes back on one stream.
+//!
+//! The stream is the session. When it ends, the server has forgotten us: what was in flight has an unknown
+//! outcome, and a new stream begins with a new endpoint and a new handshake (HS group).
+
+use std::sync::Arc;
+
+use bowline_proto::era::Reply;
+use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::session::{Attempt, Event};
+use bowline_proto::wire;
+use bowline_transport::http::{Body, Events, HttpLink, open_sse};
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::exchange::{is_message, is_too_large, refusal};
+use super::link::OpenLink;
+use super::{Shared, Wire};
+
+/// Opens the stream and waits for its endpoint.
+pub(super) async fn open(shared: &Arc<Shared>, attempt: Attempt, link: &HttpLink) -> Result<OpenLink, Fault> {
+    let opened = open_sse(link, &HeaderMap::new()).await?;
+    let wire = Wire::EventStream { post: opened.post, headers: Arc::default() };
+    let task = tokio::spawn(read(Arc::clone(shared), attempt, wire.clone(), opened.events));
+    let mut link = OpenLink::new(wire);
+    link.tasks.push(task.abort_handle());
+    Ok(link)
+}
+
+/// Posts one message. `Some`: it was refused, or did not get through. Its answer comes on the stream, but
+/// for a few servers that put it right here.
+pub(super) async fn post(
+    shared: &Arc<Shared>,
+    wire: &Wire,
+    post: &HttpLink,
+    body: Bytes,
+    headers: &HeaderMap,
+) -> Option<Reply> {
+    match post.post(body, headers).await {
+        Ok(answer) if !(200..300).contains(&answer.status) => Some(refusal(&answer)),
+        Ok(answer) => {
+            if let Body::Json(body) = &answer.body {
+                wire::parse(body, |parsed| {
+                    // "Accepted" and the like are no messages.
+                    if parsed.is_ok() {
+                        shared.handle_message(wire, parsed);
+                    }
+                });
+            }
+            None
+        }
+        Err(fault) => Some(Reply::Fault(fault)),
+    }
+}
+
+async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: Events) {
+    let fault = loop {
+        match events.next().await {
+            // A stream that names a new place for messages is a new session, of which we have told nothing.
+            Ok(Some(event)) if event.name.as_deref() == Some("endpoint") => {
+                break Fault::new(Cause::Cut).note("the server began a new session on the same stream");
+            }
+            Ok(Some(event)) => {
+                if is_message(&event) {
+                    wire::parse(&event.data, |parsed| shared.handle_message(&wire, parsed));
+                }
+            }
+            Err(fault) if is_too_large(&fault) => {
+                tracing::warn!(server = %shared.name, %fault, "a message was dropped");
+            }
+            Ok(None) => break Fault::new(Cause::Cut).note("the server ended its event stream"),
+            Err(fault) => break fault,
+        }
+    };
+    shared.report(attempt, Event::Lost(fault));
+}

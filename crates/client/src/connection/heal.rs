@@ -1,0 +1,337 @@
+//! What is done for a call that failed: ask, wait, send it once more, or say why not.
+//!
+//! Whether a request may be sent again is decided by `fault.rs` and `loss.rs`; here it is only done. All
+//! of it happens in the caller's own future: a caller who leaves takes the retry along.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bowline_proto::fault::{Cause, Execution, Fault};
+use bowline_proto::loss::Verdict;
+use bowline_proto::session::Event;
+use bowline_proto::wire::{Json, code, method};
+use tokio::time::{sleep, timeout};
+
+use super::{CallOptions, Failure, Live, Shared};
+
+/// What a call has left to be saved with.
+struct Chances {
+    begun: Instant,
+    /// It was sent a second time.
+    resent: bool,
+    /// The first time it may have been run: whatever becomes of the second, that stays so.
+    doubt: bool,
+    /// HM-10: the annotations were fetched anew for it.
+    corrected: bool,
+}
+
+/// How a failed call goes on.
+enum Next {
+    /// On the next link, once there is one. Nothing was sent on the last.
+    Anew,
+    /// On the next link; counts as the one retry. With the failure to report if there is no such link.
+    Again(Failure),
+    /// On the same link.
+    Here,
+}
+
+impl Shared {
+    /// Tries to get a failed call done after all, once. Gives the link on which it was.
+    pub(super) async fn save(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        method: &str,
+        params: Option<&Json>,
+        options: &CallOptions,
+        failure: Failure,
+    ) -> Result<(Arc<Live>, Json), Failure> {
+        let mut live = Arc::clone(live);
+        let mut failure = failure;
+        let mut chances = Chances { begun: Instant::now(), resent: false, doubt: false, corrected: false };
+        for _ in 0..MOST_TURNS {
+            chances.doubt |= failure.is_doubtful();
+            match self.next_link(&live, method, params, options, failure, &mut chances).await {
+                Ok(next) => live = next,
+                Err(failure) => return Err(chances.told(failure)),
+            }
+            let limits = self.limits(options);
+            let options = CallOptions {
+                idle: Some(limits.idle),
+                total: Some(limits.total.saturating_sub(chances.begun.elapsed())),
+                progress: options.progress.clone(),
+            };
+            match self.once(&live, method, params, &options).await {
+                Ok(result) => {
+                    live.prove();
+                    return Ok((live, result));
+                }
+                Err(again) => failure = again,
+            }
+        }
+        Err(chances.told(failure))
+    }
+
+    /// The link over which a failed call goes once more, or why it does not.
+    async fn next_link(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        method: &str,
+        params: Option<&Json>,
+        options: &CallOptions,
+        failure: Failure,
+        chances: &mut Chances,
+    ) -> Result<Arc<Live>, Failure> {
+        let next = self.next(live, method, params, failure, chances).await?;
+        let left = self.patience(options).saturating_sub(chances.begun.elapsed());
+        match next {
+            Next::Here => Ok(Arc::clone(live)),
+            Next::Anew => self.ready(left).await,
+            Next::Again(shown) => {
+                let live = self.ready(left).await.map_err(|missing| explained(&shown, missing))?;
+                if !self.may_repeat(&live, method, params, &shown).await {
+                    return Err(shown);
+                }
+                chances.doubt |= shown.is_doubtful();
+                chances.resent = true;
+                Ok(live)
+            }
+        }
+    }
+
+    /// What a failure means for the connection, and for the call.
+    async fn next(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        method: &str,
+        params: Option<&Json>,
+        failure: Failure,
+        chances: &mut Chances,
+    ) -> Result<Next, Failure> {
+        match failure {
+            Failure::Left => {
+                // The session has moved on; the driver may be about to follow.
+                self.leave(live.attempt);
+                Ok(Next::Anew)
+            }
+            // HM-10: the schema we hold is out of date. Get the newest, then once more.
+            Failure::Server(error)
+                if error.code == code::HEADER_MISMATCH
+                    && method == method::TOOLS_CALL
+                    && !std::mem::replace(&mut chances.corrected, true) =>
+            {
+                self.refresh_annotations(live).await;
+                Ok(Next::Here)
+            }
+            Failure::Session(verdict @ (Verdict::Suspect | Verdict::Uninitialized), shown) => {
+                if !self.is_still_there(live, verdict).await {
+                    // The session is gone; whether the request was run before that is another matter.
+                    // Words that say so are a refusal; a bare status, or a broken exchange, is not.
+                    let execution = match &*shown {
+                        Failure::Fault(fault) if !matches!(fault.cause, Cause::Protocol(_)) => {
+                            fault.execution
+                        }
+                        _ => Execution::NotExecuted,
+                    };
+                    return self.lose_session(live, *shown, execution, chances);
+                }
+                match *shown {
+                    Failure::Fault(fault) => self.lose_link(live, method, params, fault, chances).await,
+                    // The server's own business: handed on untouched.
+                    other => Err(other),
+                }
+            }
+            Failure::Session(Verdict::Login, shown) => {
+                // Some servers say 401 to a session they have forgotten. With credentials that were good a
+                // moment ago, one new session is worth a try before a person is asked.
+                if live.credentials && live.is_proven() && !chances.resent {
+                    return self.lose_session(live, *shown, Execution::NotExecuted, chances);
+                }
+                if let Failure::Fault(fault) = &*shown {
+                    self.leave(live.attempt);
+                    self.report(live.attempt, Event::Lost(fault.clone()));
+                }
+                Err(*shown)
+            }
+            Failure::Session(_, shown) => self.lose_session(live, *shown, Execution::NotExecuted, chances),
+            Failure::Fault(fault) => self.lose_link(live, method, params, fault, chances).await,
+            other => Err(other),
+        }
+    }
+
+    /// Somebody found out by other means than a call.
+    pub(super) fn forget_session(&self, live: &Live, how: &str) {
+        let fault = Fault::before_sending(Cause::SessionLost).note(how);
+        live.forget();
+        self.leave(live.attempt);
+        self.report(live.attempt, Event::Forgotten { fault, proven: live.is_proven() });
+    }
+
+    /// The server has forgotten the session. If it said so of the request, it has not run it either.
+    fn lose_session(
+        &self,
+        live: &Arc<Live>,
+        shown: Failure,
+        execution: Execution,
+        chances: &Chances,
+    ) -> Result<Next, Failure> {
+        let fault = Fault { execution, ..shown.as_loss() };
+        live.forget();
+        self.leave(live.attempt);
+        self.report(live.attempt, Event::Forgotten { fault: fault.clone(), proven: live.is_proven() });
+        if chances.resent {
+            // The session that was opened for this call is gone too.
+            return Err(Failure::Fault(Fault { cause: Cause::NotAffine, ..fault }));
+        }
+        Ok(Next::Again(Failure::Fault(fault)))
+    }
+
+    async fn lose_link(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        method: &str,
+        params: Option<&Json>,
+        fault: Fault,
+        chances: &mut Chances,
+    ) -> Result<Next, Failure> {
+        if chances.resent {
+            self.tell_outage(live, &fault);
+            return Err(Failure::Fault(fault));
+        }
+        // The server is busy and says for how long.
+        if let Cause::Status { code: 429, retry_after: Some(wait) } = fault.cause
+            && wait <= self.reconnect_wait
+        {
+            sleep(wait).await;
+            chances.resent = true;
+            return Ok(Next::Here);
+        }
+        self.tell_outage(live, &fault);
+        // Where it is not known yet whether the request may be repeated, the answer comes with the next link.
+        let harmless = self.is_harmless(method, params).unwrap_or(true);
+        if !fault.may_resend(harmless) {
+            return Err(Failure::Fault(fault));
+        }
+        if fault.is_outage() {
+            self.settle(live).await;
+            return Ok(Next::Again(Failure::Fault(fault)));
+        }
+        if !self.may_repeat(live, method, params, &Failure::Fault(fault.clone())).await {
+            return Err(Failure::Fault(fault));
+        }
+        chances.resent = true;
+        Ok(Next::Here)
+    }
+
+    /// Over HTTP nobody else notices that the server is gone. On a pipe or a stream its reader does, though
+    /// perhaps a moment later; but where nobody can be reached there is nothing to wait for.
+    fn tell_outage(&self, live: &Arc<Live>, fault: &Fault) {
+        let unreachable =
+            matches!(fault.cause, Cause::Refused | Cause::Dns | Cause::Unreachable | Cause::Tls);
+        if fault.is_outage() && (live.wire.is_http() || unreachable) {
+            self.leave(live.attempt);
+            self.report(live.attempt, Event::Lost(fault.clone()));
+        }
+    }
+
+    /// Gives the reader of a stream the moment it takes to notice what a post has noticed.
+    async fn settle(&self, live: &Arc<Live>) {
+        let mut status = self.status();
+        let left = async {
+            while self.live().is_some_and(|now| now.attempt == live.attempt) {
+                if status.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        let _ = timeout(SETTLING, left).await;
+    }
+
+    /// Whether the request may be sent a second time, now that the server can be asked about its tools.
+    async fn may_repeat(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        method: &str,
+        params: Option<&Json>,
+        failure: &Failure,
+    ) -> bool {
+        let Failure::Fault(fault) = failure else { return true };
+        if fault.execution == Execution::NotExecuted {
+            return true;
+        }
+        if self.is_harmless(method, params).is_none() {
+            // The list is not for the caller; if it cannot be had, nothing is known and nothing is sent.
+            let _ = Box::pin(crate::features::tools::list(self, live, &CallOptions::new())).await;
+        }
+        self.is_harmless(method, params).unwrap_or(false)
+    }
+}
+
+impl Chances {
+    /// The last failure, with what is known of all attempts.
+    fn told(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Fault(fault) if self.doubt => {
+                Failure::Fault(Fault { execution: Execution::Unknown, ..fault })
+            }
+            other => other,
+        }
+    }
+}
+
+impl Failure {
+    fn is_doubtful(&self) -> bool {
+        matches!(self, Self::Fault(fault) if fault.execution == Execution::Unknown)
+    }
+
+    /// The failure as the loss of a session, with the server's words as evidence.
+    pub(super) fn as_loss(&self) -> Fault {
+        let lost = Fault::before_sending(Cause::SessionLost);
+        match self {
+            // Whoever is to log in is to be told how.
+            Self::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => {
+                fault.clone().not_executed()
+            }
+            Self::Fault(fault) => {
+                let words = fault.evidence.body.as_deref().unwrap_or_default();
+                lost.note(fault.cause.to_string()).body(words.as_bytes())
+            }
+            Self::Server(error) => lost.body(error.message.as_bytes()),
+            Self::Session(_, shown) => shown.as_loss(),
+            Self::Declined(_) | Self::Usage(_) | Self::Left => lost,
+        }
+    }
+}
+
+/// The server did not come back in time: that is why, but what the first failure knew still holds.
+fn explained(first: &Failure, missing: Failure) -> Failure {
+    match (first, missing) {
+        (Failure::Fault(first), Failure::Fault(why)) => {
+            Failure::Fault(Fault { execution: first.execution, ..why })
+        }
+        (_, other) => other,
+    }
+}
+
+/// A broken connection is seen on all of a server's connections within this time, or only one was broken.
+const SETTLING: Duration = Duration::from_millis(250);
+
+/// No way through the states of a call is longer: left, corrected, sent again, and left once more in between.
+const MOST_TURNS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call that may have run must not be said not to have, because the server did not come back.
+    #[test]
+    fn what_is_known_of_the_first_failure_is_kept() {
+        let missing = || Failure::Fault(Fault::before_sending(Cause::Refused));
+        let Failure::Fault(fault) = explained(&Failure::Fault(Fault::new(Cause::Cut)), missing()) else {
+            panic!()
+        };
+        assert_eq!((fault.cause, fault.execution), (Cause::Refused, Execution::Unknown));
+        let first = Failure::Fault(Fault::before_sending(Cause::Cut));
+        let Failure::Fault(fault) = explained(&first, missing()) else { panic!() };
+        assert_eq!(fault.execution, Execution::NotExecuted);
+    }
+}

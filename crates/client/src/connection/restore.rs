@@ -1,0 +1,132 @@
+//! What a new session must be told, because the one before it was; and what is looked up again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_proto::loss::Verdict;
+use bowline_proto::session::Event as SessionEvent;
+use bowline_proto::wire::view::{Item, Prompt, Resource, ResourceTemplate};
+use bowline_proto::wire::{Json, method, outgoing};
+
+use super::catalog::Digest;
+use super::link::lock;
+use super::{CallOptions, Failure, Live, Shared};
+use crate::events::{Event, Notification};
+use crate::features::{lists, tools};
+
+/// What the server was told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The params of the last `logging/setLevel`.
+    level: Option<Json>,
+    /// The params of each `resources/subscribe` that was not taken back, by URI.
+    subscriptions: BTreeMap<String, Json>,
+}
+
+impl Shared {
+    /// Keeps what a session is to be told again. Called for every request that a legacy server granted.
+    pub(super) fn remember(&self, method: &str, params: Option<&Json>) {
+        if !matches!(method, method::SET_LEVEL | method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE)
+        {
+            return;
+        }
+        let Some(params) = params else { return };
+        let mut told = lock(&self.told);
+        if method == method::SET_LEVEL {
+            told.level = Some(params.clone());
+            return;
+        }
+        let Some(Ok(uri)) = params.member("uri").map(|uri| uri.decode::<String>()) else { return };
+        if method == method::RESOURCES_UNSUBSCRIBE {
+            told.subscriptions.remove(&uri);
+        } else if told.subscriptions.len() < MOST_SUBSCRIPTIONS {
+            told.subscriptions.insert(uri, params.clone());
+        }
+    }
+
+    /// Whether a new session has anything to be told.
+    pub(super) fn has_told(&self) -> bool {
+        let told = lock(&self.told);
+        told.level.is_some() || !told.subscriptions.is_empty()
+    }
+
+    /// Tells a new session what the old one knew, then lets the session go on. What is refused is logged:
+    /// a server that no longer has a resource is still a server.
+    pub(super) async fn restore(self: Arc<Self>, live: Arc<Live>) {
+        let requests: Vec<(&str, Json)> = {
+            let told = lock(&self.told);
+            let level = told.level.iter().map(|params| (method::SET_LEVEL, params.clone()));
+            let subscriptions =
+                told.subscriptions.values().map(|params| (method::RESOURCES_SUBSCRIBE, params.clone()));
+            level.chain(subscriptions).collect()
+        };
+        let options = CallOptions::new().timeout(EACH).max_timeout(EACH);
+        for (method, params) in requests {
+            match self.once(&live, method, Some(&params), &options).await {
+                Ok(_) => live.prove(),
+                Err(Failure::Session(Verdict::Lost, shown)) => {
+                    let fault = shown.as_loss();
+                    self.report(live.attempt, SessionEvent::Forgotten { fault, proven: false });
+                    return;
+                }
+                Err(Failure::Fault(fault)) if fault.is_outage() => {
+                    self.report(live.attempt, SessionEvent::Lost(fault));
+                    return;
+                }
+                Err(failure) => {
+                    let error = self.error(method, failure);
+                    tracing::warn!(server = %self.name, %error, "a new session could not be told");
+                }
+            }
+        }
+        self.report(live.attempt, SessionEvent::Restored);
+    }
+
+    /// Fetches again the lists that somebody has asked for, and announces those that changed as the server
+    /// would have. A server that asks for roots is told to ask again.
+    pub(super) async fn look_again(self: Arc<Self>, live: Arc<Live>) {
+        if self.declares_roots_changed() {
+            let _ = live.wire.send(&outgoing::notification(method::ROOTS_CHANGED, None)).await;
+        }
+        for list in self.seen_lists() {
+            let changed = match list {
+                method::TOOLS_LIST => self.changed_tools(&live).await,
+                method::PROMPTS_LIST => self.changed::<Prompt>(&live, list).await,
+                method::RESOURCES_LIST => self.changed::<Resource>(&live, list).await,
+                method::TEMPLATES_LIST => self.changed::<ResourceTemplate>(&live, list).await,
+                _ => None,
+            };
+            let announce = match list {
+                method::TOOLS_LIST => method::TOOLS_CHANGED,
+                method::PROMPTS_LIST => method::PROMPTS_CHANGED,
+                _ => method::RESOURCES_CHANGED,
+            };
+            if changed == Some(true) {
+                let said = Notification { method: announce.into(), params: None, inferred: true };
+                self.tell(Event::Notification(said));
+            }
+        }
+    }
+
+    async fn changed<T: Item>(self: &Arc<Self>, live: &Arc<Live>, list: &'static str) -> Option<bool> {
+        let fetched = Box::pin(lists::all::<T>(self, live, list, &CallOptions::new())).await.ok()?;
+        Some(self.keep_list(list, Digest::of(&fetched.items)))
+    }
+
+    async fn changed_tools(self: &Arc<Self>, live: &Arc<Live>) -> Option<bool> {
+        let before = self.seen_list(method::TOOLS_LIST);
+        Box::pin(tools::list(self, live, &CallOptions::new())).await.ok()?;
+        Some(before != self.seen_list(method::TOOLS_LIST))
+    }
+
+    fn declares_roots_changed(&self) -> bool {
+        let roots = self.identity.capabilities.member("roots");
+        roots.and_then(|roots| roots.member("listChanged")).is_some_and(|changed| changed.as_str() == "true")
+    }
+}
+
+/// For one thing that a new session is told.
+const EACH: Duration = Duration::from_secs(10);
+/// More than any host watches; a bound for what is kept.
+const MOST_SUBSCRIPTIONS: usize = 10_000;

@@ -1,0 +1,76 @@
+//! Waiting for a link: how long, and what is said when there is none.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bowline_proto::fault::{Cause, Fault, Limit};
+use bowline_proto::session::{Command, Status};
+use tokio::time::timeout_at;
+
+use super::{Failure, Live, Shared};
+
+impl Shared {
+    /// The live link. Waits while the connection is being made, and for `reconnect_wait` if it was lost.
+    pub(crate) async fn ready(&self, patience: Duration) -> Result<Arc<Live>, Failure> {
+        if let Some(live) = self.live() {
+            return Ok(live);
+        }
+        let begun = Instant::now();
+        let mut status = self.status();
+        loop {
+            let seen = status.borrow_and_update().clone();
+            if let Some(live) = self.live() {
+                return Ok(live);
+            }
+            let (hopeless, down) = {
+                let core = self.core();
+                (core.session.hopeless(Instant::now()).cloned(), core.session.is_down())
+            };
+            if let Some(fault) = hopeless {
+                return Err(Failure::Fault(fault.not_executed()));
+            }
+            match seen {
+                Status::Closed => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
+                // Somebody waits: that is worth an attempt.
+                Status::Idle | Status::BackingOff { .. } | Status::NeedsLogin(_) | Status::Failed(_) => {
+                    self.command(Command::Connect);
+                }
+                Status::Connecting | Status::Ready(_) => {}
+            }
+            let wait = if down { patience.min(self.reconnect_wait) } else { patience };
+            match timeout_at((begun + wait).into(), status.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
+                Err(_) => return Err(Failure::Fault(self.why_not())),
+            }
+        }
+    }
+
+    /// Why there is no link, and when the next attempt comes.
+    fn why_not(&self) -> Fault {
+        let now = Instant::now();
+        match &*self.status.borrow() {
+            Status::BackingOff { until, cause } => {
+                let wait = until.saturating_duration_since(now).as_secs_f64();
+                let next = format!("next attempt in {wait:.1} s");
+                let note = match &cause.evidence.note {
+                    Some(note) => format!("{note}; {next}"),
+                    None => next,
+                };
+                cause.clone().not_executed().note(note)
+            }
+            Status::NeedsLogin(cause) | Status::Failed(cause) => cause.clone().not_executed(),
+            _ => {
+                let fault =
+                    Fault::before_sending(Cause::Timeout(Limit::Connect)).note("an attempt is under way");
+                let health = self.health();
+                match health.last_fault {
+                    Some((_, last)) if health.since.is_none() => {
+                        last.not_executed().note("an attempt is under way")
+                    }
+                    _ => fault,
+                }
+            }
+        }
+    }
+}

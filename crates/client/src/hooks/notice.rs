@@ -1,0 +1,240 @@
+//! Owns what a hook is told: the same facts whether they go to a command, to a webhook or to a terminal.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bowline_config::HookEvent;
+use bowline_proto::fault::{Cause, Fault};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::events::{Event, Topic, Turn};
+
+/// Something that happened to a server, as hooks are told.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Notice {
+    /// What happened.
+    pub event: HookEvent,
+    /// The configured name of the server.
+    pub server: Arc<str>,
+    /// When.
+    pub at: SystemTime,
+    /// Why, where there is a reason: one line, bounded and without control characters. A server's words
+    /// may be in it.
+    pub cause: Option<String>,
+    /// Which kind of reason, as one word that does not change: `refused`, `timeout`, `session_lost`.
+    pub cause_kind: Option<&'static str>,
+    /// How many attempts to connect were made since the connection was last good.
+    pub attempt: u32,
+    /// How long the server could not be called, once it can be again.
+    pub outage: Option<Duration>,
+    /// How many events before this one were dropped, because whoever is told could not keep up.
+    pub missed: u64,
+}
+
+impl Notice {
+    /// The notice of an event, if it is one that hooks are told about.
+    pub fn of(server: &Arc<str>, event: &Event) -> Option<Self> {
+        match event {
+            Event::Life(life) => Some(Self {
+                event: match life.turn {
+                    Turn::Connected => HookEvent::Connected,
+                    Turn::Disconnected => HookEvent::Disconnected,
+                    Turn::SessionLost => HookEvent::SessionLost,
+                    Turn::Recovered => HookEvent::Recovered,
+                    Turn::NeedsLogin => HookEvent::NeedsLogin,
+                    Turn::Failed => HookEvent::Failed,
+                },
+                server: Arc::clone(server),
+                at: life.at,
+                cause: life.cause.as_ref().map(told),
+                cause_kind: life.cause.as_ref().map(|fault| cause_kind(&fault.cause)),
+                attempt: life.attempt,
+                outage: life.outage,
+                missed: 0,
+            }),
+            Event::Notification(said) if said.topic() == Topic::ToolsChanged => Some(Self {
+                event: HookEvent::ToolsChanged,
+                server: Arc::clone(server),
+                at: SystemTime::now(),
+                cause: None,
+                cause_kind: None,
+                attempt: 0,
+                outage: None,
+                missed: 0,
+            }),
+            Event::Notification(_) => None,
+        }
+    }
+
+    /// The time in UTC, to the millisecond: `2026-11-15T05:30:45.123Z`.
+    pub fn time(&self) -> String {
+        rfc3339(self.at)
+    }
+
+    /// All of it as one JSON object on one line.
+    pub fn to_json(&self) -> String {
+        let value: Value = json!({
+            "event": self.event.as_str(),
+            "server": clean(&self.server),
+            "time": self.time(),
+            "cause": self.cause,
+            "cause_kind": self.cause_kind,
+            "attempt": self.attempt,
+            "outage_ms": self.outage.map(millis),
+            "missed": self.missed,
+        });
+        value.to_string()
+    }
+
+    /// The key facts as environment variables. Those that are not known are not set.
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
+        [
+            ("BOWLINE_EVENT", Some(self.event.as_str().to_owned())),
+            ("BOWLINE_SERVER", Some(clean(&self.server))),
+            ("BOWLINE_TIME", Some(self.time())),
+            ("BOWLINE_CAUSE", self.cause.clone()),
+            ("BOWLINE_ATTEMPT", Some(self.attempt.to_string())),
+            ("BOWLINE_OUTAGE_MS", self.outage.map(|outage| millis(outage).to_string())),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
+/// How much of a reason is told.
+const LONGEST: usize = 500;
+
+/// The cause and our own sentence about it. Neither the body of an answer nor stderr: both are the server's
+/// own words at length, and can hold what it was trusted with.
+fn told(fault: &Fault) -> String {
+    clean(&fault.to_string())
+}
+
+/// One bounded line that is only data: nothing in it ends a variable, a line of a log or a colour.
+fn clean(text: &str) -> String {
+    let mut out = String::new();
+    for (count, c) in text.chars().enumerate() {
+        if count == LONGEST {
+            out.push('…');
+            break;
+        }
+        match c {
+            '"' | '\'' | '\\' => out.push(c),
+            c => out.extend(c.escape_debug()),
+        }
+    }
+    out
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn rfc3339(at: SystemTime) -> String {
+    // A clock that is set to where no calendar reaches is as good as none.
+    let stamp = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
+    format!("{stamp:.3}")
+}
+
+/// The kind of a cause, as one word. Scripts match on it, so a word never changes.
+pub fn cause_kind(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::Refused => "refused",
+        Cause::Dns => "dns",
+        Cause::Unreachable => "unreachable",
+        Cause::Tls => "tls",
+        Cause::Cut => "cut",
+        Cause::Timeout(_) => "timeout",
+        Cause::Status { .. } => "status",
+        Cause::LoginRequired { .. } => "login_required",
+        Cause::Redirect { .. } => "redirect",
+        Cause::Spawn(_) => "spawn",
+        Cause::Exited(_) => "exited",
+        Cause::Protocol(_) => "protocol",
+        Cause::SessionLost => "session_lost",
+        Cause::NotAffine => "not_affine",
+        Cause::Versions { .. } => "versions",
+        Cause::Closed => "closed",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{Life, Notification};
+
+    fn life(cause: Option<Fault>) -> Event {
+        Event::Life(Life {
+            turn: Turn::SessionLost,
+            server: Arc::from("rope"),
+            at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_792_043_445_007),
+            cause,
+            attempt: 2,
+            outage: Some(Duration::from_micros(1_500_900)),
+        })
+    }
+
+    fn notice(event: &Event) -> Notice {
+        Notice::of(&Arc::from("rope"), event).unwrap()
+    }
+
+    #[test]
+    fn json_and_variables_say_the_same() {
+        let notice = notice(&life(Some(Fault::new(Cause::SessionLost).note("HTTP status 404"))));
+        let json: Value = serde_json::from_str(&notice.to_json()).unwrap();
+        assert_eq!(
+            json,
+            json!({
+                "event": "session_lost",
+                "server": "rope",
+                "time": "2026-10-15T05:50:45.007Z",
+                "cause": "the server no longer knows the session: HTTP status 404",
+                "cause_kind": "session_lost",
+                "attempt": 2,
+                "outage_ms": 1500,
+                "missed": 0,
+            })
+        );
+        let variables: Vec<_> = notice.variables().collect();
+        assert_eq!(
+            variables,
+            [
+                ("BOWLINE_EVENT", "session_lost"),
+                ("BOWLINE_SERVER", "rope"),
+                ("BOWLINE_TIME", "2026-10-15T05:50:45.007Z"),
+                ("BOWLINE_CAUSE", "the server no longer knows the session: HTTP status 404"),
+                ("BOWLINE_ATTEMPT", "2"),
+                ("BOWLINE_OUTAGE_MS", "1500"),
+            ]
+            .map(|(name, value)| (name, value.to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_cause_is_bounded_and_inert() {
+        let hostile = format!("a\nb\0c\x1b[2J\u{202e}\"{}", "x".repeat(10_000));
+        let notice = notice(&life(Some(Fault::new(Cause::Cut).note(hostile))));
+        let cause = notice.cause.unwrap();
+        assert!(cause.starts_with("connection lost: a\\nb\\0c\\u{1b}[2J\\u{202e}\"xxx"), "{cause}");
+        assert!(!cause.contains(char::is_control) && cause.chars().count() < LONGEST + 50);
+    }
+
+    #[test]
+    fn evidence_stays_here() {
+        let fault = Fault::new(Cause::Cut).body(b"hunter2").stderr(vec!["hunter2".to_owned()]);
+        let notice = notice(&life(Some(fault)));
+        assert!(!notice.to_json().contains("hunter2"));
+    }
+
+    #[test]
+    fn a_changed_list_of_tools_is_told_and_no_other_notification() {
+        let said = |method: &str| {
+            Notice::of(&Arc::from("rope"), &Event::Notification(Notification::new(method.into(), None)))
+        };
+        assert_eq!(said("notifications/tools/list_changed").unwrap().event, HookEvent::ToolsChanged);
+        assert_eq!(said("notifications/prompts/list_changed"), None);
+    }
+}

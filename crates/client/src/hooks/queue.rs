@@ -1,0 +1,151 @@
+//! Owns what waits for a hook: in order, bounded, and honest about what was dropped.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bowline_config::HookEvent;
+use tokio::sync::Notify;
+
+use super::notice::Notice;
+
+/// What a hook has not been told yet.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: VecDeque<Notice>,
+    /// Dropped since the last one that was handed out.
+    missed: u64,
+    closed: bool,
+}
+
+/// How many may wait. A hook that is further behind has other worries than the oldest of them.
+pub(super) const MOST: usize = 256;
+
+impl Queue {
+    /// Adds one; drops the oldest if there are too many. Never waits.
+    pub(super) fn push(&self, notice: Notice) {
+        let mut state = self.state();
+        // Twice "the tools are others" says no more than once, and a server can say it without end: it must
+        // not be able to push out what else happened.
+        let said = |last: &Notice| last.event == notice.event && notice.event == HookEvent::ToolsChanged;
+        if state.pending.back().is_some_and(said) {
+            return;
+        }
+        if state.pending.len() == MOST {
+            state.pending.pop_front();
+            state.missed += 1;
+        }
+        state.pending.push_back(notice);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Counts what was lost on the way here.
+    pub(super) fn miss(&self, count: u64) {
+        let mut state = self.state();
+        state.missed = state.missed.saturating_add(count);
+    }
+
+    /// No more will come. What waits is still handed out.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.changed.notify_one();
+    }
+
+    /// The next, with how many were dropped before it. For one caller at a time.
+    pub(super) async fn next(&self) -> Option<Notice> {
+        loop {
+            {
+                let mut state = self.state();
+                if let Some(mut notice) = state.pending.pop_front() {
+                    notice.missed = std::mem::take(&mut state.missed);
+                    return Some(notice);
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    fn notice(event: HookEvent, attempt: u32) -> Notice {
+        Notice {
+            event,
+            server: Arc::from("rope"),
+            at: SystemTime::UNIX_EPOCH,
+            cause: None,
+            cause_kind: None,
+            attempt,
+            outage: None,
+            missed: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_drops_the_oldest_and_says_so() {
+        let queue = Queue::default();
+        for attempt in 0..300 {
+            queue.push(notice(HookEvent::Disconnected, attempt));
+        }
+        queue.miss(5);
+        queue.close();
+        let first = queue.next().await.unwrap();
+        assert_eq!((first.attempt, first.missed), (44, 49));
+        for attempt in 45..300 {
+            let next = queue.next().await.unwrap();
+            assert_eq!((next.attempt, next.missed), (attempt, 0));
+        }
+        assert_eq!(queue.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_server_cannot_push_out_what_happened_to_it() {
+        let queue = Queue::default();
+        queue.push(notice(HookEvent::SessionLost, 0));
+        for _ in 0..10_000 {
+            queue.push(notice(HookEvent::ToolsChanged, 0));
+        }
+        queue.push(notice(HookEvent::Recovered, 0));
+        queue.close();
+        let mut told = Vec::new();
+        while let Some(notice) = queue.next().await {
+            told.push((notice.event, notice.missed));
+        }
+        let expected = [HookEvent::SessionLost, HookEvent::ToolsChanged, HookEvent::Recovered];
+        assert_eq!(told, expected.map(|event| (event, 0)));
+    }
+
+    #[tokio::test]
+    async fn a_waiting_hook_is_woken() {
+        let queue = Arc::new(Queue::default());
+        let waiting = tokio::spawn({
+            let queue = Arc::clone(&queue);
+            async move { (queue.next().await, queue.next().await) }
+        });
+        tokio::task::yield_now().await;
+        queue.push(notice(HookEvent::Failed, 1));
+        tokio::task::yield_now().await;
+        queue.close();
+        let (first, second) = waiting.await.unwrap();
+        assert_eq!(first.unwrap().event, HookEvent::Failed);
+        assert_eq!(second, None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Owns how a webhook is called: one POST, and once more only if nobody was there.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bowline_config::{Http, Secret, Tls};
+use bowline_proto::fault::Fault;
+use bowline_transport::http::{HttpLink, Limits};
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::time::{sleep, timeout};
+use url::Url;
+
+/// The way to one webhook. Its connection is kept for the next event.
+pub(super) struct Webhook {
+    link: HttpLink,
+    limit: Duration,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub(super) enum Posted {
+    /// It answered with this status.
+    Status(u16),
+    /// It got no request, or gave no answer that could be read.
+    Fault(Fault),
+    /// It took too long.
+    TooLong,
+}
+
+/// Before the second attempt. A receiver that is being restarted is back soon, or not soon.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How much of an answer is read: nothing of it is of interest.
+const ANSWER: usize = 64 * 1024;
+
+impl Webhook {
+    pub(super) fn new(url: &Url, headers: &[(String, Secret)], limit: Duration) -> Result<Self, Fault> {
+        let config =
+            Http { url: url.clone(), headers: headers.to_vec(), tls: Tls::default(), fallback: false };
+        let limits = Limits { connect: limit, body: ANSWER, event: ANSWER };
+        Ok(Self { link: HttpLink::new(&config, limits)?, limit })
+    }
+
+    /// Posts `json`, within the limit whatever happens.
+    pub(super) async fn post(&self, json: String) -> Posted {
+        self.post_again_after(json, sleep(PAUSE)).await
+    }
+
+    async fn post_again_after(&self, json: String, pause: impl Future<Output = ()>) -> Posted {
+        let body = Bytes::from(json);
+        let posting = async {
+            match self.once(body.clone()).await {
+                // It cannot have arrived, so it does not arrive twice.
+                Err(fault) if fault.may_resend(false) => {
+                    pause.await;
+                    self.once(body).await
+                }
+                outcome => outcome,
+            }
+        };
+        match timeout(self.limit, posting).await {
+            Ok(Ok(status)) => Posted::Status(status),
+            Ok(Err(fault)) => Posted::Fault(fault),
+            Err(_) => Posted::TooLong,
+        }
+    }
+
+    async fn once(&self, body: Bytes) -> Result<u16, Fault> {
+        self.link.post(body, &HeaderMap::new()).await.map(|answer| answer.status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpSocket};
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    fn webhook(addr: SocketAddr) -> Webhook {
+        let url = format!("http://{addr}/").parse().unwrap();
+        Webhook::new(&url, &[], Duration::from_secs(20)).unwrap()
+    }
+
+    /// Takes one request, gives this answer, and hangs up.
+    fn serve_once(listener: TcpListener, answer: &'static [u8]) -> JoinHandle<String> {
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 4096];
+            let count = stream.read(&mut request).await.unwrap();
+            stream.write_all(answer).await.unwrap();
+            String::from_utf8_lossy(&request[..count]).into_owned()
+        })
+    }
+
+    /// Bound and not listening: the first attempt is refused.
+    #[tokio::test]
+    async fn one_that_was_not_there_is_called_once_more() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let webhook = webhook(socket.local_addr().unwrap());
+        let mut served = None;
+        let back = async {
+            served = Some(serve_once(socket.listen(1).unwrap(), b"HTTP/1.1 204 No Content\r\n\r\n"));
+        };
+        let posted = webhook.post_again_after("{}".to_owned(), back).await;
+        assert!(matches!(posted, Posted::Status(204)), "{posted:?}");
+        assert!(served.expect("there was a second attempt").await.unwrap().starts_with("POST / HTTP/1.1"));
+    }
+
+    /// It may have acted on what it got: to tell it again would be to tell it twice.
+    #[tokio::test]
+    async fn one_that_hung_up_is_not_called_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let webhook = webhook(listener.local_addr().unwrap());
+        let served = serve_once(listener, b"");
+        let never = async { panic!("a second attempt") };
+        let posted = webhook.post_again_after("{}".to_owned(), never).await;
+        assert!(matches!(posted, Posted::Fault(_)), "{posted:?}");
+        assert!(served.await.unwrap().ends_with("{}"));
+    }
+}

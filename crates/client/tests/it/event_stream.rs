@@ -1,0 +1,174 @@
+//! HTTP+SSE, the transport of 2024-11-05: by configuration, by fallback, and through restarts.
+
+use std::time::Duration;
+
+use bowline::fault::{Cause, Execution};
+use bowline::{CallOptions, Client, Era, Server, Status};
+use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Tool};
+use serde_json::{Value, json};
+
+use crate::support::{SOON, http};
+
+fn sse(server: &HttpServer) -> Server {
+    Server::sse("test", server.url()).expect("a valid URL")
+}
+
+/// HS-01, HS-02: the endpoint is waited for, messages are posted to it, answers come on the stream.
+#[tokio::test]
+async fn hs_01_a_server_of_the_older_transport_is_spoken_to() {
+    let server =
+        testkit::server().http_sse().tool("echo").tool("slow").resource("file:///a", "text").run().await;
+    let client = Client::connect(sse(&server)).await.unwrap();
+    assert_eq!(client.server().await.unwrap().era(), Era::Legacy);
+    assert_eq!(client.list_tools().await.unwrap().len(), 2);
+    for n in 0..20 {
+        let result = client.call_tool("echo", &json!({ "text": n.to_string() })).await.unwrap();
+        assert!(result.text().contains(&n.to_string()));
+    }
+    client.ping().await.unwrap();
+    client.close().await;
+    assert_eq!(server.violations(), Vec::<String>::new());
+}
+
+/// HS-04: where Streamable HTTP is refused, the older transport is tried; unless the configuration says that
+/// it must not be.
+#[tokio::test]
+async fn hs_04_the_older_transport_is_fallen_back_to() {
+    for refusal in [Answer::new(404), Answer::new(405), Answer::new(400).text("Bad Request")] {
+        let server = testkit::server().http_sse().tool("echo").sse_refusal(refusal.clone()).run().await;
+        let client = Client::connect(http(&server)).await.unwrap();
+        client.call_tool("echo", &json!({ "text": "x" })).await.unwrap();
+        client.close().await;
+        let strict = http(&server).without_fallback().unwrap();
+        let error = Client::connect(strict).await.unwrap_err();
+        assert_eq!(error.execution(), Execution::NotExecuted, "{error}");
+    }
+    // Where neither is spoken, the first refusal is what is told.
+    let server = testkit::server().legacy().no_get_stream().run().await;
+    server.arm(Fault::status(405).on("initialize").always());
+    server.arm(Fault::status(405).on("server/discover").always());
+    let error = Client::connect(http(&server)).await.unwrap_err();
+    assert!(matches!(error.fault().unwrap().cause, Cause::Status { code: 405, .. }), "{error}");
+}
+
+/// A restart: the stream ends, what was in flight has an unknown outcome or is repeated if that is harmless,
+/// and queued calls go after a new handshake. Nothing is assumed of the new stream.
+#[tokio::test]
+async fn hs_03_a_restart_is_healed() {
+    let script = testkit::server()
+        .http_sse()
+        .tool("counter")
+        .tool(Tool::like("look", "counter").read_only())
+        .tool("slow");
+    let server = script.run().await;
+    let client = Client::connect(sse(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    for _ in 0..3 {
+        let slow = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("slow", &json!({ "ms": 60_000 })).await }
+        });
+        let before = server.count("tools/call");
+        server.wait_until(|server| server.count("tools/call") >= before, SOON).await;
+        server.wait_for(|received| received.tool() == Some("slow"), SOON).await;
+        server.restart().await;
+        let error = slow.await.unwrap().unwrap_err();
+        assert_eq!(error.execution(), Execution::Unknown, "{error}");
+        client.call_tool("look", &Value::Null).await.unwrap();
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        server.forget_received();
+    }
+    assert_eq!((server.executions("counter"), server.executions("look")), (4, 3));
+    client.close().await;
+}
+
+/// What servers say to a message for a session they no longer have.
+#[tokio::test]
+async fn a_forgotten_session_is_renewed_in_the_same_call() {
+    let gone = [
+        Answer::new(404).text("Could not find session"),
+        Answer::new(404).json(&json!({ "error": { "message": "Invalid session id." } })),
+        Answer::new(500).text("Cannot invoke send because session is null: session not found"),
+    ];
+    for answer in gone {
+        let server = testkit::server().http_sse().tool("counter").run().await;
+        let client = Client::connect(sse(&server)).await.unwrap();
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        server.arm(Fault::answer(answer).on("tools/call"));
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2));
+        client.close().await;
+    }
+}
+
+/// Many calls at once on a session that is gone: each is refused, each is sent again, none is run twice.
+#[tokio::test]
+async fn a_burst_on_a_forgotten_session_is_saved() {
+    let server = testkit::server().http_sse().tool("counter").run().await;
+    let client = Client::connect(sse(&server)).await.unwrap();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    server.arm(Fault::answer(Answer::new(404).text("Could not find session")).on("tools/call").times(20));
+    let calls: Vec<_> = (0..20)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.call_tool("counter", &Value::Null).await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(server.executions("counter"), 21);
+    client.close().await;
+}
+
+/// A server that kept the stream but forgot the handshake is asked for a new one.
+#[tokio::test]
+async fn a_forgotten_handshake_is_made_again() {
+    for (code, message) in
+        [(-32602, "Received request before initialization was complete"), (-32600, "Server not initialized")]
+    {
+        let server = testkit::server().http_sse().tool("counter").uninitialized(code, message).run().await;
+        let client = Client::connect(sse(&server)).await.unwrap();
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        server.drop_sessions();
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2));
+        client.close().await;
+    }
+}
+
+/// A message that nobody answers ends at its deadline, and the next finds a connection.
+#[tokio::test]
+async fn a_message_that_is_never_answered_ends_at_its_deadline() {
+    let server = testkit::server().http_sse().tool("counter").run().await;
+    let client = Client::connect(sse(&server)).await.unwrap();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    server.arm(Fault::silent().on("tools/call"));
+    let hurried = CallOptions::new().timeout(Duration::from_millis(400));
+    let error = client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
+    assert!(matches!(error.fault().unwrap().cause, Cause::Timeout(_)), "{error}");
+    client.close().await;
+}
+
+/// HS-02: an endpoint of another origin is refused.
+#[tokio::test]
+async fn hs_02_the_endpoint_must_be_of_the_same_origin() {
+    let server = testkit::server().http_sse().sse_endpoint("http://127.0.0.1:9/messages").run().await;
+    let error = Client::connect(sse(&server)).await.unwrap_err();
+    assert!(matches!(error.fault().unwrap().cause, Cause::Redirect { .. }), "{error}");
+}
+
+/// A server that names a new endpoint on the same stream has begun a new session.
+#[tokio::test]
+async fn a_second_endpoint_is_a_new_session() {
+    let server = testkit::server().http_sse().tool("counter").run().await;
+    let client = Client::connect(sse(&server)).await.unwrap();
+    let mut status = client.status();
+    status.mark_unchanged();
+    server.repeat_endpoint();
+    status.wait_for(|status| matches!(status, Status::Connecting)).await.unwrap();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!(server.initialize_count(), 2);
+    client.close().await;
+}

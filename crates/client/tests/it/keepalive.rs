@@ -1,0 +1,64 @@
+//! Idle connections: kept warm where that is asked for, mended where it is not.
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::{CallOptions, Client, Turn};
+use bowline_testkit::{self as testkit, Fault};
+use serde_json::Value;
+
+use crate::support::{SOON, http, stdio};
+
+const S: Duration = Duration::from_secs(1);
+
+/// PG-02: a server that collects idle sessions keeps one that is kept warm, and pings are all it takes. A
+/// client that does not keep it warm recovers with its next call.
+#[tokio::test]
+async fn pg_02_an_idle_session_is_kept_warm() {
+    let script = testkit::server()
+        .legacy()
+        .tool("counter")
+        .session_idle(Duration::from_millis(6_500))
+        .tools_many(50, 100);
+    let (warm, cold) = (script.clone().run().await, script.run().await);
+    let entry = |server| http(server).with_protocol(Protocol::Legacy);
+    let kept = Client::connect(entry(&warm).with_keepalive(Some(5 * S))).await.unwrap();
+    let left = Client::connect(entry(&cold).with_keepalive(None)).await.unwrap();
+    for client in [&kept, &left] {
+        client.call_tool("counter", &Value::Null).await.unwrap();
+    }
+    // The second ping comes later than an idle session would have lived.
+    warm.wait_for_nth(1, |received| received.is("ping"), SOON).await;
+    for client in [&kept, &left] {
+        client.call_tool("counter", &Value::Null).await.unwrap();
+    }
+    assert_eq!((warm.initialize_count(), warm.count("tools/list")), (1, 0));
+    assert_eq!((cold.initialize_count(), cold.count("ping")), (2, 0));
+    assert_eq!((kept.health().sessions_lost, left.health().sessions_lost), (0, 1));
+    kept.close().await;
+    left.close().await;
+}
+
+/// A process that answers nothing any more is replaced, once a call has found out.
+#[tokio::test]
+async fn a_hung_process_is_replaced() {
+    let server = testkit::server().legacy().tool("counter").stdio().await;
+    let client = Client::connect(stdio(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    let mut events = client.events();
+    server.arm(Fault::silent().always());
+    let hurried = CallOptions::new().timeout(S);
+    client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
+    server.wait_for(|received| received.is("ping"), SOON).await;
+    server.disarm();
+    loop {
+        let event = tokio::time::timeout(60 * S, events.recv()).await.unwrap().unwrap();
+        if let bowline::Event::Life(life) = event
+            && life.turn == Turn::Recovered
+        {
+            break;
+        }
+    }
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!(server.runs(), 2);
+    client.close().await;
+}

@@ -1,0 +1,174 @@
+//! A server goes away and comes back: calls wait for it, or say what is known.
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::fault::{Cause, Execution};
+use bowline::{CallOptions, Client, Event, Status, Turn};
+use bowline_testkit::{self as testkit, Answer, Fault, FaultProxy, Tool, Via};
+use serde_json::{Value, json};
+
+use crate::support::{SOON, everywhere, http, stdio};
+
+/// A call that finds nobody waits for the server, is sent once, and is answered.
+#[tokio::test]
+async fn a_call_waits_for_a_server_that_is_away() {
+    for protocol in [Protocol::Legacy, Protocol::Modern] {
+        let server = testkit::server().tool(Tool::like("look", "counter").read_only()).run().await;
+        let client = Client::connect(http(&server).with_protocol(protocol)).await.unwrap();
+        client.call_tool("look", &Value::Null).await.unwrap();
+        let mut events = client.events();
+        server.stop().await;
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("look", &Value::Null).await }
+        });
+        let mut status = client.status();
+        status.wait_for(|status| matches!(status, Status::BackingOff { .. })).await.unwrap();
+        server.start().await;
+        call.await.unwrap().unwrap();
+        assert_eq!(server.executions("look"), 2);
+        let mut turns = Vec::new();
+        while turns.last() != Some(&Turn::Recovered) {
+            if let Event::Life(life) = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap() {
+                if life.turn == Turn::Recovered {
+                    assert!(life.outage.unwrap() > Duration::ZERO && life.attempt > 0);
+                }
+                turns.push(life.turn);
+            }
+        }
+        assert_eq!(turns.first(), Some(&Turn::Disconnected), "{turns:?}");
+        client.close().await;
+    }
+}
+
+/// It does not wait for ever: the error says why, that nothing was run, and when the next attempt is.
+#[tokio::test]
+async fn a_call_does_not_wait_for_ever() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let entry = http(&server).with_reconnect_wait(Duration::from_millis(300));
+    let client = Client::connect(entry).await.unwrap();
+    server.stop().await;
+    let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
+    let fault = error.fault().unwrap();
+    assert_eq!((&fault.cause, fault.execution), (&Cause::Refused, Execution::NotExecuted), "{error}");
+    assert!(error.to_string().contains("next attempt in"), "{error}");
+    // Its own deadline comes first if it is shorter.
+    let hurried = CallOptions::new().timeout(Duration::from_millis(50));
+    let error = client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
+    assert_eq!(error.execution(), Execution::NotExecuted);
+    // And the server is not given up.
+    server.start().await;
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    client.close().await;
+}
+
+/// A cut connection is no lost session: the next link asks, and goes on with it.
+#[tokio::test]
+async fn a_session_outlives_its_connections() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let proxy = FaultProxy::start(server.addr()).await;
+    let url = format!("http://{}/mcp", proxy.addr());
+    let entry = bowline::Server::http("test", url).unwrap().with_protocol(Protocol::Legacy);
+    let client = Client::connect(entry).await.unwrap();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    for _ in 0..3 {
+        proxy.refuse().await;
+        proxy.reset_all().await;
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("counter", &Value::Null).await }
+        });
+        client.status().wait_for(|status| matches!(status, Status::BackingOff { .. })).await.unwrap();
+        proxy.accept().await;
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(server.initialize_count(), 1, "the session was kept");
+    assert_eq!(server.executions("counter"), 4);
+    client.close().await;
+}
+
+/// 502, 503 and 504 say that the server behind is away: what may be repeated is, the rest has an unknown
+/// outcome, and the next call is not thrown at it blindly.
+#[tokio::test]
+async fn gateway_errors_are_outages() {
+    for code in [502, 503, 504] {
+        let script =
+            testkit::server().legacy().tool("counter").tool(Tool::like("look", "counter").read_only());
+        let server = script.run().await;
+        let client = Client::connect(http(&server)).await.unwrap();
+        client.list_tools().await.unwrap();
+        server.arm(Fault::answer(Answer::new(code).html("<h1>bad gateway</h1>")).on_tool("counter"));
+        let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
+        assert_eq!(error.execution(), Execution::Unknown, "{error}");
+        server.arm(Fault::answer(Answer::new(code)).on_tool("look"));
+        client.call_tool("look", &Value::Null).await.unwrap();
+        assert_eq!((server.executions("look"), server.executions("counter")), (1, 0), "{code}");
+        assert_eq!(server.initialize_count(), 1, "{code}: the session was there all the time");
+        client.close().await;
+    }
+}
+
+/// `Retry-After` is kept to, within the time a call has.
+#[tokio::test]
+async fn a_busy_server_is_asked_when_it_wants_to_be() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(Fault::answer(Answer::new(429).header("retry-after", "1")).on("tools/call"));
+    let begun = std::time::Instant::now();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    server.arm(Fault::answer(Answer::new(429).header("retry-after", "3600")).on("tools/call"));
+    let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
+    assert_eq!(error.execution(), Execution::NotExecuted, "{error}");
+    client.close().await;
+}
+
+/// A process that dies is started again; a call that may be repeated is, in the same call.
+#[tokio::test]
+async fn a_dead_process_is_replaced_in_the_same_call() {
+    let script = testkit::server().tool("counter").tool(Tool::like("look", "counter").read_only());
+    for (name, running, entry) in everywhere(script).await {
+        if name.ends_with("http") {
+            continue;
+        }
+        let client = Client::connect(entry).await.unwrap();
+        client.list_tools().await.unwrap();
+        running.arm(Fault::exit(3).on_tool("look").executed());
+        client.call_tool("look", &Value::Null).await.unwrap();
+        assert_eq!(running.executions("look"), 2, "{name}");
+        running.arm(Fault::exit(3).on_tool("counter").executed());
+        let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
+        assert_eq!(error.execution(), Execution::Unknown, "{name}: {error}");
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        assert_eq!(running.executions("counter"), 2, "{name}");
+        client.close().await;
+    }
+}
+
+/// A new process knows what the old one was told.
+#[tokio::test]
+async fn a_new_process_is_told_again() {
+    let server = testkit::server().legacy().tool("counter").stdio().await;
+    let client = Client::connect(stdio(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    client.request("logging/setLevel", &json!({ "level": "error" })).await.unwrap();
+    server.arm(Fault::exit(3).on("tools/call"));
+    let _ = client.call_tool("counter", &Value::Null).await;
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!(server.sessions().last().unwrap().log_level.as_deref(), Some("error"));
+    client.close().await;
+}
+
+/// A stream that the server ends for good because the session is gone is noticed without a call.
+#[tokio::test]
+async fn a_gone_stream_leads_to_a_new_session() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    server.wait_until(|server| server.open_streams(Via::Get) == 1, SOON).await;
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    server.drop_sessions();
+    server.close_streams();
+    server.wait_until(|server| server.initialize_count() == 2, SOON).await;
+    server.wait_until(|server| server.open_streams(Via::Get) == 1, SOON).await;
+    client.close().await;
+}

@@ -1,0 +1,213 @@
+//! Many servers at once: the good ones do not wait for the bad ones.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bowline::config::{Hook, Protocol};
+use bowline::{Client, Event, Named, Registry, Server, State, Turn};
+use bowline_testkit::{self as testkit, Fault, HttpServer};
+use serde_json::json;
+use tokio::sync::broadcast::Receiver;
+use tokio::time::timeout;
+
+use crate::support::{SOON, stdio};
+
+fn named(name: &str, server: &HttpServer) -> Server {
+    Server::http(name, server.url()).unwrap()
+}
+
+fn renamed(server: Server, name: &str) -> Server {
+    Server { name: name.to_owned(), ..server }
+}
+
+async fn next_turn(events: &mut Receiver<Named>) -> (String, Turn) {
+    loop {
+        let named = timeout(SOON, events.recv()).await.expect("an event").unwrap();
+        if let Event::Life(life) = named.event {
+            assert_eq!(named.server, life.server);
+            return (named.server.to_string(), life.turn);
+        }
+    }
+}
+
+fn state_of(registry: &Registry, name: &str) -> State {
+    registry.statuses().into_iter().find(|status| &*status.name == name).expect("it is known").state
+}
+
+/// One dead, one that hangs, one slow, ten healthy. With turns for one at a time and the bad ones first,
+/// the healthy ones are still ready before anything is known of those that hang.
+#[tokio::test]
+async fn a_bad_server_delays_nobody() {
+    let dead = testkit::server().run().await;
+    dead.stop().await;
+    let hanging = testkit::server().fault(Fault::silent().always()).run().await;
+    let slow = testkit::server()
+        .tool("echo")
+        .fault(Fault::delay(Duration::from_secs(60)).on("server/discover").always())
+        .run()
+        .await;
+    let healthy = testkit::server().tool("echo").run().await;
+    let mut servers = vec![named("hanging", &hanging), named("slow", &slow), named("dead", &dead)];
+    servers.extend((0..10).map(|number| named(&format!("healthy-{number}"), &healthy)));
+
+    let registry = Registry::builder().at_once(1).patience(Duration::from_millis(50)).open(servers);
+    let mut events = registry.events();
+    let mut ready = BTreeSet::new();
+    while ready.len() < 10 {
+        match next_turn(&mut events).await {
+            (name, Turn::Connected) => {
+                assert!(name.starts_with("healthy-"), "{name}");
+                ready.insert(name);
+            }
+            (name, turn) => assert_eq!((name.as_str(), turn), ("dead", Turn::Disconnected)),
+        }
+    }
+    assert_eq!(state_of(&registry, "hanging"), State::Connecting);
+    assert_eq!(state_of(&registry, "slow"), State::Connecting);
+    assert_eq!(state_of(&registry, "dead"), State::BackingOff);
+    let dead = registry.statuses().into_iter().find(|status| &*status.name == "dead").unwrap();
+    assert!(dead.next_attempt.is_some() && dead.health.last_fault.is_some() && dead.peer.is_none());
+    let client = registry.get("healthy-3").unwrap();
+    assert_eq!(client.call_tool("echo", &json!({ "x": 1 })).await.unwrap().text(), r#"{"x":1}"#);
+    registry.close().await;
+    assert!(registry.statuses().iter().all(|status| status.state == State::Closed));
+}
+
+/// With no more turns than servers that hang for good, and more patience than any test has, the turns of
+/// those behind come only if somebody asks for them.
+#[tokio::test]
+async fn whoever_is_asked_for_has_its_turn_at_once() {
+    let hanging = testkit::server().fault(Fault::silent().always()).run().await;
+    let healthy = testkit::server().tool("echo").run().await;
+    let servers = [named("hanging", &hanging), named("healthy", &healthy)];
+    let registry = Registry::builder().at_once(1).patience(SOON * 100).open(servers);
+    hanging.wait_until(|server| !server.received().is_empty(), SOON).await;
+    assert_eq!(state_of(&registry, "healthy"), State::Waiting);
+    assert_eq!(healthy.connections(), 0);
+    registry.get("healthy").unwrap().ready().await.unwrap();
+    assert_eq!(state_of(&registry, "healthy"), State::Ready);
+    registry.close().await;
+    assert!(registry.get("healthy").is_none());
+}
+
+/// No more are started at once than there are turns.
+#[tokio::test]
+async fn turns_bound_how_many_connect_at_once() {
+    let hanging = testkit::server().fault(Fault::silent().always()).run().await;
+    let servers = (0..50).map(|number| named(&format!("s{number}"), &hanging));
+    let registry = Registry::builder().at_once(4).patience(SOON * 100).open(servers);
+    hanging.wait_until(|server| server.received().len() >= 4, SOON).await;
+    let connecting = registry.statuses().iter().filter(|status| status.state == State::Connecting).count();
+    assert_eq!(connecting, 4);
+    registry.close().await;
+}
+
+#[tokio::test]
+async fn statuses_come_in_configured_order_and_tell_what_is_known() {
+    let web = testkit::server().modern().tool("echo").run().await;
+    let child = testkit::server().legacy().tool("echo").stdio().await;
+    let registry = Registry::open([
+        named("z", &web),
+        renamed(stdio(&child), "a").with_protocol(Protocol::Legacy),
+        Server::stdio("gone", "no-such-command-anywhere", [""; 0]),
+        named("off", &web).disabled(),
+    ]);
+    timeout(SOON, registry.settled()).await.unwrap();
+    let statuses = registry.statuses();
+    let told: Vec<_> =
+        statuses.iter().map(|status| (&*status.name, status.transport, status.state)).collect();
+    assert_eq!(
+        told,
+        [
+            ("z", "http", State::Ready),
+            ("a", "stdio", State::Ready),
+            ("gone", "stdio", State::Failed),
+            ("off", "http", State::Disabled),
+        ]
+    );
+    assert_eq!(statuses[0].peer.as_ref().unwrap().revision.as_str(), "2026-07-28");
+    assert!(statuses[1].health.since.is_some());
+    assert!(statuses[2].health.last_fault.is_some());
+    assert!(registry.get("off").is_none() && registry.get("nobody").is_none());
+    assert_eq!(registry.names().len(), 4);
+    registry.close().await;
+    assert!(!child.processes().iter().any(testkit::ProcessInfo::running));
+}
+
+/// Of a new configuration only what changed is touched, and what is replaced or removed leaves no process.
+#[tokio::test]
+async fn a_new_configuration_touches_only_what_changed() {
+    let [kept, changed, removed, added] = [(); 4].map(|()| testkit::server().legacy().tool("echo"));
+    let (kept, changed) = (kept.stdio().await, changed.stdio().await);
+    let (removed, added) = (removed.stdio().await, added.stdio().await);
+    let entry = |name: &str, server| renamed(stdio(server), name);
+    let registry =
+        Registry::open([entry("kept", &kept), entry("changed", &changed), entry("removed", &removed)]);
+    timeout(SOON, registry.settled()).await.unwrap();
+    let client = registry.get("kept").unwrap();
+
+    let new = || {
+        [
+            entry("added", &added),
+            entry("kept", &kept),
+            entry("changed", &changed).with_env("NEW", "value").unwrap(),
+        ]
+    };
+    let diff = registry.apply(new()).await;
+    assert_eq!(
+        (diff.added, diff.removed, diff.changed),
+        (vec!["added".to_owned()], vec!["removed".to_owned()], vec!["changed".to_owned()])
+    );
+    timeout(SOON, registry.settled()).await.unwrap();
+    let told: Vec<_> = registry.statuses().into_iter().map(|it| (it.name.to_string(), it.state)).collect();
+    assert_eq!(told, ["added", "kept", "changed"].map(|name| (name.to_owned(), State::Ready)));
+    assert_eq!((kept.runs(), changed.runs(), removed.runs(), added.runs()), (1, 2, 1, 1));
+    let running =
+        |server: &testkit::StdioServer| server.processes().iter().filter(|process| process.running()).count();
+    assert_eq!((running(&changed), running(&removed)), (1, 0));
+    // The same connection as before.
+    client.call_tool("echo", &json!({})).await.unwrap();
+
+    assert!(registry.apply(new()).await.is_empty());
+    assert_eq!((kept.runs(), changed.runs()), (1, 2));
+    registry.close().await;
+    assert_eq!([&kept, &changed, &added].map(running), [0; 3]);
+}
+
+/// Hooks are no part of a connection.
+#[cfg(unix)]
+#[tokio::test]
+async fn changed_hooks_do_not_cost_the_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let registry = Registry::open([named("a", &server)]);
+    timeout(SOON, registry.settled()).await.unwrap();
+    let file = folder.path().join("told");
+    let hook =
+        Hook::command("/bin/sh", ["-c".to_owned(), format!("echo $BOWLINE_EVENT >> {}", file.display())]);
+    let diff = registry.apply([named("a", &server).with_hook(hook)]).await;
+    assert_eq!(diff.changed, ["a"]);
+    assert_eq!(server.initialize_count(), 1);
+    server.drop_sessions();
+    registry.get("a").unwrap().call_tool("echo", &json!({})).await.unwrap();
+    registry.close().await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "session_lost\nrecovered\n");
+}
+
+/// Dropping the registry ends everything in it, whatever it was at.
+#[tokio::test]
+async fn dropping_ends_everything() {
+    let server = testkit::server().legacy().stdio().await;
+    let hanging = testkit::server().fault(Fault::silent().always()).run().await;
+    let registry = Registry::builder()
+        .at_once(1)
+        .each(|server| Client::builder(server).client_info("mine", "1"))
+        .patience(SOON * 100)
+        .open([renamed(stdio(&server), "a"), named("b", &hanging), named("c", &hanging)]);
+    let mut events = registry.events();
+    assert_eq!(next_turn(&mut events).await, ("a".to_owned(), Turn::Connected));
+    assert_eq!(server.received_of("initialize")[0].params()["clientInfo"]["name"], "mine");
+    drop(registry);
+    server.wait_until(|_| server.processes().iter().all(|it| !it.running()), SOON).await;
+    timeout(SOON, async { while events.recv().await.is_ok() {} }).await.expect("nothing is left to tell");
+}

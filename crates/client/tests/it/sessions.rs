@@ -1,0 +1,313 @@
+//! A server forgets the session: the call that finds out is answered all the same.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bowline::fault::{Cause, Execution};
+use bowline::view::CallToolResult;
+use bowline::wire::Json;
+use bowline::{CallOptions, Client, ErrorKind, Event, Handler, ServerRequest, Status, Topic, Turn};
+use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Tool};
+use serde_json::{Value, json};
+
+use crate::support::{SOON, http};
+
+async fn connect(server: &HttpServer) -> Client {
+    Client::connect(http(server).with_protocol(bowline::config::Protocol::Legacy)).await.unwrap()
+}
+
+async fn count(client: &Client) -> CallToolResult {
+    client.call_tool("counter", &json!({})).await.unwrap()
+}
+
+/// What servers send instead of an answer when they no longer know the session.
+fn signatures() -> Vec<(&'static str, Answer)> {
+    let rpc = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
+    vec![
+        ("404 JSON-RPC", Answer::new(404).json(&rpc(-32001, "Session not found"))),
+        ("404 empty", Answer::new(404)),
+        ("404 text", Answer::new(404).text("Not Found: Session not found")),
+        ("400 text", Answer::new(400).text("Bad Request: No valid session ID provided")),
+        ("400 missing", Answer::new(400).json(&rpc(-32600, "Bad Request: Missing session ID"))),
+        ("400 not initialized", Answer::new(400).json(&rpc(-32000, "Bad Request: Server not initialized"))),
+        ("401 text", Answer::new(401).text("Unauthorized: Session not found")),
+        ("403", Answer::new(403).text("session user mismatch")),
+        ("409", Answer::new(409).json(&json!({ "error": "session has expired" }))),
+        ("410", Answer::new(410)),
+        ("422", Answer::new(422).text("Unexpected message, expect initialize request")),
+        ("500 nested", Answer::new(500).json(&json!({ "error": "Error POSTing to endpoint (HTTP 400): {\"error\":{\"message\":\"No valid session ID provided\"}}" }))),
+        ("503 text", Answer::new(503).text("no active session")),
+        ("200 error", Answer::new(200).json(&json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": -32001, "message": "session not found" } }))),
+        ("200 null id", Answer::new(200).json(&rpc(-32600, "Invalid Request"))),
+    ]
+}
+
+/// HL-03: every signature is healed in the same call, with one handshake, and nothing is run twice.
+#[tokio::test]
+async fn hl_03_every_signature_is_healed_in_the_same_call() {
+    for (name, answer) in signatures() {
+        let server = testkit::server().legacy().tool("counter").session_gone(answer).run().await;
+        let client = connect(&server).await;
+        count(&client).await;
+        server.drop_sessions();
+        let answered = client.call_tool("counter", &json!({})).await;
+        assert!(answered.is_ok(), "{name}: {answered:?}");
+        assert_eq!(server.initialize_count(), 2, "{name}");
+        assert_eq!(server.executions("counter"), 2, "{name}");
+        count(&client).await;
+        assert_eq!(server.initialize_count(), 2, "{name}");
+        client.close().await;
+    }
+}
+
+/// A thousand calls on a dead session: one handshake, a thousand answers, no call run twice.
+#[tokio::test]
+async fn a_thousand_calls_share_one_recovery() {
+    let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
+    let client = connect(&server).await;
+    count(&client).await;
+    server.drop_sessions();
+    let calls = (0..1_000).map(|n| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let args = json!({ "text": n.to_string() });
+            let (counted, echoed) =
+                tokio::join!(client.call_tool("counter", &Value::Null), client.call_tool("echo", &args));
+            counted.unwrap();
+            assert!(echoed.unwrap().text().contains(&n.to_string()));
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
+    }
+    assert_eq!(server.initialize_count(), 2);
+    assert_eq!(server.executions("counter"), 1_001);
+    client.close().await;
+}
+
+/// A call whose caller has left is not sent again.
+#[tokio::test]
+async fn a_caller_who_left_is_not_served_again() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let client = connect(&server).await;
+    count(&client).await;
+    server.drop_sessions();
+    server.arm(Fault::delay(Duration::from_millis(300)).on("initialize"));
+    let leaving = CallOptions::new();
+    let call = tokio::time::timeout(
+        Duration::from_millis(100),
+        client.call_tool_with("counter", &Value::Null, &leaving),
+    );
+    assert!(call.await.is_err(), "it was to be given up");
+    count(&client).await;
+    assert_eq!(server.executions("counter"), 2);
+    assert_eq!(server.count("tools/call"), 3, "one before, one refused, one after; none for who left");
+    client.close().await;
+}
+
+/// Log level and subscriptions are told again, before any waiting call goes; changed lists are announced.
+#[tokio::test]
+async fn a_new_session_knows_what_the_old_one_did() {
+    let script =
+        testkit::server().legacy().tool("counter").resource("file:///a", "a").resource("file:///b", "b");
+    let server = script.run().await;
+    let client = connect(&server).await;
+    client.request("logging/setLevel", &json!({ "level": "warning" })).await.unwrap();
+    for uri in ["file:///a", "file:///b"] {
+        client.request("resources/subscribe", &json!({ "uri": uri })).await.unwrap();
+    }
+    client.request("resources/unsubscribe", &json!({ "uri": "file:///a" })).await.unwrap();
+    client.list_tools().await.unwrap();
+    client.list_resources().await.unwrap();
+    let mut events = client.events();
+    server.edit(|script| script.tool("echo"));
+    server.drop_sessions();
+    count(&client).await;
+
+    let sessions = server.sessions();
+    let session = sessions.last().unwrap();
+    assert_eq!(session.log_level.as_deref(), Some("warning"));
+    assert_eq!(session.subscriptions.iter().collect::<Vec<_>>(), ["file:///b"]);
+    let order: Vec<_> =
+        server.received().into_iter().filter(|r| r.run == 1).map(|r| r.method.clone()).collect();
+    let last = |method: &str| order.iter().rposition(|seen| seen == method).unwrap();
+    assert!(
+        last("logging/setLevel") < last("tools/call") && last("resources/subscribe") < last("tools/call"),
+        "{order:?}"
+    );
+
+    let mut seen = Vec::new();
+    loop {
+        match tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap() {
+            Event::Life(life) => seen.push(life.turn),
+            Event::Notification(said) if said.inferred => {
+                assert_eq!(said.topic(), Topic::ToolsChanged, "the resources are the same");
+                break;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(seen, [Turn::SessionLost, Turn::Recovered]);
+    assert_eq!(client.health().sessions_lost, 1);
+    client.close().await;
+}
+
+/// What only looks like a loss is handed on untouched, and costs no handshake.
+#[tokio::test]
+async fn decoys_are_not_taken_for_a_loss() {
+    let rpc = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": code, "message": message } });
+    let decoys = [
+        ("200 tool error", Answer::new(200).json(&rpc(-32001, "Browser session not found"))),
+        ("200 own business", Answer::new(200).json(&rpc(-32000, "Your login session has expired"))),
+        ("400 params", Answer::new(400).json(&rpc(-32602, "Invalid params: name"))),
+        ("400 version", Answer::new(400).text("Bad Request: Unsupported protocol version")),
+        (
+            "406",
+            Answer::new(406)
+                .text("Not Acceptable: Client must accept both application/json and text/event-stream"),
+        ),
+        ("413", Answer::new(413).text("Payload too large")),
+        ("429", Answer::new(429).text("Too many sessions")),
+        ("404 method", Answer::new(404).json(&rpc(-32601, "Method not found"))),
+        ("403 scope", Answer::new(403).text("insufficient scope")),
+    ];
+    for (name, answer) in decoys {
+        let server = testkit::server().legacy().tool("counter").run().await;
+        let client = connect(&server).await;
+        count(&client).await;
+        server.arm(Fault::answer(answer).on("tools/call"));
+        let failed = client.call_tool("counter", &json!({})).await;
+        assert!(failed.is_err(), "{name}");
+        assert_eq!(server.initialize_count(), 1, "{name}");
+        assert_eq!(server.count("tools/call"), 2, "{name}: sent once");
+        count(&client).await;
+        client.close().await;
+    }
+}
+
+/// A tool that failed is nobody's session.
+#[tokio::test]
+async fn a_failed_tool_is_never_inspected() {
+    let server = testkit::server()
+        .legacy()
+        .tool_fn(
+            "browse",
+            json!({ "type": "object" }),
+            |_| json!({ "isError": true, "content": [{ "type": "text", "text": "session not found" }] }),
+        )
+        .run()
+        .await;
+    let client = connect(&server).await;
+    let result = client.call_tool("browse", &json!({})).await.unwrap();
+    assert!(result.is_error);
+    assert_eq!((server.initialize_count(), server.count("ping")), (1, 0));
+    client.close().await;
+}
+
+/// A server that forgets every session at once is told apart from one that forgot one, and not hammered.
+#[tokio::test]
+async fn a_server_without_affinity_is_reported_and_left_alone() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let client = connect(&server).await;
+    server.arm(Fault::drop_sessions().on("tools/call").always());
+    let error = client.call_tool("counter", &json!({})).await.unwrap_err();
+    let fault = error.fault().unwrap();
+    assert_eq!((&fault.cause, fault.execution), (&Cause::NotAffine, Execution::NotExecuted), "{error}");
+    assert_eq!(server.initialize_count(), 2);
+    let mut status = client.status();
+    status.wait_for(|status| matches!(status, Status::BackingOff { .. })).await.unwrap();
+    assert_eq!(server.executions("counter"), 0);
+    client.close().await;
+}
+
+/// A login is a login: no handshake without credentials, and exactly one with them.
+#[tokio::test]
+async fn a_login_is_not_a_loss() {
+    let refusal = || Answer::new(401).header("www-authenticate", "Bearer error=\"invalid_token\"");
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let client = connect(&server).await;
+    count(&client).await;
+    server.arm(Fault::answer(refusal()).on("tools/call").always());
+    let error = client.call_tool("counter", &json!({})).await.unwrap_err();
+    assert!(matches!(error.fault().unwrap().cause, Cause::LoginRequired { .. }), "{error}");
+    assert_eq!(server.initialize_count(), 1);
+    client.close().await;
+
+    // With credentials that were good a moment ago, one new session is worth a try.
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let entry = http(&server)
+        .with_protocol(bowline::config::Protocol::Legacy)
+        .with_header("Authorization", "Bearer x")
+        .unwrap();
+    let client = Client::connect(entry).await.unwrap();
+    count(&client).await;
+    server.arm(Fault::answer(refusal()).on("tools/call"));
+    count(&client).await;
+    assert_eq!((server.initialize_count(), server.executions("counter")), (2, 2));
+    server.arm(Fault::answer(refusal()).on("tools/call").always());
+    let error = client.call_tool("counter", &json!({})).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Fault(_)), "{error}");
+    assert!(matches!(error.fault().unwrap().cause, Cause::LoginRequired { .. }), "{error}");
+    assert_eq!(server.initialize_count(), 3, "one try, no loop");
+    client.close().await;
+}
+
+/// What is idempotent may be run again; what is not, never.
+#[tokio::test]
+async fn only_harmless_calls_are_repeated() {
+    let script = testkit::server()
+        .legacy()
+        .tool(Tool::like("charge", "counter"))
+        .tool(Tool::like("set", "counter").idempotent());
+    for known in [true, false] {
+        let server = script.clone().run().await;
+        let client = connect(&server).await;
+        if known {
+            client.list_tools().await.unwrap();
+        }
+        server.arm(Fault::reset().on_tool("set").executed());
+        client.call_tool("set", &Value::Null).await.unwrap();
+        assert_eq!(server.executions("set"), 2, "known {known}");
+        server.arm(Fault::reset().on_tool("charge").executed());
+        let error = client.call_tool("charge", &Value::Null).await.unwrap_err();
+        assert_eq!(error.execution(), Execution::Unknown, "{error}");
+        assert_eq!(server.executions("charge"), 1, "known {known}");
+        // The session outlived the connection.
+        client.call_tool("charge", &Value::Null).await.unwrap();
+        assert_eq!(server.initialize_count(), 1);
+        client.close().await;
+    }
+}
+
+/// Has a folder to show, and says when it is another.
+struct Folder;
+
+impl Handler for Folder {
+    fn capabilities(&self) -> Json {
+        Json::parse(r#"{"roots":{"listChanged":true}}"#).unwrap()
+    }
+
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = bowline::Answer> + Send + '_>> {
+        Box::pin(async { Ok(Json::parse(r#"{"roots":[{"uri":"file:///a"}]}"#).unwrap()) })
+    }
+}
+
+/// What the new session says of the server replaces what the old one said, and a server that wants to know the
+/// roots is told to ask again.
+#[tokio::test]
+async fn a_new_session_is_known_anew() {
+    let server = testkit::server().legacy().tool("counter").instructions("old").run().await;
+    let entry = http(&server).with_protocol(bowline::config::Protocol::Legacy);
+    let client = Client::builder(entry).handler(Folder).connect().await.unwrap();
+    count(&client).await;
+    assert_eq!(client.server().await.unwrap().instructions.as_deref(), Some("old"));
+    server.edit(|script| script.instructions("new").prompt("p", "hello"));
+    server.drop_sessions();
+    count(&client).await;
+    let peer = client.server().await.unwrap();
+    assert_eq!(peer.instructions.as_deref(), Some("new"));
+    assert!(peer.capabilities.prompts.is_some());
+    server.wait_for(|received| received.is("notifications/roots/list_changed"), SOON).await;
+    client.close().await;
+}

@@ -1,0 +1,96 @@
+//! Streams that end, break or never come: taken up where they stopped, and never hammered.
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::{Client, Event, Topic};
+use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Via};
+use serde_json::{Value, json};
+
+use crate::support::{SOON, http};
+
+async fn connect(server: &HttpServer) -> Client {
+    Client::connect(http(server).with_protocol(Protocol::Legacy)).await.unwrap()
+}
+
+/// HL-08: whatever the server says, a stream that is always cut is asked for a few times and then less often.
+#[tokio::test]
+async fn hl_08_a_server_that_always_cuts_is_not_hammered() {
+    for retry in [Some(Duration::ZERO), None] {
+        let mut script = testkit::server().legacy().tool("echo").priming().event_ids();
+        if let Some(retry) = retry {
+            script = script.retry(retry);
+        }
+        let server = script.run().await;
+        // Each stream ends as soon as it has begun.
+        server.arm(Fault::end_after(0).on("GET").always());
+        let client = connect(&server).await;
+        let begun = server.count("GET");
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let asked = server.count("GET") - begun;
+        assert!(asked <= 6, "{asked} requests in three seconds with retry {retry:?}");
+        client.call_tool("echo", &json!({ "text": "x" })).await.unwrap();
+        assert_eq!(server.initialize_count(), 1, "a stream is no session");
+        client.close().await;
+    }
+}
+
+/// HL-05: what is no stream is none, quietly and once.
+#[tokio::test]
+async fn hl_05_no_stream_is_asked_for_once() {
+    for answer in [
+        Answer::new(405),
+        Answer::new(404),
+        Answer::new(400).text("Failed to open SSE stream"),
+        Answer::new(200).json(&json!({})),
+        Answer::new(200),
+        Answer::new(406),
+    ] {
+        let server = testkit::server().legacy().tool("echo").run().await;
+        server.arm(Fault::answer(answer).on("GET").always());
+        let client = connect(&server).await;
+        server.wait_for(|received| received.is("GET"), SOON).await;
+        client.call_tool("echo", &json!({ "text": "x" })).await.unwrap();
+        client.ping().await.unwrap();
+        assert_eq!((server.count("GET"), server.initialize_count()), (1, 1));
+        client.close().await;
+    }
+}
+
+/// A stream that is refused for the moment is asked for again, and then heard.
+#[tokio::test]
+async fn a_stream_that_comes_late_is_heard() {
+    for answer in [Answer::new(503), Answer::new(409).text("Conflict: only one stream per session")] {
+        let server = testkit::server().legacy().tool("echo").run().await;
+        server.arm(Fault::answer(answer).on("GET"));
+        let client = connect(&server).await;
+        let mut events = client.events();
+        server.wait_until(|server| server.open_streams(Via::Get) == 1, SOON).await;
+        server.announce_tools();
+        loop {
+            let event = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap();
+            if let Event::Notification(said) = event {
+                assert_eq!(said.topic(), Topic::ToolsChanged);
+                break;
+            }
+        }
+        assert_eq!(server.initialize_count(), 1);
+        client.close().await;
+    }
+}
+
+/// HL-07, HL-09: a stream that breaks in the middle of a call goes on where it stopped; the tool runs once.
+#[tokio::test]
+async fn hl_07_a_broken_answer_is_taken_up_again() {
+    for fault in [Fault::end_after(1), Fault::cut_after(120)] {
+        let script = testkit::server().legacy().tool("counter").reply_sse().event_ids().priming();
+        let server = script.retry(Duration::from_millis(50)).run().await;
+        let client = connect(&server).await;
+        server.arm(fault.on_tool("counter"));
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        assert_eq!(server.executions("counter"), 1);
+        let resumed = server.received_of("GET").iter().any(|get| get.header("last-event-id").is_some());
+        assert!(resumed, "it was resumed, not repeated");
+        client.close().await;
+    }
+}

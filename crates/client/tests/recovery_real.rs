@@ -1,0 +1,195 @@
+//! Servers that others wrote, killed and restarted during a steady stream of calls: no call fails that can be
+//! saved, and those that cannot say so.
+
+#[path = "support_interop/limit.rs"]
+mod limit;
+#[path = "support_interop/restart.rs"]
+mod restart;
+#[path = "support_interop/stream.rs"]
+mod stream;
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::{Client, Server, Status};
+use limit::within;
+use restart::{Mortal, Recipe};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::json;
+use stream::Tools;
+use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_over_streamable_http() {
+    let mortal = Mortal::start(EVERYTHING, KILLS).await;
+    let server = Server::http("everything", mortal.url("/mcp")).unwrap();
+    survives(mortal, server, ECHO).await;
+}
+
+/// HS-03: the end of the stream is the end of the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_over_http_sse() {
+    let mortal = Mortal::start(EVERYTHING_SSE, KILLS).await;
+    let server = Server::sse("everything", mortal.url("/sse")).unwrap();
+    survives(mortal, server, ECHO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fastmcp_in_the_legacy_era() {
+    let mortal = Mortal::start(FASTMCP, KILLS).await;
+    let server = Server::http("fastmcp", mortal.url("/mcp")).unwrap();
+    survives(mortal, server.with_protocol(Protocol::Legacy), LOOK_AND_ACT).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fastmcp_in_the_modern_era() {
+    let mortal = Mortal::start(FASTMCP, KILLS).await;
+    let server = Server::http("fastmcp", mortal.url("/mcp")).unwrap();
+    survives(mortal, server.with_protocol(Protocol::Modern), LOOK_AND_ACT).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rmcp_in_the_legacy_era() {
+    if let Ok(port) = std::env::var(ROLE) {
+        return serve_rmcp(port.parse().expect("a port")).await;
+    }
+    let mortal = Mortal::start(RMCP, KILLS).await;
+    let server = Server::http("rmcp", mortal.url("/mcp")).unwrap();
+    survives(mortal, server.with_protocol(Protocol::Legacy), LOOK_AND_ACT).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rmcp_in_the_modern_era() {
+    let mortal = Mortal::start(RMCP, KILLS).await;
+    let server = Server::http("rmcp", mortal.url("/mcp")).unwrap();
+    survives(mortal, server.with_protocol(Protocol::Modern), LOOK_AND_ACT).await;
+}
+
+/// Killed while calls are made.
+async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
+    // As long as starting may take on a loaded machine; nothing here waits that long otherwise.
+    let server = server.with_reconnect_wait(Duration::from_secs(20));
+    let client = within("connecting", Client::connect(server)).await.expect("it is there");
+    within("listing", client.list_tools()).await.expect("it has tools");
+
+    let stop = CancellationToken::new();
+    let stream = stream::calls(client.clone(), tools, stop.clone());
+    let mut backs = Vec::new();
+    for _ in 0..KILLS {
+        tokio::time::sleep(BETWEEN_KILLS).await;
+        backs.push(mortal.kill_and_restart().await);
+    }
+    tokio::time::sleep(BETWEEN_KILLS).await;
+    stop.cancel();
+    let ended = within("the stream ends", stream).await.expect("no call had another's answer");
+
+    let failures = stream::failures(&ended);
+    assert!(failures.is_empty(), "{} of {} calls:\n{}", failures.len(), ended.len(), failures.join("\n"));
+    for back in backs {
+        let first =
+            ended.iter().filter(|call| call.outcome.is_ok() && call.at > back).map(|call| call.at).min();
+        let delay = first.map(|first| first - back);
+        assert!(delay.is_some_and(|delay| delay < AT_ONCE), "back, but no success for {delay:?}");
+    }
+    assert!(matches!(&*client.status().borrow(), Status::Ready(_)), "{:?}", client.status().borrow());
+    assert!(client.health().recoveries >= 1, "{:?}", client.health());
+    within("closing", client.close()).await;
+}
+
+const KILLS: usize = 2;
+/// How long calls are made before, between and after the kills.
+const BETWEEN_KILLS: Duration = Duration::from_millis(1200);
+/// From the server's return to the first success. Generous: the machine runs other tests as well.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+// === the servers ===
+
+const ECHO: Tools = Tools { harmless: "echo", once: None, argument: "message", text: true };
+const LOOK_AND_ACT: Tools = Tools { harmless: "look", once: Some("act"), argument: "number", text: false };
+
+const EVERYTHING: Recipe =
+    Recipe { command: |port| everything_command("streamableHttp", port), spare: false };
+const EVERYTHING_SSE: Recipe = Recipe { command: |port| everything_command("sse", port), spare: false };
+const FASTMCP: Recipe = Recipe { command: fastmcp, spare: true };
+const RMCP: Recipe = Recipe { command: rmcp_again, spare: false };
+
+fn everything_command(transport: &str, port: u16) -> Command {
+    let mut command = Command::new(required("BOWLINE_NODE"));
+    command.args([&*required("BOWLINE_EVERYTHING"), transport]).env("PORT", port.to_string());
+    command
+}
+
+fn fastmcp(port: u16) -> Command {
+    let mut command = Command::new(required("BOWLINE_FASTMCP_PYTHON"));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/fastmcp_spare.py");
+    command.args([script, &port.to_string()]);
+    command
+}
+
+/// This very test binary in the role of a server.
+fn rmcp_again(port: u16) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
+    command.args(["--nocapture", "--exact", "rmcp_in_the_legacy_era"]).env(ROLE, port.to_string());
+    command
+}
+
+/// The value of a variable that the test command sets. Without it the test fails: a peer that is not
+/// there must not look like a peer that works.
+fn required(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the peers")
+    })
+}
+
+const ROLE: &str = "RECOVERY_RMCP_PORT";
+
+async fn serve_rmcp(port: u16) {
+    let sessions = std::sync::Arc::new(LocalSessionManager::default());
+    let service = StreamableHttpService::new(|| Ok(Rmcp), sessions, StreamableHttpServerConfig::default());
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.expect("the port is kept for us");
+    while let Ok((stream, _)) = listener.accept().await {
+        let service = hyper_util::service::TowerToHyperService::new(service.clone());
+        let stream = hyper_util::rt::TokioIo::new(stream);
+        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(stream, service));
+    }
+}
+
+/// A server made with rmcp: one tool that only reads, one that says nothing about being repeated.
+#[derive(Clone)]
+struct Rmcp;
+
+impl ServerHandler for Rmcp {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let schema = json!({ "type": "object" });
+        let tools = json!({ "tools": [
+            { "name": "look", "inputSchema": schema, "annotations": { "readOnlyHint": true } },
+            { "name": "act", "inputSchema": schema },
+        ] });
+        Ok(serde_json::from_value(tools).expect("the shape that rmcp knows"))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let number = request.arguments.as_ref().and_then(|all| all.get("number")).map(ToString::to_string);
+        Ok(CallToolResult::success(vec![ContentBlock::text(number.unwrap_or_default())]).into())
+    }
+}

@@ -1,0 +1,147 @@
+//! Servers that are killed and come back: on the same port, and soon.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+use crate::limit::within;
+
+/// How one kind of server is started.
+pub(crate) struct Recipe {
+    /// The command for a port.
+    pub(crate) command: fn(u16) -> Command,
+    /// The server is slow to load. It says `loaded` and listens when it is told to, so that the next process
+    /// can be there before it is wanted.
+    pub(crate) spare: bool,
+}
+
+/// A server that can be killed. Dropping it ends its processes.
+pub(crate) struct Mortal {
+    recipe: Recipe,
+    port: u16,
+    process: Started,
+    spares: Vec<Started>,
+}
+
+struct Started {
+    child: Child,
+    log: watch::Receiver<Vec<String>>,
+}
+
+impl Mortal {
+    /// Starts the server on a port of its own and waits until it accepts connections. It can be killed this
+    /// often.
+    pub(crate) async fn start(recipe: Recipe, deaths: usize) -> Self {
+        let port = steady_port();
+        let process = Started::spawn(&recipe, port);
+        let mut spares = Vec::new();
+        if recipe.spare {
+            spares.resize_with(deaths, || Started::spawn(&recipe, port));
+        }
+        let mut mortal = Self { recipe, port, process, spares };
+        if mortal.recipe.spare {
+            mortal.process.release().await;
+            for spare in &mut mortal.spares {
+                spare.says("loaded").await;
+            }
+        }
+        mortal.accepting().await;
+        mortal
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// SIGKILL, and another process in its place at once. Gives the moment it accepts connections.
+    pub(crate) async fn kill_and_restart(&mut self) -> Instant {
+        self.process.child.kill().await.expect("it still runs");
+        self.process = match self.spares.pop() {
+            Some(mut spare) => {
+                spare.release().await;
+                spare
+            }
+            None => Started::spawn(&self.recipe, self.port),
+        };
+        self.accepting().await
+    }
+
+    async fn accepting(&mut self) -> Instant {
+        within("the server listens", async {
+            loop {
+                if let Some(status) = self.process.child.try_wait().expect("a child can be asked") {
+                    panic!("the server ended ({status}):\n{}", self.process.log.borrow().join("\n"));
+                }
+                if TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
+                    return Instant::now();
+                }
+                tokio::time::sleep(BETWEEN_CONNECTS).await;
+            }
+        })
+        .await
+    }
+}
+
+impl Started {
+    fn spawn(recipe: &Recipe, port: u16) -> Self {
+        let mut command = (recipe.command)(port);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().expect("the server can be started");
+        let (sink, log) = watch::channel(Vec::new());
+        tokio::spawn(collect(child.stdout.take().expect("piped"), sink.clone()));
+        tokio::spawn(collect(child.stderr.take().expect("piped"), sink));
+        Self { child, log }
+    }
+
+    async fn says(&mut self, word: &str) {
+        let said = self.log.wait_for(|lines| lines.iter().any(|line| line == word));
+        within(word, said).await.expect("the server still runs");
+    }
+
+    async fn release(&mut self) {
+        self.says("loaded").await;
+        let stdin = self.child.stdin.as_mut().expect("piped");
+        stdin.write_all(b"go\n").await.expect("it waits for this");
+    }
+}
+
+/// The last lines, for a failure to show: a server that logs each request must not fill the memory.
+async fn collect(pipe: impl AsyncRead + Unpin, sink: watch::Sender<Vec<String>>) {
+    let mut lines = BufReader::new(pipe).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        sink.send_modify(|log| {
+            if log.len() == LINES_KEPT {
+                log.remove(0);
+            }
+            log.push(line);
+        });
+    }
+}
+
+/// A port below those that systems give to outgoing connections. While the server is down, one of those could
+/// take its port, or even reach itself there.
+fn steady_port() -> u16 {
+    let start = std::process::id() ^ u32::from(free_port());
+    for step in 0..PORTS.len() {
+        let offset = (start as usize * 31 + step) % PORTS.len();
+        let port = PORTS.start + u16::try_from(offset).expect("a port");
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port of {PORTS:?} is free");
+}
+
+/// Any free port: another number for each caller.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+const LINES_KEPT: usize = 200;
+const BETWEEN_CONNECTS: Duration = Duration::from_millis(5);

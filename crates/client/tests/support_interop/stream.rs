@@ -1,0 +1,86 @@
+//! A steady stream of calls, and how each of them ended.
+
+use std::time::{Duration, Instant};
+
+use bowline::fault::Execution;
+use bowline::{CallOptions, Client, Error};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Whether a call may be repeated, as the server declares its tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Harmless,
+    Once,
+}
+
+/// One call that ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) kind: Kind,
+    pub(crate) at: Instant,
+    pub(crate) took: Duration,
+    pub(crate) outcome: Result<(), Error>,
+}
+
+/// The names of the tools to call.
+#[derive(Clone, Copy)]
+pub(crate) struct Tools {
+    /// Takes `argument`, and may be repeated.
+    pub(crate) harmless: &'static str,
+    /// May not be repeated; every fifth call, where there is one.
+    pub(crate) once: Option<&'static str>,
+    /// The argument that each of them wants, and whether it is a text.
+    pub(crate) argument: &'static str,
+    pub(crate) text: bool,
+}
+
+/// Calls at a steady rate until told to stop, whatever becomes of them, and waits for all of them.
+pub(crate) fn calls(client: Client, tools: Tools, stop: CancellationToken) -> JoinHandle<Vec<Ended>> {
+    tokio::spawn(async move {
+        let mut tick = tokio::time::interval(EVERY);
+        let mut open = Vec::new();
+        while !stop.is_cancelled() {
+            tick.tick().await;
+            let number = open.len();
+            let (kind, tool) = match tools.once {
+                Some(once) if number % 5 == 4 => (Kind::Once, once),
+                _ => (Kind::Harmless, tools.harmless),
+            };
+            let value = if tools.text { json!(number.to_string()) } else { json!(number) };
+            let arguments = json!({ tools.argument: value });
+            let client = client.clone();
+            open.push(tokio::spawn(async move {
+                let started = Instant::now();
+                let options = CallOptions::new().timeout(LIMIT).max_timeout(LIMIT);
+                let outcome = client.call_tool_with(tool, &arguments, &options).await;
+                let outcome = outcome.map(|result| {
+                    let wanted = number.to_string();
+                    assert!(!result.is_error && result.text().contains(&wanted), "{wanted}: {result:?}");
+                });
+                Ended { kind, at: Instant::now(), took: started.elapsed(), outcome }
+            }));
+        }
+        let mut ended = Vec::new();
+        for call in open {
+            ended.push(call.await.expect("a call ends, and with its own answer"));
+        }
+        ended
+    })
+}
+
+/// All that failed, except calls that may not be repeated and say that their outcome is unknown.
+pub(crate) fn failures(ended: &[Ended]) -> Vec<String> {
+    let failed = ended.iter().filter_map(|call| {
+        let error = call.outcome.as_ref().err()?;
+        let lost = call.kind == Kind::Once && error.execution() == Execution::Unknown;
+        (!lost).then(|| format!("{:?} after {:?}: {error}", call.kind, call.took))
+    });
+    failed.collect()
+}
+
+/// Fifty calls a second.
+const EVERY: Duration = Duration::from_millis(20);
+/// Longer than any outage here.
+const LIMIT: Duration = Duration::from_secs(20);

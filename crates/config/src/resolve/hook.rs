@@ -1,0 +1,49 @@
+//! Owns the way from a written hook to a hook: one action chosen, and the keys of no other.
+
+use std::time::Duration;
+
+use super::Resolver;
+use super::transport::Started;
+use crate::check::Invalid;
+use crate::hook::{Hook, HookAction};
+use crate::problem::ProblemKind;
+use crate::raw::RawHook;
+use crate::report::{Finding, Located};
+use crate::server::Stdio;
+
+impl Resolver<'_, '_> {
+    /// The hook, or `None` when something about it has been reported that leaves none.
+    pub(crate) fn hook(&mut self, hook: Located<RawHook>) -> Option<Hook> {
+        let Located { value: raw, place } = hook;
+        let RawHook { on, command, args, env, cwd, webhook, headers, timeout, action_garbled } = raw;
+        let started = Started { args, env, cwd };
+        let run = match (command, webhook) {
+            (Some(command), None) => {
+                self.refuse(headers.as_ref().map(|it| &it.place), &Invalid::NotWebhook);
+                let Stdio { command, args, env, cwd } = self.stdio(command, started)?;
+                HookAction::Command { command, args, env, cwd }
+            }
+            (None, Some(url)) => {
+                self.refuse(started.places(), &Invalid::NotHookCommand);
+                let url = self.url(url);
+                let headers = self.headers(headers);
+                HookAction::Webhook { url: url?, headers }
+            }
+            (Some(_), Some(_)) => {
+                let finding = Finding::new(ProblemKind::Conflict, "has both `command` and `webhook`")
+                    .hint("a hook does one thing; make it two hooks");
+                self.report.error(&place, finding);
+                return None;
+            }
+            (None, None) => {
+                if !action_garbled {
+                    let finding = Finding::new(ProblemKind::MissingKey, "needs `command` or `webhook`");
+                    self.report.error(&place, finding);
+                }
+                return None;
+            }
+        };
+        let timeout = timeout.map_or(Duration::from_secs(Hook::TIMEOUT), |timeout| timeout.value);
+        Some(Hook { events: on.map_or_else(Vec::new, |on| on.value), run, timeout })
+    }
+}

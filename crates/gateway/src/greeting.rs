@@ -1,0 +1,254 @@
+//! The handshake with the host: what its `initialize` says, and what it is answered.
+
+use bowline::fault::Fault;
+use bowline::view::Implementation;
+use bowline::wire::object::Edit;
+use bowline::wire::{Json, method};
+use bowline::{Era, Peer, Revision};
+use serde_json::{Map, Value, json};
+
+/// What a host says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Hello {
+    /// What it wants to speak, or the newest that it can have meant.
+    pub(crate) revision: Revision,
+    /// What it does for servers.
+    pub(crate) capabilities: Json,
+    /// Who it is, as it says: an `Implementation`.
+    pub(crate) client: Json,
+}
+
+/// Which lists the host was told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) tools: bool,
+    pub(crate) prompts: bool,
+    pub(crate) resources: bool,
+    pub(crate) made: Made,
+}
+
+/// When an offer was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// By the server.
+    Knowing,
+    /// By us, before the server was heard of.
+    Blindly,
+}
+
+impl Hello {
+    /// Reads the params of `initialize`. What is missing or odd is no reason to turn a host away.
+    pub(crate) fn of(params: Option<&Json>) -> Self {
+        let member = |name: &str| params.and_then(|params| params.member(name));
+        let asked = member("protocolVersion").and_then(|version| version.decode::<String>().ok());
+        // A modern revision has no handshake; whoever sends one for it gets the newest that has (LC-02).
+        let revision = asked
+            .and_then(|asked| Revision::parse(&asked))
+            .filter(|revision| revision.era() == Era::Legacy)
+            .unwrap_or(Revision::NEWEST_LEGACY);
+        // What is no identity is better left out than passed on.
+        let client = member("clientInfo").filter(|info| Implementation::decode(info).is_ok());
+        let capabilities = member("capabilities").filter(Json::is_object).map(declarable);
+        Self {
+            revision,
+            capabilities: capabilities.unwrap_or_else(Json::empty_object),
+            client: client.unwrap_or_else(|| identity("unknown host", "0")),
+        }
+    }
+
+    /// The answer, now that the server is known: what it says of itself, in a revision that both it and the
+    /// host speak.
+    ///
+    /// Of the host's revision and the server's the older one is agreed on. A host that speaks an older one
+    /// than the server ignores what it does not know; a host that speaks a newer one must not expect what
+    /// the server does not send. A modern server's results are those of the newest handshake with more
+    /// members, so there the host's own revision stands.
+    pub(crate) fn welcome(&self, peer: &Peer) -> (Json, Offer) {
+        let (revision, capabilities) = match peer.era() {
+            Era::Legacy => (self.revision.min(peer.revision), peer.capabilities.json.clone()),
+            Era::Modern => (self.revision, without_unbridged(peer.capabilities.json.clone())),
+        };
+        let offer = Offer {
+            tools: peer.capabilities.tools.is_some(),
+            prompts: peer.capabilities.prompts.is_some(),
+            resources: peer.capabilities.resources.is_some(),
+            made: Made::Knowing,
+        };
+        let server = match &peer.server {
+            Some(server) => server.json.clone(),
+            // The host's schema wants one.
+            None => identity("unknown", "0"),
+        };
+        (answer(revision, &announcing(capabilities), &server, peer.instructions.as_deref()), offer)
+    }
+
+    /// The answer while nothing is known of the server. To answer with an error would be the end: hosts try
+    /// a server that failed its handshake never again, and this one may be back in a minute. So everything
+    /// that can be announced later is offered, and announced when the server is there.
+    pub(crate) fn welcome_blindly(&self, server: &str, cause: Option<&Fault>) -> (Json, Offer) {
+        let changing = json!({ "listChanged": true });
+        let offered = json!({ "tools": changing, "prompts": changing, "resources": changing });
+        let capabilities = Json::of(&offered).expect("an object is JSON");
+        let why = cause.map_or_else(|| "it has not answered yet".to_owned(), |cause| cause.cause.to_string());
+        let instructions = format!(
+            "The server `{server}` could not be reached so far ({why}). bowline keeps trying; its tools, \
+             prompts and resources are announced as soon as it answers."
+        );
+        let identity = identity(&format!("bowline, for {server}"), env!("CARGO_PKG_VERSION"));
+        let offer = Offer { tools: true, prompts: true, resources: true, made: Made::Blindly };
+        (answer(self.revision, &capabilities, &identity, Some(&instructions)), offer)
+    }
+}
+
+impl Offer {
+    /// Whether the host was greeted before the server was heard of.
+    pub(crate) fn is_blind(self) -> bool {
+        self.made == Made::Blindly
+    }
+
+    /// What says that the lists may have changed, whichever they are.
+    pub(crate) fn changes(self) -> impl Iterator<Item = &'static str> {
+        [
+            (self.tools, method::TOOLS_CHANGED),
+            (self.prompts, method::PROMPTS_CHANGED),
+            (self.resources, method::RESOURCES_CHANGED),
+        ]
+        .into_iter()
+        .filter_map(|(offered, method)| offered.then_some(method))
+    }
+}
+
+/// What an empty list of `method` is, for a host that was offered lists before the server was known.
+pub(crate) fn empty_list(asked: &str) -> Option<Json> {
+    let member = match asked {
+        method::TOOLS_LIST => "tools",
+        method::PROMPTS_LIST => "prompts",
+        method::RESOURCES_LIST => "resources",
+        method::TEMPLATES_LIST => "resourceTemplates",
+        _ => return None,
+    };
+    Json::of(&json!({ member: [] })).ok()
+}
+
+fn answer(revision: Revision, capabilities: &Json, server: &Json, instructions: Option<&str>) -> Json {
+    let mut edit = Edit::new()
+        .set_str("protocolVersion", revision.as_str())
+        .set("capabilities", capabilities)
+        .set("serverInfo", server);
+    if let Some(instructions) = instructions {
+        edit = edit.set_str("instructions", instructions);
+    }
+    edit.apply(None).expect("a new object is one")
+}
+
+fn identity(name: &str, version: &str) -> Json {
+    Json::of(&json!({ "name": name, "version": version })).expect("an object is JSON")
+}
+
+/// Every list that is offered can change: what a server does not announce is found out after a recovery,
+/// and hosts listen only where `listChanged` is declared. The rest stays as the server wrote it.
+fn announcing(capabilities: Json) -> Json {
+    let truth = Json::of(&true).expect("a boolean is JSON");
+    ["tools", "prompts", "resources"].into_iter().fold(capabilities, |all, name| {
+        let listed = all.member(name).filter(Json::is_object);
+        let listed =
+            listed.and_then(|feature| Edit::new().set("listChanged", &truth).apply(Some(&feature)).ok());
+        match listed {
+            Some(feature) => Edit::new().set(name, &feature).apply(Some(&all)).unwrap_or(all),
+            None => all,
+        }
+    })
+}
+
+/// What a host declares, without what cannot reach it: requests about tasks are not passed on to hosts.
+fn declarable(capabilities: Json) -> Json {
+    edited(capabilities, |capabilities| {
+        capabilities.remove("tasks");
+    })
+}
+
+/// What a modern server offers, without what a legacy host would ask for in a way that it does not know.
+fn without_unbridged(capabilities: Json) -> Json {
+    edited(capabilities, |capabilities| {
+        capabilities.remove("logging");
+        if let Some(Value::Object(resources)) = capabilities.get_mut("resources") {
+            resources.remove("subscribe");
+        }
+    })
+}
+
+/// The same object if it cannot be decoded, which only one that is hostile cannot.
+fn edited(object: Json, edit: impl FnOnce(&mut Map<String, Value>)) -> Json {
+    let Ok(mut map) = object.decode::<Map<String, Value>>() else { return object };
+    let before = map.clone();
+    edit(&mut map);
+    if map == before { object } else { Json::of(&map).unwrap_or(object) }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline::view::Capabilities;
+
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.to_owned()).unwrap()
+    }
+
+    fn hello(version: &str) -> Hello {
+        Hello::of(Some(&json(&format!(r#"{{"protocolVersion":"{version}"}}"#))))
+    }
+
+    fn peer(revision: Revision, capabilities: &str) -> Peer {
+        let capabilities = Capabilities::decode(&json(capabilities)).unwrap();
+        Peer { revision, capabilities, server: None, instructions: None }
+    }
+
+    /// LC-02: what was asked for if we speak it, else the newest we speak; never newer than the server.
+    #[test]
+    fn lc_02_the_older_of_both_revisions() {
+        use Revision::{V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28};
+        for (asked, server, agreed) in [
+            ("2025-06-18", V2025_06_18, V2025_06_18),
+            ("2024-11-05", V2025_11_25, Revision::V2024_11_05),
+            ("2025-11-25", V2025_03_26, V2025_03_26),
+            ("1999-01-01", V2025_06_18, V2025_06_18),
+            ("2026-07-28", V2025_11_25, V2025_11_25),
+            ("2025-06-18", V2026_07_28, V2025_06_18),
+            ("2026-07-28", V2026_07_28, V2025_11_25),
+        ] {
+            let (answer, _) = hello(asked).welcome(&peer(server, "{}"));
+            let told: String = answer.member("protocolVersion").unwrap().decode().unwrap();
+            assert_eq!(told, agreed.as_str(), "{asked} and {server}");
+        }
+    }
+
+    #[test]
+    fn capabilities_pass_with_lists_that_can_change() {
+        let offered = r#"{"x":1.0,"tools":{"a":1e400},"prompts":{"listChanged":false},"logging":{}}"#;
+        let (answer, offer) = hello("2025-06-18").welcome(&peer(Revision::V2025_06_18, offered));
+        assert_eq!(
+            answer.member("capabilities").unwrap().as_str(),
+            r#"{"x":1.0,"tools":{"a":1e400,"listChanged":true},"prompts":{"listChanged":true},"logging":{}}"#
+        );
+        assert_eq!(offer, Offer { tools: true, prompts: true, resources: false, made: Made::Knowing });
+    }
+
+    #[test]
+    fn what_cannot_be_bridged_is_not_offered() {
+        let offered = r#"{"logging":{},"resources":{"subscribe":true},"x":1}"#;
+        let (answer, _) = hello("2025-11-25").welcome(&peer(Revision::V2026_07_28, offered));
+        let told: Value = answer.member("capabilities").unwrap().decode().unwrap();
+        assert_eq!(told, json!({"resources": {"listChanged": true}, "x": 1}));
+    }
+
+    #[test]
+    fn a_host_without_manners_is_let_in() {
+        for params in [None, Some("[]"), Some(r#"{"protocolVersion":7,"clientInfo":{},"capabilities":[]}"#)] {
+            let hello = Hello::of(params.map(json).as_ref());
+            assert_eq!((hello.revision, hello.capabilities.as_str()), (Revision::NEWEST_LEGACY, "{}"));
+        }
+        let told = Hello::of(Some(&json(r#"{"capabilities":{"roots":{},"tasks":{"list":{}}}}"#)));
+        assert_eq!(told.capabilities.as_str(), r#"{"roots":{}}"#);
+    }
+}

@@ -1,0 +1,122 @@
+//! What we ask of the host on behalf of a server. The ids and progress tokens are ours, so that those of
+//! the server and those of the host never meet.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bowline::Answer;
+use bowline::wire::object::Edit;
+use bowline::wire::outgoing::{self, Meta, Progress};
+use bowline::wire::{Id, Json, RpcError, code, meta, method};
+use bowline_transport::pipe::Pace;
+use tokio::sync::oneshot;
+
+use super::HostLink;
+
+/// Requests to the host that are not answered yet.
+#[derive(Debug, Default)]
+pub(super) struct Asks(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    next: u64,
+    open: HashMap<u64, Ask>,
+    /// The host will answer nothing more.
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Ask {
+    answer: oneshot::Sender<Answer>,
+    /// Under which name the asker wants to hear of progress.
+    token: Option<Json>,
+}
+
+impl HostLink {
+    /// Asks the host something and waits for its answer.
+    ///
+    /// Dropping the future tells the host that the answer is no longer wanted.
+    pub(crate) async fn ask(&self, method: &str, params: &Json) -> Answer {
+        let token = params.member("_meta").and_then(|meta| meta.member(meta::PROGRESS_TOKEN));
+        // The token of a request is its id, in either direction.
+        let progress = if token.is_some() { Progress::Wanted } else { Progress::Unwanted };
+        let Some((id, answer)) = self.0.asks.begin(token) else { return Err(gone()) };
+        let open = Open { link: self, id };
+        let Ok(frame) = outgoing::request(id, method, Some(params), &Meta::none(), progress) else {
+            self.0.asks.take(id);
+            let message = "params and their _meta must be objects".to_owned();
+            return Err(RpcError { code: code::INVALID_PARAMS, message, data: None });
+        };
+        self.send(&frame).await;
+        let answer = answer.await.unwrap_or_else(|_| Err(gone()));
+        drop(open);
+        answer
+    }
+
+    /// The host's answer to something that was asked. One that nobody waits for is dropped.
+    pub(crate) fn answered(&self, id: Option<&Id>, answer: Answer) {
+        let Some(ask) = id.and_then(Id::as_ours).and_then(|id| self.0.asks.take(id)) else {
+            return tracing::debug!("an answer of the host to no open request was dropped");
+        };
+        // The asker may have left in this very moment.
+        let _ = ask.answer.send(answer);
+    }
+
+    /// The host's news of something that was asked, in the words of the asker. `None` if it is over.
+    pub(crate) fn asker_progress(&self, params: &Json) -> Option<Json> {
+        let ours: u64 = params.member(meta::PROGRESS_TOKEN)?.decode().ok()?;
+        let token = self.0.asks.table().open.get(&ours)?.token.clone()?;
+        Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(params)).ok()
+    }
+}
+
+impl Asks {
+    fn begin(&self, token: Option<Json>) -> Option<(u64, oneshot::Receiver<Answer>)> {
+        let (answer, receiver) = oneshot::channel();
+        let mut table = self.table();
+        if table.ended {
+            return None;
+        }
+        let id = table.next;
+        table.next += 1;
+        table.open.insert(id, Ask { answer, token });
+        Some((id, receiver))
+    }
+
+    fn take(&self, id: u64) -> Option<Ask> {
+        self.table().open.remove(&id)
+    }
+
+    /// The host will answer nothing more.
+    pub(super) fn end(&self) {
+        let mut table = self.table();
+        table.ended = true;
+        table.open.clear();
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that is still open when this is dropped is no longer wanted.
+struct Open<'a> {
+    link: &'a HostLink,
+    id: u64,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if self.link.0.asks.take(self.id).is_none() {
+            return;
+        }
+        let params = Edit::new().set_int("requestId", self.id).apply(None);
+        let frame = outgoing::notification(method::CANCELLED, params.ok().as_ref());
+        // A host that takes no more is not told: whatever it answers finds nobody.
+        let _ = self.link.0.writer.try_send(&frame, Pace::Now);
+    }
+}
+
+fn gone() -> RpcError {
+    RpcError { code: code::INTERNAL_ERROR, message: "the host has left".into(), data: None }
+}

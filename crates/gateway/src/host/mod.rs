@@ -1,0 +1,152 @@
+//! The side of the host: what it says is read in order, what it is told is written in order, and both are
+//! bounded. Nothing here knows a server.
+
+mod asks;
+mod output;
+mod requests;
+mod stdin;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline::Answer;
+use bowline::wire::outgoing::{self, Frame};
+use bowline::wire::{Defect, Id, Json, Malformed, Parsed, RpcError, code, parse, parse_one};
+use bowline_proto::frame::DEFAULT_LIMIT;
+use bowline_transport::pipe::{Inbound as _, PipeReader, PipeWriter, Received, pipe};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use asks::Asks;
+use output::Output;
+pub(crate) use requests::{Refused, Requests};
+use stdin::Stdin;
+
+/// A host that speaks to us over a pair of byte streams.
+#[derive(Debug)]
+pub struct Host {
+    reader: PipeReader,
+    pub(crate) link: HostLink,
+}
+
+/// How the host is spoken to. Clones are the same link.
+///
+/// # Behaviour
+/// - Messages leave whole and in order. While the host does not read, a few megabytes are queued; then
+///   whoever has more to say waits.
+/// - A host that can no longer be written to is gone: [`HostLink::gone`].
+#[derive(Clone, Debug)]
+pub(crate) struct HostLink(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    writer: PipeWriter,
+    asks: Asks,
+    /// The host closed its end.
+    gone: CancellationToken,
+    /// Everything was written, and the stream was let go.
+    written: CancellationToken,
+}
+
+impl Host {
+    /// The process that started us, on stdin and stdout. Nothing else may be written to stdout.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn stdio() -> Self {
+        Self::new(Stdin::new(), tokio::io::stdout())
+    }
+
+    /// A host on any pair of streams.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn new<R, W>(reader: R, writer: W) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (output, written) = Output::new(writer);
+        let (writer, reader) = pipe(reader, output, DEFAULT_LIMIT);
+        let shared = Shared { writer, asks: Asks::default(), gone: CancellationToken::new(), written };
+        Self { reader, link: HostLink(Arc::new(shared)) }
+    }
+
+    /// What the host says next, each message by itself. `None`: it has closed its end.
+    ///
+    /// A batch, which only hosts of 2025-03-26 send, is taken apart; each of its requests is answered by
+    /// itself, which every client matches by id.
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Option<Vec<Parsed>> {
+        loop {
+            match self.reader.recv().await {
+                Ok(Received::Message(frame)) => {
+                    let mut messages = Vec::with_capacity(1);
+                    parse(&frame, |message| messages.push(message));
+                    return Some(messages);
+                }
+                Ok(Received::Noise(line)) => {
+                    tracing::warn!(bytes = line.len(), "the host sent a line that is no message");
+                }
+                Ok(Received::TooLarge { head, limit }) => {
+                    tracing::warn!(limit, "the host sent a message over the limit");
+                    // Its beginning is never a whole message, but often holds the id.
+                    return Some(vec![parse_one(&head)]);
+                }
+                Err(_) => {
+                    tracing::debug!("the host closed its end");
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+impl HostLink {
+    /// Answers a request of the host.
+    pub(crate) async fn answer(&self, id: &Id, answer: &Answer) {
+        self.send(&outgoing::answer(id, answer.as_ref())).await;
+    }
+
+    /// Tells the host something.
+    pub(crate) async fn notify(&self, method: &str, params: Option<&Json>) {
+        self.send(&outgoing::notification(method, params)).await;
+    }
+
+    /// Says what is wrong with a message of the host's, if it can be told which.
+    ///
+    /// Without an id nobody is told: no revision that a host on this side speaks has an error without one.
+    pub(crate) async fn refuse(&self, malformed: Malformed) {
+        tracing::warn!(defect = %malformed.defect, "the host sent a bad message");
+        let Some(id) = malformed.id else { return };
+        let code = match malformed.defect {
+            Defect::NotJson => code::PARSE_ERROR,
+            _ => code::INVALID_REQUEST,
+        };
+        let message = format!("the message cannot be used: {}", malformed.defect);
+        self.answer(&id, &Err(RpcError { code, message, data: None })).await;
+    }
+
+    /// Resolves when the host can no longer be written to.
+    pub(crate) async fn gone(&self) {
+        self.0.gone.cancelled().await;
+    }
+
+    /// Takes no further message and waits until what was said is written, or `patience` is over.
+    pub(crate) async fn close(&self, patience: Duration) {
+        self.0.asks.end();
+        self.0.writer.close();
+        if timeout(patience, self.0.written.cancelled()).await.is_err() {
+            tracing::debug!("the host did not read all that was said");
+        }
+    }
+
+    async fn send(&self, frame: &Frame) {
+        if let Err(fault) = self.0.writer.send(frame).await {
+            tracing::debug!(%fault, "the host does not listen any more");
+            self.0.gone.cancel();
+        }
+    }
+}

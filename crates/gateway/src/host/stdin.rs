@@ -1,0 +1,75 @@
+//! Stdin, read by a thread of its own.
+//!
+//! The runtime's own reader would be waited for when the runtime ends, and a read of stdin ends only when
+//! the host closes it. Hosts that signal us wait a few tenths of a second before they kill.
+
+use std::io::{self, Read as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::thread;
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::mpsc;
+
+/// The stdin of this process.
+#[derive(Debug)]
+pub(super) struct Stdin {
+    chunks: mpsc::Receiver<io::Result<Vec<u8>>>,
+    /// What was received and not taken yet, from this place on.
+    chunk: Vec<u8>,
+    at: usize,
+}
+
+/// What one read may bring, and how many may wait: a host that is not read stops here.
+const CHUNK: usize = 64 * 1024;
+const WAITING: usize = 4;
+
+impl Stdin {
+    /// Begins to read.
+    pub(super) fn new() -> Self {
+        let (sender, chunks) = mpsc::channel(WAITING);
+        let reading = thread::Builder::new().name("stdin".into()).spawn(move || read(&sender));
+        if let Err(error) = reading {
+            // The channel is closed, which reads as the end.
+            tracing::error!(%error, "stdin cannot be read");
+        }
+        Self { chunks, chunk: Vec::new(), at: 0 }
+    }
+}
+
+fn read(sender: &mpsc::Sender<io::Result<Vec<u8>>>) {
+    let mut stdin = io::stdin().lock();
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let chunk = match stdin.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(read) => Ok(buffer[..read].to_vec()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => Err(error),
+        };
+        let last = chunk.is_err();
+        if sender.blocking_send(chunk).is_err() || last {
+            return;
+        }
+    }
+}
+
+impl AsyncRead for Stdin {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.at == self.chunk.len() {
+            match ready!(self.chunks.poll_recv(cx)) {
+                None => return Poll::Ready(Ok(())),
+                Some(chunk) => self.chunk = chunk?,
+            }
+            self.at = 0;
+        }
+        let taken = buffer.remaining().min(self.chunk.len() - self.at);
+        buffer.put_slice(&self.chunk[self.at..self.at + taken]);
+        self.at += taken;
+        Poll::Ready(Ok(()))
+    }
+}

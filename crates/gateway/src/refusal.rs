@@ -1,0 +1,144 @@
+//! What the host is told when there is no answer of the server's to pass on.
+
+use std::time::{Duration, Instant};
+
+use bowline::fault::{Cause, Execution, Fault};
+use bowline::wire::{Json, RpcError, code, method};
+use bowline::{Error, ErrorKind, Status};
+use serde_json::{Map, Value, json};
+
+/// The code of an error that the server did not send: the connection to it failed.
+///
+/// In the range that JSON-RPC leaves to implementations, and one that nobody takes for something else:
+/// -32000 to -32003 are read as a closed connection, a lost session, a timeout or a missing resource.
+pub const UNREACHABLE: i64 = -32050;
+
+/// The answer to a call that failed. A server's own error passes as it came.
+pub(crate) fn of(error: &Error, status: &Status) -> RpcError {
+    match error.kind() {
+        ErrorKind::Server(error) | ErrorKind::Declined(error) => error.clone(),
+        ErrorKind::Fault(fault) => unreachable(error.server(), fault, status),
+        ErrorKind::NotOffered(_) => plain(code::METHOD_NOT_FOUND, error.to_string()),
+        _ => plain(code::INVALID_PARAMS, error.to_string()),
+    }
+}
+
+/// Says what is known of a failure, for a person and for a machine. The server's words are left out: a
+/// body or a line of stderr can hold anything, and ends up in a model's context.
+pub(crate) fn unreachable(server: &str, fault: &Fault, status: &Status) -> RpcError {
+    let (execution, told) = match fault.execution {
+        Execution::NotExecuted => ("not_executed", "the request was not executed"),
+        Execution::Unknown => ("unknown", "the server may have executed the request"),
+    };
+    let words = match &fault.cause {
+        // The place may hold a secret.
+        Cause::Redirect { .. } => "it wants us to go elsewhere".to_owned(),
+        _ => fault.to_string(),
+    };
+    let mut facts = Map::new();
+    facts.insert("server".into(), server.into());
+    facts.insert("cause".into(), name(&fault.cause).into());
+    facts.insert("execution".into(), execution.into());
+    if let Status::BackingOff { until, .. } = status {
+        let wait = until.saturating_duration_since(Instant::now());
+        facts.insert("retry_in".into(), seconds(wait));
+    }
+    let message = format!("bowline: no answer from `{server}`: {words} ({told})");
+    RpcError { code: UNREACHABLE, message, data: Json::of(&json!({ "bowline": facts })).ok() }
+}
+
+/// More is under way than one host may have.
+pub(crate) fn too_many(server: &str, most: usize) -> RpcError {
+    let message = format!("bowline: more than {most} requests are under way");
+    let facts = json!({ "bowline": { "server": server, "cause": "too_many", "execution": "not_executed" } });
+    RpcError { code: UNREACHABLE, message, data: Json::of(&facts).ok() }
+}
+
+/// A method that is not there.
+pub(crate) fn unknown_method(message: impl Into<String>) -> RpcError {
+    plain(code::METHOD_NOT_FOUND, message.into())
+}
+
+/// A message that does not belong here.
+pub(crate) fn out_of_order(message: &str) -> RpcError {
+    plain(code::INVALID_REQUEST, message.to_owned())
+}
+
+/// What a legacy host asks for that a modern server has no counterpart to that could be asked.
+pub(crate) fn cannot_be_bridged(asked: &str) -> Option<RpcError> {
+    let missing = match asked {
+        method::SET_LEVEL => "levels of logging",
+        method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => "subscriptions to resources",
+        _ => return None,
+    };
+    Some(unknown_method(format!(
+        "{asked} is not available: the server speaks only 2026-07-28, which has no such request, and bowline \
+         does not translate {missing} yet"
+    )))
+}
+
+fn plain(code: i64, message: String) -> RpcError {
+    RpcError { code, message, data: None }
+}
+
+fn seconds(wait: Duration) -> Value {
+    // Tenths: nobody plans more finely, and a long fraction reads badly.
+    ((wait.as_secs_f64() * 10.0).round() / 10.0).into()
+}
+
+/// The name of a cause for machines: it never changes its meaning.
+fn name(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::Refused => "refused",
+        Cause::Dns => "dns",
+        Cause::Unreachable => "unreachable",
+        Cause::Tls => "tls",
+        Cause::Cut => "cut",
+        Cause::Timeout(_) => "timeout",
+        Cause::Status { .. } => "status",
+        Cause::LoginRequired { .. } => "login_required",
+        Cause::Redirect { .. } => "redirect",
+        Cause::Spawn(_) => "spawn",
+        Cause::Exited(_) => "exited",
+        Cause::Protocol(_) => "protocol",
+        Cause::SessionLost => "session_lost",
+        Cause::NotAffine => "not_affine",
+        Cause::Versions { .. } => "versions",
+        Cause::Closed => "closed",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(error: &RpcError) -> Value {
+        error.data.as_ref().unwrap().decode().unwrap()
+    }
+
+    #[test]
+    fn a_fault_says_what_is_known_and_repeats_no_secret() {
+        let fault = Fault::new(Cause::Redirect { location: "https://evil.example/?token=s3cret".into() })
+            .body(b"s3cret")
+            .stderr(vec!["s3cret".into()]);
+        let error = unreachable("docs", &fault, &Status::Connecting);
+        assert_eq!(error.code, UNREACHABLE);
+        assert!(!format!("{error:?}").contains("s3cret"));
+        assert_eq!(
+            data(&error),
+            json!({"bowline": {"server": "docs", "cause": "redirect", "execution": "unknown"}})
+        );
+    }
+
+    #[test]
+    fn a_server_that_is_tried_again_says_when() {
+        let cause = Fault::before_sending(Cause::Refused);
+        let until = Instant::now() + Duration::from_secs(3600);
+        let error = unreachable("docs", &cause.clone(), &Status::BackingOff { until, cause });
+        let facts = data(&error)["bowline"].clone();
+        assert_eq!(facts["execution"], "not_executed");
+        assert!((3599.0..=3600.0).contains(&facts["retry_in"].as_f64().unwrap()));
+        assert!(error.message.contains("connection refused"), "{}", error.message);
+    }
+}

@@ -1,0 +1,286 @@
+//! The connection to the server on behalf of one host: opened as that host, and what the host may hear of
+//! it when.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bowline::fault::{Cause, Fault};
+use bowline::wire::{Id, Json, RpcError};
+use bowline::{Answer, Client, Era, Handler, Peer, ServerRequest, Status};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout_at;
+use tokio_util::sync::CancellationToken;
+
+use super::{Relay, Session, forward};
+use crate::greeting::{Hello, Offer};
+use crate::host::HostLink;
+use crate::refusal;
+
+/// The connection to the server on behalf of one host.
+pub(super) struct Upstream {
+    pub(super) client: Client,
+    hooks: Mutex<Option<bowline::hooks::Hooks>>,
+    gate: Gate,
+    /// What the host says unasked, in order.
+    notes: mpsc::Sender<(Box<str>, Option<Json>)>,
+    /// What carries messages from the server to the host.
+    telling: Mutex<JoinSet<()>>,
+    /// The other way.
+    _passing: JoinSet<()>,
+}
+
+/// When the host may hear what.
+#[derive(Clone, Debug)]
+pub(super) struct Gate {
+    welcome: Arc<watch::Sender<Welcome>>,
+    /// The host said so, or it asked for something.
+    ready: CancellationToken,
+    /// There is no more host.
+    ended: CancellationToken,
+}
+
+/// The answer to the host's `initialize`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Welcome {
+    /// Not given yet.
+    Pending,
+    /// It was an error.
+    Refused,
+    /// It was this.
+    Given(Offer),
+}
+
+/// What is known of the server when the host has to be answered.
+enum Reached {
+    Ready(Arc<Peer>),
+    /// Not there, and tried again.
+    NotYet(Option<Fault>),
+    /// Trying again cannot help.
+    Never(Fault),
+}
+
+/// How long the end waits for hooks.
+const LAST_HOOKS: Duration = Duration::from_secs(1);
+
+/// How many messages of the host may wait for the server. What is said unasked is soon out of date.
+const NOTES: usize = 64;
+
+impl Upstream {
+    /// Begins to connect as `hello` says.
+    pub(super) fn open(relay: &Relay, link: &HostLink, hello: &Hello) -> Result<Arc<Self>, RpcError> {
+        let gate = Gate::new();
+        let behalf =
+            Behalf { link: link.clone(), gate: gate.clone(), capabilities: hello.capabilities.clone() };
+        let mut builder = Client::builder(relay.server.clone())
+            .implementation(hello.client.clone())
+            // The host speaks the handshake. A server that speaks both gives it more in the same era: changes
+            // announced, log levels, subscriptions.
+            .begin_with(Era::Legacy)
+            .handler(behalf);
+        if let Some(folder) = &relay.records {
+            builder = builder.records(folder);
+        }
+        let client = builder.open().map_err(|error| refusal::of(&error, &Status::Idle))?;
+        let (notes, queue) = mpsc::channel(NOTES);
+        let (mut telling, mut passing) = (JoinSet::new(), JoinSet::new());
+        let observer = Arc::clone(&relay.observer);
+        telling.spawn(forward::to_host(client.events(), link.clone(), gate.clone(), observer));
+        passing.spawn(forward::to_server(queue, client.clone()));
+        let hooks = bowline::hooks::spawn(&client, relay.server.hooks.iter().cloned());
+        Ok(Arc::new(Self {
+            client,
+            hooks: Mutex::new(Some(hooks)),
+            gate,
+            notes,
+            telling: Mutex::new(telling),
+            _passing: passing,
+        }))
+    }
+
+    /// The host said that it is ready for requests.
+    pub(super) fn host_is_ready(&self) {
+        self.gate.ready.cancel();
+    }
+
+    /// Waits until the host was greeted. `None`: it was turned away.
+    pub(super) async fn greeted(&self) -> Option<Offer> {
+        let offer = self.gate.greeted().await?;
+        // Whoever asks for something is ready, whether it said so or not.
+        self.host_is_ready();
+        Some(offer)
+    }
+
+    /// Passes on what the host says unasked.
+    pub(super) fn pass(&self, method: Box<str>, params: Option<Json>) {
+        if let Err(error) = self.notes.try_send((method, params)) {
+            tracing::warn!(%error, "a notification of the host was dropped");
+        }
+    }
+
+    /// Closes the connection. What was heard until then is still told to whoever watches.
+    pub(super) async fn close(&self) {
+        self.client.clone().close().await;
+        self.gate.ended.cancel();
+        let mut telling = std::mem::take(&mut *self.telling.lock().unwrap_or_else(PoisonError::into_inner));
+        while telling.join_next().await.is_some() {}
+        // They are told of the end too, within the time that they are given.
+        let hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(hooks) = hooks {
+            let _ = tokio::time::timeout(LAST_HOOKS, hooks.finished()).await;
+        }
+    }
+
+    /// Waits for the server: while the first attempt is under way as long as the host can be kept waiting;
+    /// once it is known to be down, as long as any call would wait for it.
+    async fn reached(&self, relay: &Relay) -> Reached {
+        let mut status = self.client.status();
+        let mut until = Instant::now() + relay.greeting;
+        let (mut down, mut cause) = (None, None);
+        loop {
+            let seen = status.borrow_and_update().clone();
+            match seen {
+                Status::Ready(peer) => return Reached::Ready(peer),
+                Status::NeedsLogin(fault) | Status::Failed(fault) => return Reached::Never(fault),
+                Status::Closed => return Reached::Never(Fault::before_sending(Cause::Closed)),
+                Status::BackingOff { cause: fault, .. } => {
+                    let down = *down.get_or_insert_with(Instant::now);
+                    until = until.min(down + relay.server.reconnect_wait);
+                    cause = Some(fault);
+                }
+                _ => {}
+            }
+            match timeout_at(until.into(), status.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Reached::Never(Fault::before_sending(Cause::Closed)),
+                Err(_) => return Reached::NotYet(cause),
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Answers the host's `initialize`.
+    pub(super) async fn greet(self: Arc<Self>, upstream: Arc<Upstream>, id: Id, hello: Hello) {
+        // A host that takes its `initialize` back may begin anew.
+        let mut turned_away = TurnAway { session: &self, upstream: &upstream, armed: true };
+        let name = &self.relay.server.name;
+        let (answer, offer) = match upstream.reached(&self.relay).await {
+            Reached::Ready(peer) => {
+                tracing::info!(server = %name, revision = %peer.revision, "the server is there");
+                hello.welcome(&peer)
+            }
+            Reached::NotYet(cause) => {
+                tracing::warn!(server = %name, "the host is greeted without the server");
+                hello.welcome_blindly(name, cause.as_ref())
+            }
+            // Nothing to wait for: the host shows its person what is wrong, and that is who can help.
+            Reached::Never(fault) => {
+                let refused = refusal::unreachable(name, &fault.not_executed(), &Status::Idle);
+                self.link.answer(&id, &Err(refused)).await;
+                drop(turned_away);
+                return upstream.close().await;
+            }
+        };
+        self.link.answer(&id, &Ok(answer)).await;
+        turned_away.armed = false;
+        upstream.gate.welcome.send_replace(Welcome::Given(offer));
+        // It may have come in this very moment, and nobody would say so.
+        let is_ready = matches!(&*upstream.client.status().borrow(), Status::Ready(_));
+        if offer.is_blind() && is_ready {
+            forward::announce(&self.link, &upstream.gate).await;
+        }
+    }
+}
+
+/// Lets the host begin anew when it is dropped armed.
+struct TurnAway<'a> {
+    session: &'a Session,
+    upstream: &'a Arc<Upstream>,
+    armed: bool,
+}
+
+impl Drop for TurnAway<'_> {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        self.upstream.gate.welcome.send_replace(Welcome::Refused);
+        let mut slot = self.session.upstream();
+        if slot.as_ref().is_some_and(|there| Arc::ptr_eq(there, self.upstream)) {
+            *slot = None;
+        }
+    }
+}
+
+impl Gate {
+    fn new() -> Self {
+        let welcome = Arc::new(watch::Sender::new(Welcome::Pending));
+        Self { welcome, ready: CancellationToken::new(), ended: CancellationToken::new() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn opened(offer: Offer) -> Self {
+        let gate = Self::new();
+        gate.ready.cancel();
+        gate.welcome.send_replace(Welcome::Given(offer));
+        gate
+    }
+
+    /// What the host was offered, if it was greeted by now.
+    pub(super) fn offer(&self) -> Option<Offer> {
+        match *self.welcome.borrow() {
+            Welcome::Given(offer) => Some(offer),
+            Welcome::Pending | Welcome::Refused => None,
+        }
+    }
+
+    /// Waits until the host may be told something. `None`: it never may.
+    pub(super) async fn open(&self) -> Option<Offer> {
+        let offer = self.greeted().await?;
+        self.ready.cancelled().await;
+        Some(offer)
+    }
+
+    /// Cancelled when there is no more host.
+    pub(super) fn ended(&self) -> &CancellationToken {
+        &self.ended
+    }
+
+    async fn greeted(&self) -> Option<Offer> {
+        let mut welcome = self.welcome.subscribe();
+        let settled = welcome.wait_for(|welcome| *welcome != Welcome::Pending).await;
+        match settled.as_deref() {
+            Ok(Welcome::Given(offer)) => Some(*offer),
+            _ => None,
+        }
+    }
+}
+
+/// Answers the server's requests by asking the host.
+struct Behalf {
+    link: HostLink,
+    gate: Gate,
+    capabilities: Json,
+}
+
+impl Handler for Behalf {
+    fn capabilities(&self) -> Json {
+        self.capabilities.clone()
+    }
+
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        Box::pin(async move {
+            // A server may ask as soon as its own handshake is done; the host is not asked before its.
+            match self.gate.open().await {
+                Some(_) => self.link.ask(&request.method, &request.params).await,
+                None => Err(refusal::out_of_order("the host was turned away")),
+            }
+        })
+    }
+}
+
+/// How long the server may take to be told something.
+pub(super) const PASSING: Duration = Duration::from_secs(10);

@@ -1,0 +1,142 @@
+//! Requests of the server's, which the host answers.
+
+use bowline_testkit::{self as testkit};
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, TestHost, text};
+
+fn all() -> Value {
+    json!({"roots": {"listChanged": true}, "sampling": {}, "elicitation": {}})
+}
+
+/// Each is passed on and answered, in both eras.
+#[tokio::test]
+async fn roots_sampling_and_elicitation_reach_the_host() {
+    for script in [testkit::server().legacy(), testkit::server().modern()] {
+        let server = script.tool("ask").run().await;
+        let mut host = TestHost::able(&server, all()).await;
+        for (method, params, result) in [
+            ("roots/list", json!({}), json!({"roots": [{"uri": "file:///a", "x": 1}]})),
+            (
+                "sampling/createMessage",
+                json!({"messages": [], "maxTokens": 1, "x-vendor": true}),
+                json!({"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}),
+            ),
+            (
+                "elicitation/create",
+                json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}}),
+                json!({"action": "accept", "content": {}}),
+            ),
+        ] {
+            host.ask(
+                1,
+                "tools/call",
+                json!({"name": "ask", "arguments": {"method": method, "params": params}}),
+            )
+            .await;
+            let asked = host.asked().await;
+            assert_eq!(asked["method"], method);
+            assert_eq!(asked["params"], params);
+            host.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string()).await;
+            let answer = host.answer(1).await;
+            assert!(text(&answer).contains(&result.to_string()), "{answer}");
+        }
+    }
+}
+
+/// The ids of the host, of the server and of the relay are three sets.
+#[tokio::test]
+async fn the_same_id_on_both_sides_is_two_requests() {
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let mut host = TestHost::able(&server, all()).await;
+    for id in [0, 1] {
+        host.ask(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    }
+    server.wait_for_nth(1, |received| received.tool() == Some("slow"), PATIENCE).await;
+    for id in [json!(0), json!(1), json!("1")] {
+        server.send(json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"})).await;
+        let asked = host.asked().await;
+        host.say(
+            &json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [], "for": id}}).to_string(),
+        )
+        .await;
+        let got =
+            server.wait_for(|received| received.is("response") && received.body["id"] == id, PATIENCE).await;
+        assert_eq!(got.body["result"], json!({"roots": [], "for": id}));
+    }
+    // Nobody took them for answers to the host's own.
+    assert!(host.silent().await);
+}
+
+#[tokio::test]
+async fn the_hosts_error_is_the_servers_answer() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::able(&server, all()).await;
+    let asking = tokio::spawn({
+        let server = server.control();
+        async move { server.request("sampling/createMessage", json!({"messages": []})).await }
+    });
+    let asked = host.asked().await;
+    let error = json!({"code": -1, "message": "no", "data": {"a": 1}});
+    host.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}).to_string()).await;
+    assert_eq!(asking.await.unwrap()["error"], error);
+}
+
+/// CN-04: a server that no longer wants the answer is heard by the host.
+#[tokio::test]
+async fn cn_04_a_request_that_the_server_takes_back_is_taken_back_from_the_host() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::able(&server, all()).await;
+    server.send(json!({"jsonrpc": "2.0", "id": "s", "method": "roots/list"})).await;
+    let asked = host.asked().await;
+    server
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "s"}}))
+        .await;
+    let cancelled = host.told("notifications/cancelled").await;
+    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+    // Whatever the host still says finds nobody.
+    host.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}).to_string()).await;
+    assert!(host.silent().await);
+    assert_eq!(server.count("response"), 0);
+}
+
+/// PR-01: the host hears our token, the server its own.
+#[tokio::test]
+async fn progress_of_a_servers_request_goes_back_under_its_own_token() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::able(&server, all()).await;
+    let params = json!({"messages": [], "_meta": {"progressToken": "theirs", "a": 1}});
+    server
+        .send(json!({"jsonrpc": "2.0", "id": 77, "method": "sampling/createMessage", "params": params}))
+        .await;
+    let asked = host.asked().await;
+    let token = asked["params"]["_meta"]["progressToken"].clone();
+    assert_eq!((&token, &asked["params"]["_meta"]["a"]), (&asked["id"], &json!(1)));
+    host.tell("notifications/progress", json!({"progressToken": "foreign", "progress": 1})).await;
+    host.tell("notifications/progress", json!({"progressToken": token, "progress": 0.5})).await;
+    let got = server.wait_for(|received| received.is("notifications/progress"), PATIENCE).await;
+    assert_eq!(got.params(), &json!({"progressToken": "theirs", "progress": 0.5}));
+}
+
+/// LC-05: a host that declared nothing is asked nothing.
+#[tokio::test]
+async fn lc_05_what_the_host_did_not_declare_is_refused_for_it() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::of(&server).await;
+    let answer = server.request("roots/list", json!({})).await;
+    assert_eq!(answer["error"]["code"], -32601);
+    assert!(host.silent().await);
+}
+
+/// A server that asks at once waits until the host has said that it is ready.
+#[tokio::test]
+async fn the_host_is_not_asked_before_it_is_ready() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::start(bowline_gateway::Relay::new(crate::support::at(&server)));
+    host.ask(1, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": all()})).await;
+    host.answer(1).await;
+    server.send(json!({"jsonrpc": "2.0", "id": "early", "method": "roots/list"})).await;
+    assert!(host.silent().await);
+    host.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    assert_eq!(host.asked().await["method"], "roots/list");
+}

@@ -1,0 +1,136 @@
+//! Requests of the host: ids, order, progress, cancellation, limits.
+
+use bowline_gateway::UNREACHABLE;
+use bowline_testkit::{self as testkit, Fault};
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, TestHost, text};
+
+/// BM-03: value and type of an id come back unchanged.
+#[tokio::test]
+async fn bm_03_ids_of_all_kinds_come_back_as_they_were() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::of(&server).await;
+    for id in ["1", "\"1\"", "-7", "0", "1.50", "\"a\\u0062\"", "98765432109876543210"] {
+        host.say(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo"}}}}"#
+        ))
+        .await;
+        let line = host.line().await;
+        assert!(line.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result""#)), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn requests_run_side_by_side_and_are_answered_as_they_end() {
+    let server = testkit::server().legacy().tool("echo").tool("slow").run().await;
+    let mut host = TestHost::of(&server).await;
+    host.ask(1, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    assert_eq!(text(&host.call("1", "echo", json!({"b": 2})).await), r#"{"b":2}"#);
+    // PG-01: a ping is answered here.
+    host.ask(2, "ping", Value::Null).await;
+    assert_eq!(host.answer(2).await["result"], json!({}));
+    assert_eq!(server.count("ping"), 0);
+}
+
+/// PR-01, PR-02: progress has the host's token, comes in order, and before the result.
+#[tokio::test]
+async fn pr_02_progress_comes_before_the_result_under_the_hosts_token() {
+    for script in [testkit::server().legacy(), testkit::server().modern()] {
+        let server = script.tool("slow").run().await;
+        let mut host = TestHost::of(&server).await;
+        for token in [json!("tok"), json!(1)] {
+            let params = json!({"name": "slow", "arguments": {"ms": 20, "steps": 5}, "_meta": {"progressToken": token}});
+            host.ask(1, "tools/call", params).await;
+            let mut seen = Vec::new();
+            loop {
+                let message = host.hear().await;
+                if message["id"] == 1 {
+                    break;
+                }
+                assert_eq!(message["method"], "notifications/progress");
+                assert_eq!(message["params"]["progressToken"], token);
+                seen.push(message["params"]["progress"].as_f64().unwrap());
+            }
+            assert!(seen.len() >= 5 && seen.is_sorted(), "{seen:?}");
+        }
+        // Without a token there is none.
+        host.call(2, "slow", json!({"ms": 20, "steps": 5})).await;
+        assert!(host.silent().await);
+    }
+}
+
+/// CN-01, CN-03: the server is told, and the host gets no answer.
+#[tokio::test]
+async fn cn_01_a_cancelled_request_is_cancelled_on_the_server() {
+    let server = testkit::server().legacy().tool("slow").tool("echo").run().await;
+    let mut host = TestHost::of(&server).await;
+    host.ask("c", "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+    // One that nobody knows is nothing.
+    host.tell("notifications/cancelled", json!({"requestId": "other"})).await;
+    host.tell("notifications/cancelled", json!({"requestId": "c", "reason": "enough"})).await;
+    server.wait_until(|server| !server.cancellations().is_empty(), PATIENCE).await;
+    assert!(host.silent().await);
+    // The id is free again.
+    assert_eq!(text(&host.call("c", "echo", json!({})).await), "{}");
+}
+
+#[tokio::test]
+async fn more_requests_than_any_host_has_are_refused() {
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let mut host = TestHost::of(&server).await;
+    for id in 0..520 {
+        host.ask(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    }
+    for id in 512..520 {
+        let refused = host.answer(id).await;
+        assert_eq!(refused["error"]["code"], UNREACHABLE);
+        assert_eq!(refused["error"]["data"]["bowline"]["cause"], "too_many");
+        assert_eq!(refused["error"]["data"]["bowline"]["execution"], "not_executed");
+    }
+    assert!(host.silent().await);
+}
+
+#[tokio::test]
+async fn ten_megabytes_pass_both_ways() {
+    let server = testkit::server().legacy().tool("echo").tool("big").run().await;
+    let mut host = TestHost::of(&server).await;
+    let large = "x".repeat(10_000_000);
+    let answer = host.call(1, "echo", json!({ "text": large })).await;
+    assert_eq!(text(&answer).len(), large.len() + r#"{"text":""}"#.len());
+    assert_eq!(text(&host.call(2, "big", json!({"bytes": 10_000_000})).await).len(), 10_000_000);
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_run_says_so() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let mut host = TestHost::of(&server).await;
+    server.arm(Fault::reset().on_tool("counter").executed());
+    let failed = host.call(1, "counter", json!({})).await;
+    assert_eq!(failed["error"]["code"], UNREACHABLE);
+    assert_eq!(failed["error"]["data"]["bowline"]["execution"], "unknown");
+    assert_eq!(server.executions("counter"), 1);
+    // The host's session is none the worse.
+    assert_eq!(text(&host.call(2, "counter", json!({})).await), "2");
+}
+
+#[tokio::test]
+async fn params_that_are_no_object_are_refused_here() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::of(&server).await;
+    host.ask(1, "tools/call", json!([1])).await;
+    assert_eq!(host.answer(1).await["error"]["code"], -32602);
+    assert_eq!(server.count("tools/call"), 0);
+}
+
+#[tokio::test]
+async fn what_the_host_says_unasked_reaches_the_server() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::of(&server).await;
+    host.tell("notifications/roots/list_changed", json!({})).await;
+    host.tell("notifications/x-vendor", json!({"a": 1})).await;
+    let seen = server.wait_for(|received| received.is("notifications/x-vendor"), PATIENCE).await;
+    assert_eq!(seen.params(), &json!({"a": 1}));
+    assert_eq!(server.count("notifications/roots/list_changed"), 1);
+}

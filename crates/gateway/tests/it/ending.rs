@@ -1,0 +1,113 @@
+//! How it ends: in good order, whatever is under way.
+
+use std::time::Duration;
+
+use bowline::Server;
+use bowline_gateway::Relay;
+use bowline_testkit as testkit;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::support::{PATIENCE, TestHost, at};
+
+/// HL-04: the session is ended on the server.
+#[tokio::test]
+async fn hl_04_closing_stdin_ends_the_session_on_the_server() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let host = TestHost::of(&server).await;
+    assert!(host.close().await.is_empty());
+    assert_eq!(server.count("DELETE"), 1);
+    assert!(server.sessions().is_empty());
+}
+
+#[tokio::test]
+async fn calls_that_are_open_when_stdin_closes_are_cancelled_on_the_server() {
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let mut host = TestHost::of(&server).await;
+    host.ask(1, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+    assert!(host.close().await.is_empty(), "no answer to what was cancelled");
+    assert_eq!(server.cancellations().len(), 1);
+    assert_eq!(server.count("DELETE"), 1);
+}
+
+/// `echo … | bowline connect`
+#[tokio::test]
+async fn what_can_be_answered_at_once_is_answered_after_stdin_closed() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::start(Relay::new(at(&server)));
+    host.ask(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    host.ask(2, "tools/list", Value::Null).await;
+    let said = host.close().await;
+    assert_eq!(said.iter().map(|message| message["id"].clone()).collect::<Vec<_>>(), [json!(1), json!(2)]);
+    assert_eq!(said[1]["result"]["tools"][0]["name"], "echo");
+    assert_eq!(server.count("DELETE"), 1);
+}
+
+#[tokio::test]
+async fn a_stop_ends_it_while_the_host_stays() {
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let mut host = TestHost::of(&server).await;
+    host.ask(1, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+    host.stop();
+    assert!(host.close().await.is_empty());
+    assert_eq!((server.cancellations().len(), server.count("DELETE")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_process_is_ended_with_the_host() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let start = server.command();
+    let mut reached = Server::stdio("child", start.program.display().to_string(), start.args.clone());
+    for (name, value) in start.env {
+        reached = reached.with_env(name, value).unwrap();
+    }
+    let mut host = TestHost::start(Relay::new(reached));
+    host.greet(json!({})).await;
+    host.close().await;
+    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+    assert_eq!(server.processes().len(), 1);
+}
+
+#[tokio::test]
+async fn a_host_that_leaves_while_the_server_is_being_reached_is_not_waited_for() {
+    let server = testkit::server().legacy().tool("echo").fault(testkit::Fault::silent().always()).run().await;
+    let mut host = TestHost::start(Relay::new(at(&server)));
+    host.ask(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    server.wait_until(|server| !server.received().is_empty(), PATIENCE).await;
+    let begun = std::time::Instant::now();
+    assert!(host.close().await.is_empty());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+/// Not even a host that reads nothing makes us keep everything: it is not read either, and what was asked
+/// of the server is bounded.
+#[tokio::test]
+async fn a_host_that_does_not_read_is_not_read() {
+    let server = testkit::server().legacy().tool("big").run().await;
+    let (mut to, stdin) = tokio::io::duplex(64 * 1024);
+    let (stdout, mut from) = tokio::io::duplex(64 * 1024);
+    let host = bowline_gateway::Host::new(stdin, stdout);
+    let relay = tokio::spawn(Relay::new(at(&server)).run(host, std::future::pending()));
+    let hello =
+        r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+    to.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
+    // Pings are answered here, so what they cost is ours alone. 40 MB are more than may be queued.
+    let flood =
+        format!("{}\n", r#"{"jsonrpc":"2.0","id":"ID","method":"ping"}"#.replace("ID", &"p".repeat(100_000)));
+    let writing = async {
+        let mut written = 0;
+        while written < 400 {
+            to.write_all(flood.as_bytes()).await.unwrap();
+            written += 1;
+        }
+        written
+    };
+    let stuck = tokio::time::timeout(Duration::from_secs(3), writing).await;
+    assert!(stuck.is_err(), "everything was taken in: {stuck:?}");
+    drop(to);
+    let mut all = Vec::new();
+    tokio::time::timeout(PATIENCE, from.read_to_end(&mut all)).await.expect("it ends").unwrap();
+    relay.await.unwrap();
+}

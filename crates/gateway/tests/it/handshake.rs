@@ -1,0 +1,121 @@
+//! The host's `initialize`: who the server sees, what the host is told, and what it is told when nobody is
+//! there.
+
+use std::time::Duration;
+
+use bowline::Server;
+use bowline_gateway::{Relay, UNREACHABLE};
+use bowline_testkit as testkit;
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, TestHost, at, text};
+
+/// LC-01: the server shakes hands with the host, by name and by what it can do.
+#[tokio::test]
+async fn lc_01_the_server_sees_the_host() {
+    let server = testkit::server().legacy().tool("echo").instructions("Be kind.").run().await;
+    let mut host = TestHost::start(Relay::new(at(&server)));
+    let answer = host.greet(json!({"roots": {"listChanged": true}, "x-vendor": {"a": 1}})).await;
+    let result = &answer["result"];
+    assert_eq!(result["protocolVersion"], "2025-11-25");
+    assert_eq!(result["serverInfo"], json!({"name": "testkit", "version": "1.0.0"}));
+    assert_eq!(result["instructions"], "Be kind.");
+    assert!(result["capabilities"]["logging"].is_object());
+
+    let seen = server.received_of("initialize").remove(0);
+    assert_eq!(seen.params()["clientInfo"], json!({"name": "test-host", "version": "9.9"}));
+    assert_eq!(seen.params()["capabilities"], json!({"roots": {"listChanged": true}, "x-vendor": {"a": 1}}));
+    // Each side has its own: the host's is not passed on.
+    server.wait_for(|received| received.is("notifications/initialized"), PATIENCE).await;
+    assert!(host.silent().await);
+    assert_eq!(server.count("notifications/initialized"), 1);
+}
+
+/// A host of both eras is told to shake hands.
+#[tokio::test]
+async fn discovery_is_refused_so_that_the_host_falls_back() {
+    let server = testkit::server().tool("echo").run().await;
+    let mut host = TestHost::start(Relay::new(at(&server)));
+    host.ask(1, "server/discover", json!({"_meta": {}})).await;
+    assert_eq!(host.answer(1).await["error"]["code"], -32601);
+    assert!(host.greet(json!({})).await["result"].is_object());
+}
+
+#[tokio::test]
+async fn a_modern_server_serves_a_host_that_shakes_hands() {
+    let server = testkit::server().modern().tool("echo").resource("file:///a", "text").run().await;
+    let mut host = TestHost::start(Relay::new(at(&server)));
+    let answer = host.greet(json!({})).await;
+    assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
+    assert_eq!(answer["result"]["capabilities"].get("logging"), None);
+    assert_eq!(answer["result"]["capabilities"]["resources"].get("subscribe"), None);
+    assert_eq!(text(&host.call(1, "echo", json!({"a": 1})).await), r#"{"a":1}"#);
+    for (id, method, params) in [
+        (2, "logging/setLevel", json!({"level": "info"})),
+        (3, "resources/subscribe", json!({"uri": "file:///a"})),
+    ] {
+        host.ask(id, method, params).await;
+        let refused = host.answer(id).await;
+        assert_eq!(refused["error"]["code"], -32601);
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains("speaks only 2026-07-28"), "{message}");
+        assert_eq!(server.count(method), 0);
+    }
+}
+
+/// A server that is not there at first: the host is greeted all the same, and told when it is.
+#[tokio::test]
+async fn a_host_is_greeted_without_the_server_and_told_when_it_comes() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    server.stop().await;
+    let reached = at(&server).with_reconnect_wait(Duration::from_millis(100));
+    let mut host = TestHost::start(Relay::new(reached));
+    let answer = host.greet(json!({})).await;
+    let result = &answer["result"];
+    assert_eq!(result["capabilities"]["tools"]["listChanged"], true);
+    let instructions = result["instructions"].as_str().unwrap();
+    assert!(instructions.contains("could not be reached"), "{instructions}");
+
+    // Meanwhile a call says what is known.
+    let failed = host.call(1, "echo", json!({})).await;
+    assert_eq!(failed["error"]["code"], UNREACHABLE);
+    assert_eq!(failed["error"]["data"]["bowline"]["cause"], "refused");
+    assert_eq!(failed["error"]["data"]["bowline"]["execution"], "not_executed");
+    assert_eq!(failed["error"]["data"]["bowline"]["server"], "testkit");
+
+    server.start().await;
+    for list in ["tools", "prompts", "resources"] {
+        host.told(&format!("notifications/{list}/list_changed")).await;
+    }
+    host.ask(2, "tools/list", Value::Null).await;
+    assert_eq!(host.answer(2).await["result"]["tools"][0]["name"], "echo");
+    // Lists that were promised and are not there are empty, not errors.
+    host.ask(3, "prompts/list", Value::Null).await;
+    assert_eq!(host.answer(3).await["result"], json!({"prompts": []}));
+}
+
+#[tokio::test]
+async fn what_cannot_help_itself_is_an_error_and_may_be_tried_again() {
+    let missing = Server::stdio("missing", "/nonexistent/program", [""; 0]);
+    let mut host = TestHost::start(Relay::new(missing));
+    for id in ["one", "two"] {
+        host.ask(id, "initialize", json!({"protocolVersion": "2025-11-25"})).await;
+        let refused = host.answer(id).await;
+        assert_eq!(refused["error"]["code"], UNREACHABLE);
+        assert_eq!(refused["error"]["data"]["bowline"]["cause"], "spawn");
+        assert!(refused["error"]["message"].as_str().unwrap().contains("command not found"));
+    }
+}
+
+#[tokio::test]
+async fn messages_that_do_not_wait_for_the_greeting_are_answered_after_it() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let mut host = TestHost::start(Relay::new(at(&server)));
+    host.ask(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    host.ask(2, "tools/list", Value::Null).await;
+    assert_eq!(host.hear().await["id"], 1);
+    assert_eq!(host.hear().await["id"], 2);
+    host.ask(3, "initialize", json!({})).await;
+    assert_eq!(host.answer(3).await["error"]["code"], -32600);
+    assert_eq!(server.initialize_count(), 1);
+}

@@ -1,0 +1,236 @@
+//! When to ask an idle server whether it is there, with what, and what an answer proves.
+//!
+//! Traffic is life: as long as calls go through, nothing is asked. After [`Keepalive::interval`] without any,
+//! one probe goes out. It is `ping`, which costs a server nothing; one that does not know `ping` is asked for a
+//! list it advertises, for the rest of that connection (PG-02).
+//!
+//! The interval is what was configured, or less. A session that is found gone after a time of silence shows
+//! that its server waits for no longer than that, so from then on two thirds of that time is the most that passes
+//! without a sign of life. This is remembered for as long as the server is configured: a new session dies
+//! of the same silence as the last.
+
+use std::time::{Duration, Instant};
+
+use crate::era::Peer;
+use crate::revision::Era;
+use crate::wire::method;
+
+/// The keepalive of one server, across its connections.
+#[derive(Debug)]
+pub struct Keepalive {
+    /// As configured, no less than the floor. `None`: off.
+    configured: Option<Duration>,
+    /// What the server was seen to need.
+    learned: Option<Duration>,
+    /// When the server, or we, last said something.
+    last: Option<Instant>,
+    /// When it was last asked.
+    asked: Option<Instant>,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Not connected, or nothing to keep alive.
+    Silent,
+    /// Waiting for the time to ask.
+    Idle { next: Next, due: Option<Instant> },
+    /// A probe was sent.
+    Asked { next: Next, with: Probe },
+}
+
+/// What to ask with: decided anew for each connection.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    probe: Probe,
+    /// What takes the place of `ping`, if the server offers it.
+    list: Option<&'static str>,
+}
+
+/// A request without effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// `ping`
+    Ping,
+    /// The first page of a list, by its method.
+    List(&'static str),
+}
+
+/// How a probe was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// With a result.
+    Alive,
+    /// With `-32601`.
+    Unsupported,
+    /// With anything else, or not at all.
+    Failed,
+}
+
+/// What that proves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The server is there and knows us.
+    Alive,
+    /// It is not, or it does not.
+    Dead,
+}
+
+/// No server is asked more often than this.
+pub const FLOOR: Duration = Duration::from_secs(5);
+
+/// A list that the server advertises, of those the one that is likely to be the smallest: for a question that
+/// `ping` does not answer.
+pub fn smallest_list(peer: &Peer) -> Option<&'static str> {
+    let offered = &peer.capabilities;
+    if offered.prompts.is_some() {
+        Some(method::PROMPTS_LIST)
+    } else if offered.resources.is_some() {
+        Some(method::RESOURCES_LIST)
+    } else {
+        offered.tools.is_some().then_some(method::TOOLS_LIST)
+    }
+}
+
+impl Keepalive {
+    /// Probes after `interval` without traffic, which is raised to [`FLOOR`]. `None` is off, and so is zero.
+    pub fn new(interval: Option<Duration>) -> Self {
+        let configured = interval.filter(|interval| !interval.is_zero()).map(|interval| interval.max(FLOOR));
+        Self { configured, learned: None, last: None, asked: None, phase: Phase::Silent }
+    }
+
+    /// A connection is ready. `needed` says whether there is anything to keep alive: over HTTP, a session.
+    ///
+    /// What the last connection taught about `ping` is forgotten.
+    pub fn connected(&mut self, now: Instant, peer: &Peer, needed: bool) {
+        self.last = Some(now);
+        let offered = &peer.capabilities;
+        // LC-05: only what is advertised. Tools first, since nearly all servers have them.
+        let list = if offered.tools.is_some() {
+            Some(method::TOOLS_LIST)
+        } else if offered.prompts.is_some() {
+            Some(method::PROMPTS_LIST)
+        } else {
+            offered.resources.is_some().then_some(method::RESOURCES_LIST)
+        };
+        // LC-14: a modern server has no `ping`.
+        let probe = match peer.era() {
+            Era::Legacy => Some(Probe::Ping),
+            Era::Modern => list.map(Probe::List),
+        };
+        self.phase = match probe {
+            Some(probe) if needed => Phase::Idle { next: Next { probe, list }, due: self.after(now) },
+            _ => Phase::Silent,
+        };
+    }
+
+    /// The connection has ended, and with it any probe on it.
+    pub fn disconnected(&mut self) {
+        self.phase = Phase::Silent;
+    }
+
+    /// A message went either way at `at`. Times may come in any order.
+    ///
+    /// A request that finds its session gone is no sign of life: tell
+    /// [`session_dropped`](Self::session_dropped) first.
+    pub fn traffic(&mut self, at: Instant) {
+        if self.last.is_some_and(|last| at <= last) {
+            return;
+        }
+        self.last = Some(at);
+        let after = self.after(at);
+        if let Phase::Idle { due, .. } = &mut self.phase {
+            *due = after;
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Idle { due, .. } => due,
+            Phase::Silent | Phase::Asked { .. } => None,
+        }
+    }
+
+    /// The probe to send now, if it is time. Tell how it ended with [`answered`](Self::answered): until then
+    /// there is no other.
+    ///
+    /// `busy`: calls are open. Each has its own deadline, and shows as well as a probe who is there.
+    pub fn handle_timeout(&mut self, now: Instant, busy: bool) -> Option<Probe> {
+        let after = self.after(now);
+        match &mut self.phase {
+            Phase::Idle { due: Some(due), .. } if now < *due => None,
+            Phase::Idle { due: Some(_), next } if !busy => {
+                let (next, with) = (*next, next.probe);
+                self.asked = Some(now);
+                self.phase = Phase::Asked { next, with };
+                Some(with)
+            }
+            Phase::Idle { due, .. } if due.is_some() => {
+                *due = after;
+                None
+            }
+            Phase::Idle { .. } | Phase::Silent | Phase::Asked { .. } => None,
+        }
+    }
+
+    /// What the answer to the probe proves.
+    ///
+    /// An answer that comes when no probe is open is taken for what it proves and teaches nothing.
+    pub fn answered(&mut self, now: Instant, heard: Heard) -> Proof {
+        let due = self.after(now);
+        if let Phase::Asked { mut next, with } = self.phase {
+            // Where nothing is advertised there is no better question, and `-32601` answers this one.
+            if let (Probe::Ping, Heard::Unsupported, Some(list)) = (with, heard, next.list) {
+                next.probe = Probe::List(list);
+            }
+            self.phase = Phase::Idle { next, due };
+        }
+        match heard {
+            Heard::Alive | Heard::Unsupported => {
+                self.traffic(now);
+                Proof::Alive
+            }
+            Heard::Failed => Proof::Dead,
+        }
+    }
+
+    /// The server forgot the session, after it had been idle since the last traffic.
+    ///
+    /// A silence that no permitted interval would have broken in time teaches nothing: the server was
+    /// restarted, or cannot be kept warm. A long one only says that it was long enough, so it may take a few
+    /// losses until the interval fits.
+    pub fn session_dropped(&mut self, now: Instant) {
+        let Some(last) = self.last else { return };
+        // The last third is for the probe's own way, and for servers that look only now and then.
+        let wanted = now.saturating_duration_since(last) / 3 * 2;
+        if wanted >= FLOOR {
+            self.learned = Some(self.learned.map_or(wanted, |learned| learned.min(wanted)));
+        }
+        // The same silence shall not be counted twice.
+        self.last = Some(now);
+    }
+
+    /// What was quiet until now is to be asked at once: the machine slept, or the network changed.
+    ///
+    /// Not sooner than [`FLOOR`] after the last probe, however often this is said.
+    pub fn hurry(&mut self) {
+        let soonest = self.asked.and_then(|asked| asked.checked_add(FLOOR)).max(self.last);
+        if let (Phase::Idle { due: Some(due), .. }, Some(soonest)) = (&mut self.phase, soonest) {
+            *due = soonest.min(*due);
+        }
+    }
+
+    /// The interval in force.
+    pub fn interval(&self) -> Option<Duration> {
+        self.configured.map(|configured| self.learned.map_or(configured, |learned| learned.min(configured)))
+    }
+
+    /// An interval after `from`. `None`: off, or beyond the end of time.
+    fn after(&self, from: Instant) -> Option<Instant> {
+        from.checked_add(self.interval()?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use bytes::Bytes;
+
+use super::*;
+use crate::frame::sse;
+use crate::wire::{Id, Message, parse_one};
+
+mod decoys;
+mod properties;
+mod signatures;
+
+/// The id of the request in every case.
+const OURS: u64 = 7;
+
+/// A case as it is on the wire; the error is found in the body as a driver would find it.
+#[derive(Clone, Debug)]
+struct Case {
+    method: &'static str,
+    session: bool,
+    credentials: bool,
+    status: u16,
+    challenge: Vec<String>,
+    body: Bytes,
+}
+
+fn post(status: u16, body: impl AsRef<[u8]>) -> Case {
+    Case {
+        method: "tools/call",
+        session: true,
+        credentials: false,
+        status,
+        challenge: Vec::new(),
+        body: Bytes::copy_from_slice(body.as_ref()),
+    }
+}
+
+impl Case {
+    fn method(mut self, method: &'static str) -> Self {
+        self.method = method;
+        self
+    }
+
+    fn without_session(mut self) -> Self {
+        self.session = false;
+        self
+    }
+
+    fn credentials(mut self) -> Self {
+        self.credentials = true;
+        self
+    }
+
+    fn challenge(mut self, challenge: &str) -> Self {
+        self.challenge.push(challenge.to_owned());
+        self
+    }
+
+    fn judge(&self) -> Verdict {
+        let found = find_error(&self.body);
+        judge(&Exchange {
+            method: self.method,
+            session: self.session,
+            credentials: self.credentials,
+            status: self.status,
+            challenge: &self.challenge,
+            body: &self.body,
+            error: found.as_ref().map(|(_, error)| error),
+            own_id: found.as_ref().is_some_and(|(id, _)| id.as_ref().and_then(Id::as_ours) == Some(OURS)),
+        })
+    }
+}
+
+fn find_error(body: &Bytes) -> Option<(Option<Id>, RpcError)> {
+    let as_error = |frame: &Bytes| match parse_one(frame) {
+        Ok(Message::Error { id, error }) => Some((id, error)),
+        _ => None,
+    };
+    as_error(body).or_else(|| {
+        let mut decoder = sse::Decoder::new();
+        decoder.push(body.clone());
+        decoder.push(Bytes::from_static(b"\n\n"));
+        while let Some(Ok(event)) = decoder.next() {
+            if let Some(error) = as_error(&event.data) {
+                return Some(error);
+            }
+        }
+        None
+    })
+}
+
+fn rpc(id: &str, code: i64, message: &str) -> String {
+    let message = serde_json::to_string(message).unwrap();
+    format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":{message}}},"id":{id}}}"#)
+}
+
+fn ours(code: i64, message: &str) -> String {
+    rpc("7", code, message)
+}
+
+fn nobodys(code: i64, message: &str) -> String {
+    rpc("null", code, message)
+}
+
+fn check(rows: &[(&str, Case, Verdict)]) {
+    let wrong: Vec<String> = rows
+        .iter()
+        .filter(|(_, case, verdict)| case.judge() != *verdict)
+        .map(|(name, case, verdict)| {
+            let body = String::from_utf8_lossy(&case.body);
+            format!("{name}: {:?} instead of {verdict:?}: {} {body}", case.judge(), case.status)
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,235 @@
+//! What must not be mistaken for it.
+
+use super::signatures::signatures;
+use super::*;
+use crate::loss::Verdict::{Answer, Login, Lost, Suspect};
+
+/// Texts that speak of sessions, or of something gone, and mean no loss.
+#[test]
+fn other_texts_are_answers() {
+    let mut rows = Vec::new();
+    for &text in OTHER {
+        for status in [400, 403, 406, 409, 413, 415, 422, 500, 502, 503] {
+            rows.push((text, post(status, text), Answer));
+        }
+        rows.push((text, post(200, ours(-32000, text)), Answer));
+        rows.push((text, post(401, text), Login));
+    }
+    check(&rows);
+}
+
+/// A tool's own sessions: never thrown away for, at most asked about.
+#[test]
+fn foreign_sessions_are_at_most_suspect() {
+    let mut rows = Vec::new();
+    for &text in FOREIGN {
+        rows.push((text, post(200, ours(-32603, text)), Suspect));
+        rows.push((text, post(400, ours(-32602, text)), Suspect));
+        rows.push((text, post(500, text), Suspect));
+    }
+    check(&rows);
+    // Plain words, but of a request that was handed to a handler.
+    for code in [-32601, -32602, -32603] {
+        assert_eq!(post(400, ours(code, "Session not found")).judge(), Suspect, "{code}");
+        assert_eq!(post(500, ours(code, "Session not found")).judge(), Suspect, "{code}");
+    }
+}
+
+#[test]
+fn without_a_session_nothing_is_lost() {
+    for (name, case, _) in signatures() {
+        let verdict = if case.status == 401 { Login } else { Answer };
+        assert_eq!(case.clone().without_session().judge(), verdict, "{name}");
+        for method in ["initialize", "notifications/initialized"] {
+            assert_eq!(case.clone().method(method).judge(), verdict, "{name}, {method}");
+        }
+    }
+}
+
+/// DE-08: the same status, and something else is meant.
+#[test]
+fn de_08_a_404_about_something_else() {
+    check(&[
+        ("unknown method", post(404, ours(-32601, "Method not found")), Answer),
+        ("unknown method, cut", post(404, r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"mess"#), Answer),
+        ("unknown method, framed", post(404, format!("data: {}", ours(-32601, "Method not found"))), Answer),
+        ("unknown method of nobody", post(404, nobodys(-32601, "Method not found")), Suspect),
+        ("unknown tool", post(404, ours(-32602, "Unknown tool: foo")), Answer),
+        ("unknown resource", post(404, ours(-32002, "Resource not found")), Suspect),
+        ("session, as unknown method", post(404, ours(-32601, "Session not found")), Suspect),
+        ("a web server's page", post(404, "<html><h1>404 Not Found</h1></html>"), Lost),
+        ("gone, about the method", post(410, ours(-32601, "Method removed")), Answer),
+    ]);
+}
+
+#[test]
+fn credentials_are_not_sessions() {
+    let bearer = r#"Bearer error="invalid_token""#;
+    check(&[
+        ("challenge", post(401, "").challenge("Bearer"), Login),
+        ("token expired", post(401, ours(-32001, "Access token expired")).credentials(), Login),
+        ("mcp-proxy", post(401, "").challenge(bearer).credentials(), Login),
+        (
+            "mcp-proxy, in words",
+            post(401, nobodys(-32000, "Unauthorized: Session not found")).challenge(bearer).credentials(),
+            Lost,
+        ),
+        ("no credentials yet", post(401, "Session not found").challenge("Bearer"), Login),
+        ("session token", post(401, "Session token expired"), Login),
+        ("log in again", post(401, "Your session has expired. Please log in again."), Login),
+        ("sign in", post(401, "Session expired, sign in"), Login),
+        ("browser session", post(401, "Browser session expired"), Login),
+        (
+            "scope",
+            post(403, r#"{"error":"insufficient_scope"}"#).challenge(r#"Bearer error="insufficient_scope""#),
+            Answer,
+        ),
+        ("scope of a session", post(403, "Session is missing required scope").challenge("Bearer"), Answer),
+        ("forbidden", post(403, "Forbidden"), Answer),
+        ("forbidden, bare", post(403, ""), Answer),
+    ]);
+}
+
+#[test]
+fn proxies_and_limits_are_not_losses() {
+    let page = |title: &str| {
+        format!(
+            "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n\
+             <hr><center>nginx/1.27.0</center>\r\n</body>\r\n</html>\r\n"
+        )
+    };
+    check(&[
+        ("nginx 502", post(502, page("502 Bad Gateway")), Answer),
+        ("nginx 503", post(503, page("503 Service Temporarily Unavailable")), Answer),
+        ("nginx 504", post(504, page("504 Gateway Time-out")), Answer),
+        ("nginx 413", post(413, page("413 Request Entity Too Large")), Answer),
+        (
+            "a script that knows sessions",
+            post(
+                503,
+                "<html><script>if (session.expired) reload()</script><style>.session.gone{}</style><p>We are back soon</p>",
+            ),
+            Answer,
+        ),
+        ("plain 502", post(502, "Bad Gateway"), Answer),
+        ("plain 503", post(503, "Service Unavailable"), Answer),
+        (
+            "envoy",
+            post(
+                503,
+                "upstream connect error or disconnect/reset before headers. reset reason: connection termination",
+            ),
+            Answer,
+        ),
+        ("too many requests", post(429, ""), Answer),
+        ("too many sessions", post(429, "Too many sessions"), Answer),
+        ("session limit", post(503, nobodys(-32000, "Session limit reached")), Answer),
+        ("not acceptable", post(406, nobodys(-32000, "Not Acceptable")), Answer),
+        ("not acceptable, bare", post(406, ""), Answer),
+        ("media type, bare", post(415, ""), Answer),
+        ("too large, bare", post(413, ""), Answer),
+        ("not allowed, bare", post(405, ""), Answer),
+        ("parse error", post(400, nobodys(-32700, "Parse error")), Answer),
+        ("parse error, bare", post(400, nobodys(-32700, "")), Answer),
+        ("invalid params", post(400, ours(-32602, "Invalid params")), Answer),
+        (
+            "version",
+            post(400, nobodys(-32000, "Bad Request: Unsupported protocol version: 2026-07-28")),
+            Answer,
+        ),
+        ("internal error of ours", post(500, ours(-32603, "Internal error")), Answer),
+        ("tool failure", post(500, r#"{"error":"database is locked"}"#), Answer),
+        ("our error in a 200", post(200, ours(-32000, "Connection closed")), Answer),
+        ("our timeout in a 200", post(200, ours(-32001, "Request timed out")), Answer),
+        ("our bad params in a 200", post(200, ours(-32602, "Invalid params: name")), Answer),
+        ("redirect", post(302, "Session expired"), Answer),
+    ]);
+}
+
+/// Each has a word of the grammar in it, or comes with a status that has.
+const OTHER: &[&str] = &[
+    "Session is valid",
+    "session created",
+    "Session could not be established",
+    "Session creation failed",
+    "Failed to save session",
+    "Session ID must be a string",
+    "Session pool exhausted",
+    "Rate limit exceeded for session",
+    "User not found in session",
+    "Missing required argument 'session'",
+    "Session conflict: another client is connected",
+    "Forbidden: Origin not allowed",
+    "Only POST requests are supported",
+    "Request body is missing",
+    "Invalid Host header",
+    "Session initialized",
+    "Session has not expired",
+    "session is not closed",
+    "session is active",
+    "No session required",
+    "Session ID is not required",
+    "Sessions are not supported",
+    "Session already exists",
+    "Server already initialized",
+    "Invalid Request: Server already initialized",
+    "Already connected to a transport. Call close() before connecting to a new transport",
+    "Too many sessions",
+    "Session limit reached",
+    "session limit exceeded: missing capacity",
+    "Maximum number of sessions exceeded",
+    "No sessions available",
+    "no available session",
+    "Failed to create session",
+    "Cannot create a new session",
+    "Failed to initialize",
+    "Could not initialize the model",
+    "Initialization failed",
+    "Request timed out",
+    "Connection closed",
+    "Access token expired",
+    "Token is invalid",
+    "Missing Authorization header",
+    "Unknown tool: session_list",
+    "Invalid params: session_name must be a string",
+    "Missing argument: session",
+    "Resource not found: session://notes",
+    "Tool was not found for session",
+    "Resource not found",
+    "File does not exist",
+    "Not Acceptable: Client must accept both application/json and text/event-stream",
+    "Unsupported Media Type: Content-Type must be application/json",
+    "Bad Request: Unsupported protocol version: 2026-07-28 (supported versions: 2025-06-18)",
+    "Bad Request: The MCP-Protocol-Version header value 2026-07-28 is not supported.",
+    "Parse error: Invalid JSON",
+    "Invalid params",
+    "Payload Too Large",
+    "insufficient_scope",
+    "Session created. Tool not found.",
+    "The session is fine, but the file is missing",
+];
+
+/// Sessions, but perhaps not ours.
+const FOREIGN: &[&str] = &[
+    "Browser session not found",
+    "No browser session found",
+    "Session timeout",
+    "Cannot work without session storage",
+    "Invalid session configuration",
+    "Invalid session ID format",
+    "unknown session type",
+    "No worker found for session",
+    "SSE connection not established",
+    "No active browser session",
+    "Database session expired",
+    "Login session expired",
+    "user session is invalid",
+    "Your SSH session was closed",
+    "The session of the browser expired",
+    "Session file not found",
+    "session token expired",
+    "Session expired. Please log in again.",
+    "Database not initialized",
+    "You must initialize the database first",
+    "sessions not found",
+];

@@ -1,0 +1,301 @@
+//! What must be recognised.
+
+use super::*;
+use crate::loss::Verdict::{Answer, Lost, Suspect, Uninitialized};
+
+/// What servers are known to send to a session id they do not have, where a refusal is plain.
+pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
+    let no_valid = "Bad Request: No valid session ID provided";
+    let wrapped = serde_json::to_string(&format!(
+        "Error POSTing to endpoint (HTTP 400): {}",
+        nobodys(-32000, no_valid)
+    ))
+    .unwrap();
+    vec![
+        ("TypeScript SDK", post(404, nobodys(-32001, "Session not found")), Lost),
+        (
+            "TypeScript SDK, new transport",
+            post(400, nobodys(-32000, "Bad Request: Server not initialized")),
+            Lost,
+        ),
+        (
+            "TypeScript SDK, framed",
+            post(
+                400,
+                format!(
+                    "event: message\ndata: {}\n\n",
+                    nobodys(-32000, "Bad Request: Server not initialized")
+                ),
+            ),
+            Lost,
+        ),
+        (
+            "TypeScript SDK, header missing",
+            post(400, nobodys(-32000, "Bad Request: Mcp-Session-Id header is required")),
+            Lost,
+        ),
+        ("TypeScript examples, null id", post(400, nobodys(-32000, no_valid)), Lost),
+        ("TypeScript examples, our id", post(400, ours(-32000, no_valid)), Lost),
+        (
+            "TypeScript examples, no id",
+            post(400, format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32000,"message":"{no_valid}"}}}}"#)),
+            Lost,
+        ),
+        ("wrapped by an outer app", post(500, format!(r#"{{"error":{wrapped}}}"#)), Lost),
+        (
+            "or not an initialize request",
+            post(400, nobodys(-32000, "Bad Request: No valid session ID or not an initialize request")),
+            Lost,
+        ),
+        (
+            "or not an initialization request",
+            post(
+                400,
+                nobodys(-32000, "Bad Request: No valid session ID provided or not an initialization request"),
+            ),
+            Lost,
+        ),
+        ("not an initialize request alone", post(400, ours(-32600, "Not an initialize request")), Lost),
+        ("404 with a 400's words", post(404, nobodys(-32000, "No valid session ID provided")), Lost),
+        ("Mastra", post(404, nobodys(-32000, "Session not found")), Lost),
+        ("Mastra, older", post(400, nobodys(-32000, "Session not found")), Lost),
+        ("Python SDK, older; Atlassian", post(400, no_valid), Lost),
+        ("Python SDK", post(404, rpc("\"server-error\"", -32600, "Session not found")), Lost),
+        (
+            "Python SDK, header missing",
+            post(400, rpc("\"server-error\"", -32600, "Bad Request: Missing session ID")),
+            Lost,
+        ),
+        ("rmcp", post(404, "Not Found: Session not found"), Lost),
+        ("rmcp, older", post(401, "Unauthorized: Session not found"), Lost),
+        ("rmcp, header missing", post(400, "Bad Request: Session ID is required"), Lost),
+        ("rmcp, wrong first message", post(422, "Unexpected message, expect initialize request"), Lost),
+        ("Go SDK", post(404, "session not found\n"), Lost),
+        ("Go SDK, other user", post(403, "session user mismatch\n"), Lost),
+        ("anubis, 400", post(400, "No active session"), Lost),
+        ("anubis, not initialized", post(400, ours(-32002, "Server not initialized")), Lost),
+        ("410", post(410, ""), Lost),
+        ("bare 404", post(404, ""), Lost),
+        ("bare JSON", post(404, r#"{"error":"Session not found"}"#), Lost),
+        ("AgentCore", post(404, r#"{"message":"The runtime is gone"}"#), Lost),
+        ("agentgateway", post(404, "session not found"), Lost),
+        ("agentgateway, 400", post(400, "session header is required for non-initialize requests"), Lost),
+        ("agentgateway, 422", post(422, "invalid session_id query parameter"), Lost),
+        ("Prisma", post(400, "broken session"), Lost),
+        ("Python SSE", post(404, "Could not find session"), Lost),
+        ("Python SSE, other status", post(400, "Could not find session"), Lost),
+        ("ModelScope", post(404, r#"{"error":{"message":"Invalid session id."}}"#), Lost),
+        ("ModelScope, other status", post(400, r#"{"error":{"message":"Invalid session id."}}"#), Lost),
+        ("Python SSE, in words", post(400, "Received request before initialization was complete"), Lost),
+        ("Java, gone", post(404, r#"{"message":"Session not found: 4c1f"}"#), Lost),
+    ]
+}
+
+/// HL-03, and everything servers do instead of it.
+#[test]
+fn hl_03_known_signatures_are_losses() {
+    check(&signatures());
+}
+
+/// What may be a loss and may be something else.
+#[test]
+fn known_signatures_that_need_a_probe() {
+    check(&[
+        ("anubis, 200", post(200, ours(-32002, "Server not initialized")), Uninitialized),
+        ("Zilla", post(200, nobodys(-32600, "Invalid Request")), Suspect),
+        ("keryx", post(200, "event: message\ndata: {\"error\":\"Session not found\"}\n\n"), Suspect),
+        ("gortex", post(200, ours(-32001, "session not found")), Suspect),
+        ("agent-wiki", post(200, ours(-32600, "missing or invalid Mcp-Session-Id")), Suspect),
+        ("bare JSON in a 200", post(200, r#"{"error":"Session not found"}"#), Suspect),
+        (
+            "Python SSE, before the handshake",
+            post(200, ours(-32602, "Invalid request parameters")),
+            Uninitialized,
+        ),
+        ("a stranger's id", post(200, rpc("\"server-error\"", -32600, "Bad Request")), Suspect),
+        ("Java, null pointer", post(500, ""), Suspect),
+        (
+            "Spring",
+            post(
+                500,
+                r#"{"timestamp":"2025-05-01T10:00:00.000+00:00","status":500,"error":"Internal Server Error","path":"/mcp/message"}"#,
+            ),
+            Suspect,
+        ),
+        (
+            "Java, in words",
+            post(500, "Cannot invoke \"McpSession.handle()\" because \"session\" is null"),
+            Suspect,
+        ),
+        ("mcp-go, older", post(400, ""), Suspect),
+        ("a bare 503", post(503, ""), Suspect),
+        ("a bare 502", post(502, "  \n"), Suspect),
+        ("rmcp, cut", post(422, "Unexpected message, expect …"), Suspect),
+    ]);
+}
+
+/// Wordings that no known server uses.
+#[test]
+fn unlisted_wordings_are_losses() {
+    let mut rows = Vec::new();
+    for &text in UNLISTED {
+        for status in [400, 401, 403, 409, 422, 500, 503] {
+            rows.push((text, post(status, text), Lost));
+        }
+        rows.push((text, post(400, nobodys(-32000, text)), Lost));
+        // The same words for our request in a 200 may be a tool's: suspect in either way, no more, no less.
+        let in_success = post(200, ours(-32000, text));
+        assert!(matches!(in_success.judge(), Suspect | Uninitialized), "{text}");
+        rows.push((text, post(429, text), Answer));
+    }
+    check(&rows);
+}
+
+#[test]
+fn the_reason_may_be_in_the_data() {
+    let body = |data: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32000,"message":"Bad Request","data":{data}}}}}"#
+        )
+    };
+    assert_eq!(post(400, body(r#"{"reason":"session_expired"}"#)).judge(), Lost);
+    assert_eq!(post(400, body(r#"{"reason":"quota"}"#)).judge(), Answer);
+}
+
+/// Other character sets, as long as they are those of letters.
+#[test]
+fn character_sets() {
+    let utf16 = |text: &str| -> Vec<u8> {
+        let units = text.encode_utf16().flat_map(u16::to_le_bytes);
+        [0xff, 0xfe].into_iter().chain(units).collect()
+    };
+    assert_eq!(post(400, utf16("Session not found")).judge(), Lost);
+    assert_eq!(post(400, b"La session est expir\xe9e").judge(), Lost);
+    assert_eq!(post(400, b"Session not found \xe2\x82").judge(), Lost);
+    assert_eq!(post(400, r#"{"error":"\u0053ession\u0020not\u0020found"}"#).judge(), Lost);
+}
+
+/// A driver keeps 512 bytes. What was cut off is not needed where the words came first.
+#[test]
+fn a_cut_body_is_read_as_far_as_it_goes() {
+    let long = format!(r#"{{"error":"Session not found","trace":"{}"#, "at handler ".repeat(1000));
+    assert_eq!(post(400, &long[..512]).judge(), Lost);
+    assert_eq!(post(400, &long).judge(), Lost);
+    let late = format!("{} Session not found", "x ".repeat(10_000));
+    assert_eq!(post(400, late).judge(), Answer);
+}
+
+/// Sentences of servers that nobody has met yet.
+const UNLISTED: &[&str] = &[
+    "Unknown session",
+    "Invalid or expired session ID",
+    "Invalid or missing session ID",
+    "Session ID not provided",
+    "Session terminated",
+    "No session found. Please initialize first.",
+    "MCP session not found or expired",
+    "Your MCP session ended",
+    "unknown mcp-session-id",
+    "The provided session ID is not recognized by this server",
+    "Invalid Mcp-Session-Id header",
+    "the Mcp-Session-Id does not correspond to an active session",
+    "Session does not belong to this user",
+    "Session expired or server restarted",
+    "Unknown or expired session. Please re-initialize.",
+    "ERR_SESSION_NOT_FOUND",
+    "NoSuchSession",
+    "E_NO_SESSION",
+    "session_id query parameter is required",
+    "Missing required parameter: session_id",
+    "Could not find a session for this request",
+    "There is no session for this id",
+    "Not found: session 12",
+    "not_found: session",
+    "This session is dead",
+    "session unknown to this node",
+    "bad session id",
+    "No session matches that id",
+    "Unknown session, please start again",
+    "Client must send initialize first",
+    "Server not ready: initialize must be called first",
+    "Session not established",
+    "unknown sid",
+    "Session ID unknown",
+    "SESSION_EXPIRED",
+    "session_not_found",
+    "SessionNotFoundException",
+    "InvalidSessionId",
+    "Invalid sessionId",
+    "Mcp-Session-Id header missing",
+    "Missing required header: Mcp-Session-Id",
+    "Mcp-Session-Id is not valid",
+    "MCP session expired",
+    "Session expired due to inactivity",
+    "Session has expired, please reconnect",
+    "Session timed out",
+    "Session was terminated by the server",
+    "The session has been closed",
+    "Session is no longer available",
+    "session no longer exists",
+    "Session does not exist",
+    "Session doesn't exist",
+    "Session isn’t active",
+    "No such session",
+    "No session",
+    "No session found for id 6f1c2a90-1111-4222-8333-abcdefabcdef",
+    "Session 6f1c2a90-1111-4222-8333-abcdefabcdef not found",
+    "Session `abcdef` not found",
+    "Session [abcdef] could not be found",
+    "Session <abcdef> was not found",
+    "Session with ID 'xyz' does not exist",
+    "no session with that id exists",
+    "This is not a valid session",
+    "Cannot find session",
+    "Unable to locate session",
+    "Failed to resume session",
+    "failed to look up the session",
+    "stale session id",
+    "expired or unknown session",
+    "Session gone",
+    "Session was evicted",
+    "Session exceeded its maximum idle time and was closed",
+    "Session ID does not match any active session",
+    "Session not recognized",
+    "No transport found for sessionId",
+    "No active transport",
+    "Transport is closed",
+    "transport not found",
+    "Session is uninitialized",
+    "Server has not been initialized",
+    "Client not initialized",
+    "Connection not initialized",
+    "Not initialized",
+    "Please initialize first",
+    "You must call initialize first",
+    "Send an initialize request before calling tools",
+    "Initialization required",
+    "Initialization not complete",
+    "Expected initialize request",
+    "the handshake has not been completed",
+    "Request failed: invalid session ID",
+    "Error: Session not found",
+    "Bad Request Session not found",
+    "{\"code\":\"SESSION_EXPIRED\"}",
+    "{\"session\":\"expired\"}",
+    "{\"detail\":\"Unknown session: abc\"}",
+    "<html><head><title>Error</title></head><body><pre>Error: Session not found<br> &nbsp; &nbsp;at handle (/app/index.js:10:3)</pre></body></html>",
+    "<p>Session <b>4711</b> not&nbsp;found</p>",
+    "session\u{a0}not\u{a0}found",
+    "Session introuvable",
+    "La session a expirée",
+    "Sesión no encontrada",
+    "Sessão expirada",
+    "Sessione scaduta",
+    "Sitzung abgelaufen",
+    "Ungültige Sitzung",
+    "会话不存在",
+    "会话abc123已过期",
+    "セッションが見つかりません",
+    "세션이 만료되었습니다",
+    "Сессия не найдена",
+];

@@ -1,0 +1,286 @@
+//! From the bytes of a refusal to clauses of words: character sets, escapes, HTML, identifiers.
+//!
+//! Nothing here knows what a word means. A body may be plain, JSON, JSON inside a JSON string, an event
+//! stream or an HTML page, cut anywhere; all of them are words between marks, so none is parsed.
+
+/// A word, in lower case and without accents.
+#[derive(Debug)]
+pub(super) struct Word {
+    pub(super) text: String,
+    /// Nothing but space, `-`, `_` or a change of case parts it from the word before.
+    pub(super) joined: bool,
+    /// It stands alone in quotes or brackets, as an id would.
+    pub(super) quoted: bool,
+}
+
+/// Words that belong together: no full stop, comma, brace or tag is between them.
+pub(super) type Clause = Vec<Word>;
+
+/// The clauses of a text, of which only the beginning is looked at. `known` says which words are not to be
+/// taken apart by their capitals.
+pub(super) fn clauses(bytes: &[u8], known: fn(&str) -> bool) -> Vec<Clause> {
+    let plain: Vec<char> = without_tags(&unescape(&decode(&bytes[..bytes.len().min(LOOKED_AT)])))
+        .chars()
+        .map(without_accent)
+        .collect();
+    Splitter { chars: &plain, at: 0, known, clauses: Vec::new(), clause: Vec::new(), gap: Gap::Mark }.run()
+}
+
+/// How much of a text is looked at. What a server has to say of a session, it says at once.
+const LOOKED_AT: usize = 4096;
+
+/// UTF-8 that may be cut at its end, else UTF-16 of plain letters, else Latin-1.
+fn decode(bytes: &[u8]) -> String {
+    if bytes.contains(&0) {
+        let letters = bytes.iter().filter(|byte| byte.is_ascii() && **byte != 0);
+        return letters.map(|byte| char::from(*byte)).collect();
+    }
+    match str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(error) if error.error_len().is_none() => {
+            String::from_utf8_lossy(&bytes[..error.valid_up_to()]).into_owned()
+        }
+        Err(_) => bytes.iter().map(|byte| char::from(*byte)).collect(),
+    }
+}
+
+/// Takes out the escapes of JSON, however deep one string lies in another.
+fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        plain.push_str(&rest[..at]);
+        rest = rest[at..].trim_start_matches('\\');
+        let code = rest.strip_prefix('u').and_then(|rest| rest.get(..4));
+        if let Some(code) = code.and_then(|code| u32::from_str_radix(code, 16).ok()) {
+            plain.push(char::from_u32(code).unwrap_or(' '));
+            rest = &rest[5..];
+        } else if rest.starts_with(['n', 'r', 't', 'b', 'f']) {
+            plain.push(' ');
+            rest = &rest[1..];
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// Takes out the tags and entities of HTML. A tag that begins something new ends a clause; what is no known
+/// tag is left alone, as it may be a name: `session <id>`.
+fn without_tags(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['<', '&']) {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if let Some(entity) = rest.strip_prefix('&') {
+            let end = entity.find(|c: char| !c.is_ascii_alphanumeric() && c != '#').unwrap_or(entity.len());
+            let ends = entity[end..].starts_with(';');
+            plain.push(' ');
+            rest = if ends { &entity[end + 1..] } else { entity };
+            continue;
+        }
+        let inner = rest[1..].trim_start_matches('/');
+        let end = inner.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(inner.len());
+        let name = inner[..end].to_ascii_lowercase();
+        let opens = rest.as_bytes().get(1) != Some(&b'/');
+        match name.as_str() {
+            // Not meant for a reader. Where the end was cut off, so is everything after it.
+            "script" | "style" if opens => {
+                let close = format!("</{name}");
+                rest = rest.to_ascii_lowercase().find(&close).map_or("", |end| &rest[end..]);
+            }
+            "b" | "i" | "em" | "strong" | "code" | "span" | "a" | "tt" | "u" | "small" => {
+                plain.push(' ');
+                rest = after_tag(rest);
+            }
+            "" if !rest.starts_with("<!") => {
+                plain.push(BREAK);
+                rest = &rest[1..];
+            }
+            _ if is_block(&name) || rest.starts_with("<!") => {
+                plain.push(BREAK);
+                rest = after_tag(rest);
+            }
+            _ => {
+                plain.push('<');
+                rest = &rest[1..];
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+fn after_tag(text: &str) -> &str {
+    text.find('>').map_or("", |end| &text[end + 1..])
+}
+
+fn is_block(name: &str) -> bool {
+    const BLOCKS: &str = " html head title meta link body script style div section main header footer center p \
+                          pre br hr h1 h2 h3 h4 h5 h6 ul ol li table tr td th img svg form button ";
+    BLOCKS.split(' ').any(|block| block == name)
+}
+
+/// Ends a clause. No text has it.
+const BREAK: char = '\u{1}';
+
+fn without_accent(letter: char) -> char {
+    let plain = match letter {
+        'à'..='å' | 'À'..='Å' => 'a',
+        'è'..='ë' | 'È'..='Ë' => 'e',
+        'ì'..='ï' | 'Ì'..='Ï' => 'i',
+        'ò'..='ö' | 'Ò'..='Ö' => 'o',
+        'ù'..='ü' | 'Ù'..='Ü' => 'u',
+        'ç' | 'Ç' => 'c',
+        'ñ' | 'Ñ' => 'n',
+        '’' => return '\'',
+        '“' | '”' | '«' | '»' => return '"',
+        other => return other,
+    };
+    if letter.is_uppercase() { plain.to_ascii_uppercase() } else { plain }
+}
+
+/// What lay between the last word and the next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gap {
+    Joint,
+    Mark,
+}
+
+struct Splitter<'a> {
+    chars: &'a [char],
+    at: usize,
+    known: fn(&str) -> bool,
+    clauses: Vec<Clause>,
+    clause: Clause,
+    gap: Gap,
+}
+
+impl Splitter<'_> {
+    fn run(mut self) -> Vec<Clause> {
+        while let Some(&letter) = self.chars.get(self.at) {
+            if letter.is_alphanumeric() {
+                self.word();
+                continue;
+            }
+            let next = self.chars.get(self.at + 1).copied().unwrap_or(BREAK);
+            match letter {
+                BREAK | ',' | ';' | '!' | '?' | '。' | '，' | '、' | '！' => self.end_clause(),
+                // `a.b` is a name, `a. B` is the end of a sentence.
+                '.' if !next.is_alphanumeric() => self.end_clause(),
+                '\n' if next == '\n' => self.end_clause(),
+                // A brace is JSON's, unless it holds nothing but an id.
+                '{' | '[' if self.closing_of(self.at).is_none() => self.end_clause(),
+                '}' | ']' if !self.ended_quote() => self.end_clause(),
+                '-' | '_' => {}
+                space if space.is_whitespace() => {}
+                _ => self.gap = Gap::Mark,
+            }
+            self.at += 1;
+        }
+        self.end_clause();
+        self.clauses
+    }
+
+    fn end_clause(&mut self) {
+        if !self.clause.is_empty() {
+            self.clauses.push(std::mem::take(&mut self.clause));
+        }
+        self.gap = Gap::Mark;
+    }
+
+    /// Reads one run of letters and digits, and the words in it.
+    fn word(&mut self) {
+        let start = self.at;
+        let quoted = start > 0 && self.closing_of(start - 1).is_some();
+        let ascii = self.chars[start].is_ascii();
+        let mut run = String::new();
+        while let Some(&letter) = self.chars.get(self.at) {
+            let next = self.chars.get(self.at + 1);
+            // The apostrophe of `isn't` is part of the word.
+            if letter == '\'' && !quoted && next.is_some_and(|next| next.is_alphabetic()) && self.at > start {
+                self.at += 1;
+                continue;
+            }
+            // Scripts without spaces: an id ends where the language begins.
+            if !letter.is_alphanumeric() || letter.is_ascii() != ascii {
+                break;
+            }
+            run.push(letter);
+            self.at += 1;
+        }
+        let whole = run.to_lowercase();
+        // Whatever has a digit in it is an id, a code or a number; so is a part of a UUID that has none.
+        let dashed = [start.checked_sub(1), Some(self.at)].into_iter().flatten();
+        let hex = run.len() >= 4 && run.chars().all(|letter| letter.is_ascii_hexdigit());
+        let in_id =
+            hex && !(self.known)(&whole) && dashed.into_iter().any(|at| self.chars.get(at) == Some(&'-'));
+        if in_id || run.chars().any(|letter| letter.is_ascii_digit()) {
+            self.gap = Gap::Mark;
+            return;
+        }
+        if (self.known)(&whole) {
+            self.push(whole, quoted);
+        } else {
+            for part in by_capitals(&run) {
+                self.push(part.to_lowercase(), quoted);
+            }
+        }
+    }
+
+    fn push(&mut self, text: String, quoted: bool) {
+        if self.clause.len() == LONGEST_CLAUSE {
+            self.end_clause();
+        }
+        let joined = self.gap == Gap::Joint && !self.clause.is_empty();
+        self.clause.push(Word { text, joined, quoted });
+        self.gap = Gap::Joint;
+    }
+
+    /// Whether the closing mark at this place ends what [`Self::closing_of`] calls quoted.
+    fn ended_quote(&self) -> bool {
+        let from = self.at.saturating_sub(LONGEST_QUOTE);
+        (from..self.at).rev().any(|open| self.closing_of(open) == Some(self.at))
+    }
+
+    /// Where the quote or bracket at `open` closes, if it holds one run without space.
+    fn closing_of(&self, open: usize) -> Option<usize> {
+        let close = match self.chars[open] {
+            '"' => '"',
+            '\'' => '\'',
+            '`' => '`',
+            '(' => ')',
+            '[' => ']',
+            '{' => '}',
+            '<' => '>',
+            _ => return None,
+        };
+        let inner = self.chars[open + 1..].iter().take(LONGEST_QUOTE);
+        let length = inner.take_while(|c| c.is_ascii_alphanumeric() || "-_.:=+/".contains(**c)).count();
+        let end = open + 1 + length;
+        (length > 0 && self.chars.get(end) == Some(&close)).then_some(end)
+    }
+}
+
+const LONGEST_QUOTE: usize = 128;
+
+/// No sentence about a session is longer, and every word of a clause may be compared with every other.
+const LONGEST_CLAUSE: usize = 64;
+
+/// `sessionId`, `SessionNotFound` and `MCPSession`, taken apart.
+fn by_capitals(run: &str) -> Vec<String> {
+    let letters: Vec<char> = run.chars().collect();
+    let mut parts = vec![String::new()];
+    for (at, letter) in letters.iter().enumerate() {
+        let after_small = at > 0 && letters[at - 1].is_lowercase();
+        let before_small = letters.get(at + 1).is_some_and(|next| next.is_lowercase());
+        let begins = at > 0 && letter.is_uppercase() && (after_small || before_small);
+        if begins {
+            parts.push(String::new());
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(*letter);
+        }
+    }
+    parts
+}

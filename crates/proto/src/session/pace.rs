@@ -1,0 +1,188 @@
+//! How soon the next attempt may come.
+//!
+//! Three clocks, because three things must not be hammered: a server that is down (exponential waits), one
+//! that is down while somebody waits for it (a share of the outage so far), and one that opens sessions
+//! and forgets them (a budget of new sessions).
+
+use std::time::{Duration, Instant};
+
+use super::Settings;
+use crate::backoff::Backoff;
+
+#[derive(Debug)]
+pub(super) struct Pace {
+    backoff: Backoff,
+    stable: Duration,
+    demand_floor: Duration,
+    /// The first failure since the last connection that held.
+    trouble: Option<Instant>,
+    /// When the budget of new sessions is whole again.
+    budget: Option<Instant>,
+    /// New sessions in a row that never answered anything.
+    unproven: u32,
+}
+
+/// Whether a forgotten session is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renewal {
+    Now,
+    /// It is forgotten so often that some time must pass.
+    At(Instant),
+    /// The one before was forgotten as soon as it was opened: another would be too.
+    Pointless,
+}
+
+impl Pace {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            backoff: Backoff::new(settings.backoff_floor, settings.backoff_cap, settings.seed),
+            stable: settings.stable,
+            demand_floor: settings.demand_floor,
+            trouble: None,
+            budget: None,
+            unproven: 0,
+        }
+    }
+
+    /// A connection has lasted this long. Flapping is not recovery: only one that held starts the waits over.
+    pub(super) fn held(&mut self, lasted: Duration) {
+        if lasted >= self.stable {
+            self.trouble = None;
+            self.unproven = 0;
+        }
+    }
+
+    /// Whether this is the first failure since a connection held; counts as one.
+    pub(super) fn first(&mut self, now: Instant) -> bool {
+        let first = self.trouble.is_none();
+        self.trouble.get_or_insert(now);
+        first
+    }
+
+    /// The wait before the next attempt: if somebody waits for it, and if nobody does. `outage` is when the present
+    /// one began, where it is to be judged by itself and not by all since a connection last held.
+    pub(super) fn waits(&mut self, now: Instant, outage: Option<Instant>) -> (Duration, Duration) {
+        let first = *self.trouble.get_or_insert(now);
+        let wait = self.backoff.wait_after(now.saturating_duration_since(first));
+        // A twentieth of the outage so far: short ones end within a blink of the server's return, long ones
+        // cost a server that is down next to nothing.
+        let demand = (now.saturating_duration_since(outage.unwrap_or(first)) / 20)
+            .clamp(self.demand_floor, DEMAND_CAP.max(self.demand_floor));
+        (demand.min(wait), wait)
+    }
+
+    /// The server forgot a session that had, or had not, answered something.
+    pub(super) fn renewal(&mut self, now: Instant, proven: bool) -> Renewal {
+        self.unproven = if proven { 0 } else { self.unproven + 1 };
+        if self.unproven >= 2 {
+            return Renewal::Pointless;
+        }
+        let whole = self.after_one_more(now);
+        self.budget = Some(whole);
+        match whole.checked_sub(RENEWAL_BURST) {
+            Some(at) if at > now => Renewal::At(at),
+            _ => Renewal::Now,
+        }
+    }
+
+    /// Takes one from the same budget, if it is not used up: for what may go at once, or wait like any other.
+    pub(super) fn spend(&mut self, now: Instant) -> bool {
+        let whole = self.after_one_more(now);
+        let may = whole.checked_sub(RENEWAL_BURST).is_none_or(|at| at <= now);
+        if may {
+            self.budget = Some(whole);
+        }
+        may
+    }
+
+    /// A leaky bucket: as long as there are not too many, none has to wait.
+    fn after_one_more(&self, now: Instant) -> Instant {
+        self.budget.map_or(now, |whole| whole.max(now)) + RENEWAL_EVERY
+    }
+}
+
+/// A session that is forgotten within this time, and never answered anything, was never really there.
+pub(super) const AT_ONCE: Duration = Duration::from_secs(3);
+/// Nobody who waits is made to wait longer than this for the next attempt.
+const DEMAND_CAP: Duration = Duration::from_secs(1);
+/// How often a session may be renewed in the long run.
+const RENEWAL_EVERY: Duration = Duration::from_millis(500);
+/// How much of that may be used up at once.
+const RENEWAL_BURST: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+    const MS: Duration = Duration::from_millis(1);
+
+    fn pace() -> Pace {
+        Pace::new(&Settings::default())
+    }
+
+    #[test]
+    fn demand_waits_for_a_twentieth_of_the_trouble() {
+        let (mut pace, t0) = (pace(), Instant::now());
+        let mut demand = |after: Duration| pace.waits(t0 + after, None).0;
+        assert_eq!(demand(Duration::ZERO), 50 * MS);
+        assert_eq!(demand(S), 50 * MS);
+        assert_eq!(demand(2 * S), 100 * MS);
+        assert_eq!(demand(10 * S), 500 * MS);
+        assert_eq!(demand(20 * S), S);
+        assert_eq!(demand(3_600 * S), S);
+    }
+
+    /// Who waits never waits longer than who does not.
+    #[test]
+    fn demand_is_no_longer_than_the_wait_without_it() {
+        let settings = Settings { demand_floor: 5 * S, ..Settings::default() };
+        let (mut pace, t0) = (Pace::new(&settings), Instant::now());
+        for n in 0..20 {
+            let (demand, wait) = pace.waits(t0 + n * S, None);
+            assert!(demand <= wait && demand <= 5 * S);
+        }
+    }
+
+    #[test]
+    fn only_a_connection_that_held_starts_the_waits_over() {
+        let (mut pace, t0) = (pace(), Instant::now());
+        assert!(pace.first(t0));
+        assert!(!pace.first(t0 + S));
+        for _ in 0..10 {
+            pace.waits(t0, None);
+        }
+        pace.held(29_999 * MS);
+        assert!(!pace.first(t0 + 60 * S));
+        assert_eq!(pace.waits(t0 + 60 * S, None).0, S);
+        pace.held(30 * S);
+        assert_eq!(pace.waits(t0 + 60 * S, None), (50 * MS, 250 * MS));
+    }
+
+    /// Thirty at once, one each half second, and what is saved up is no more than the thirty.
+    #[test]
+    fn the_budget_of_sessions_fills_up_again() {
+        let (mut pace, t0) = (pace(), Instant::now());
+        for round in 0..3 {
+            let now = t0 + round * 60 * S;
+            for n in 0..30 {
+                assert_eq!(pace.renewal(now, true), Renewal::Now, "{round}: {n}");
+            }
+            assert_eq!(pace.renewal(now, true), Renewal::At(now + 500 * MS));
+            assert_eq!(pace.renewal(now + 500 * MS, true), Renewal::At(now + S));
+            assert_eq!(pace.renewal(now + 10 * S, true), Renewal::Now);
+        }
+    }
+
+    #[test]
+    fn two_unproven_sessions_in_a_row_are_enough() {
+        let (mut pace, t0) = (pace(), Instant::now());
+        assert_eq!(pace.renewal(t0, false), Renewal::Now);
+        assert_eq!(pace.renewal(t0, true), Renewal::Now);
+        assert_eq!(pace.renewal(t0, false), Renewal::Now);
+        assert_eq!(pace.renewal(t0, false), Renewal::Pointless);
+        assert_eq!(pace.renewal(t0, false), Renewal::Pointless);
+        pace.held(30 * S);
+        assert_eq!(pace.renewal(t0, false), Renewal::Now);
+    }
+}

@@ -1,0 +1,153 @@
+//! One rule of the session's life each: what it does, and the state it is in after.
+
+mod announce;
+mod fallback;
+mod reconnect;
+mod renewal;
+mod resume;
+
+use super::*;
+use crate::wire::{Json, RpcError};
+
+const S: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// A session with a clock, and its actions as words.
+struct Rig {
+    session: Session,
+    now: Instant,
+}
+
+impl Rig {
+    fn new(settings: Settings) -> Self {
+        Self { session: Session::new(settings), now: Instant::now() }
+    }
+
+    fn http() -> Self {
+        Self::new(Settings { carrier: Carrier::Http, choice: Choice::Legacy, ..Settings::default() })
+    }
+
+    fn pipe() -> Self {
+        Self::new(Settings { choice: Choice::Legacy, ..Settings::default() })
+    }
+
+    /// The same, ready on a legacy session.
+    fn ready(mut self) -> Self {
+        self.command(Command::Connect);
+        self.shake_hands();
+        self
+    }
+
+    fn shake_hands(&mut self) {
+        assert_eq!(self.event(Event::Opened { session: false }), ["send initialize"]);
+        assert_eq!(self.event(initialized()), ["send initialized"]);
+        assert_eq!(self.event(Event::Reply(Reply::Accepted)), ["restore"]);
+        let actions = self.event(Event::Restored);
+        assert_eq!(actions[0], "ready", "{actions:?}");
+        assert!(self.is_ready());
+    }
+
+    fn command(&mut self, command: Command) -> Vec<String> {
+        self.session.handle_command(self.now, command);
+        self.actions()
+    }
+
+    /// News of the link that counts.
+    fn event(&mut self, event: Event) -> Vec<String> {
+        self.late(self.session.attempt(), event)
+    }
+
+    /// News of some link.
+    fn late(&mut self, attempt: Attempt, event: Event) -> Vec<String> {
+        self.session.handle_event(self.now, attempt, event);
+        self.actions()
+    }
+
+    /// Lets time pass, up to the next timer at the most.
+    fn pass(&mut self, time: Duration) -> Vec<String> {
+        self.now += time;
+        self.session.handle_timeout(self.now);
+        self.actions()
+    }
+
+    /// Lets time pass until the timer strikes.
+    fn strike(&mut self) -> Vec<String> {
+        self.pass(self.wait())
+    }
+
+    /// How long until the timer strikes.
+    fn wait(&self) -> Duration {
+        self.session.poll_timeout().expect("a timer").saturating_duration_since(self.now)
+    }
+
+    fn is_ready(&self) -> bool {
+        matches!(self.session.status(), Status::Ready(_))
+    }
+
+    fn cause(&self) -> Cause {
+        match self.session.status() {
+            Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause) => {
+                cause.cause
+            }
+            status => panic!("nothing failed: {status:?}"),
+        }
+    }
+
+    fn actions(&mut self) -> Vec<String> {
+        let mut said = Vec::new();
+        while let Some(action) = self.session.poll_action() {
+            said.push(match action {
+                Action::Open(_, Carrier::Pipe) => "open pipe".into(),
+                Action::Open(_, Carrier::Http) => "open http".into(),
+                Action::Open(_, Carrier::EventStream) => "open event stream".into(),
+                Action::Send(_, Hello::Discover(_)) => "send discover".into(),
+                Action::Send(_, Hello::Initialize(_)) => "send initialize".into(),
+                Action::Send(_, Hello::Initialized(_)) => "send initialized".into(),
+                Action::Send(_, Hello::Resume(_)) => "send resume".into(),
+                Action::Restore(..) => "restore".into(),
+                Action::Ready(..) => "ready".into(),
+                Action::Close(..) => "close".into(),
+                Action::Announce(Announcement::Connected) => "connected".into(),
+                Action::Announce(Announcement::Disconnected(_)) => "disconnected".into(),
+                Action::Announce(Announcement::SessionLost(_)) => "session lost".into(),
+                Action::Announce(Announcement::Recovered { outage }) => format!("recovered after {outage:?}"),
+                Action::Announce(Announcement::NeedsLogin(_)) => "needs login".into(),
+                Action::Announce(Announcement::Failed(_)) => "failed".into(),
+            });
+        }
+        said
+    }
+}
+
+fn lost(cause: Cause) -> Event {
+    Event::Lost(Fault::new(cause))
+}
+
+fn refused() -> Event {
+    Event::Lost(Fault::before_sending(Cause::Refused))
+}
+
+fn forgotten(proven: bool) -> Event {
+    Event::Forgotten { fault: Fault::before_sending(Cause::SessionLost), proven }
+}
+
+fn status(code: u16, retry_after: Option<Duration>) -> Fault {
+    Fault::new(Cause::Status { code, retry_after })
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+fn initialized() -> Event {
+    Event::Reply(Reply::Result(json(
+        r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#,
+    )))
+}
+
+fn error(status: Option<u16>, code: i64, message: &str) -> Event {
+    let error = RpcError { code, message: message.into(), data: None };
+    Event::Reply(Reply::Error { status, error, stray: false })
+}
+
+const NOTHING: [&str; 0] = [];

@@ -1,0 +1,84 @@
+//! DE-04: from Streamable HTTP to the transport before it.
+
+use super::*;
+
+fn settings() -> Settings {
+    Settings { carrier: Carrier::Http, fallback: true, ..Settings::default() }
+}
+
+/// Streamable HTTP was refused with `code`, in both eras.
+fn refuse(rig: &mut Rig, code: u16) -> Vec<String> {
+    let refusal = || Event::Reply(Reply::Fault(status(code, None).not_executed()));
+    assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
+    assert_eq!(rig.event(refusal()), ["send initialize"]);
+    rig.event(refusal())
+}
+
+#[test]
+fn de_04_a_refused_transport_gives_way_to_the_older_one() {
+    for code in [400, 404, 405] {
+        let mut rig = Rig::new(settings());
+        rig.command(Command::Connect);
+        rig.now += S;
+        assert_eq!(refuse(&mut rig, code), ["close", "open event stream"]);
+        assert_eq!(rig.wait(), 29 * S, "in the same breath");
+        // The transport is older than the other era: nobody is asked.
+        rig.shake_hands();
+        // What works is kept to.
+        rig.event(forgotten(true));
+        rig.shake_hands();
+        assert_eq!(rig.event(lost(Cause::Cut)), ["disconnected", "close", "open event stream"]);
+    }
+}
+
+/// If the older transport does not work either, the first refusal is the one to tell.
+#[test]
+fn de_04_the_first_refusal_is_reported() {
+    let mut rig = Rig::new(settings());
+    rig.command(Command::Connect);
+    refuse(&mut rig, 404);
+    assert_eq!(rig.event(lost(Cause::Status { code: 405, retry_after: None })), ["close", "failed"]);
+    assert_eq!(rig.cause(), Cause::Status { code: 404, retry_after: None });
+    // And the next look begins with what was configured.
+    rig.now += 10 * S;
+    assert_eq!(rig.command(Command::Connect), ["open http"]);
+    assert_eq!(refuse(&mut rig, 405), ["close", "open event stream"]);
+}
+
+#[test]
+fn de_04_only_a_refusal_is_one() {
+    let others = [
+        Event::Reply(Reply::Fault(status(503, None))),
+        Event::Reply(Reply::Fault(Fault::before_sending(Cause::Refused))),
+        error(None, -32602, "no"),
+        lost(Cause::Cut),
+    ];
+    for other in others {
+        let mut rig = Rig::new(settings());
+        rig.command(Command::Connect);
+        rig.event(Event::Opened { session: false });
+        rig.event(error(Some(400), -32601, "no"));
+        assert_eq!(rig.event(other.clone()), ["close", "disconnected"], "{other:?}");
+        assert_eq!(rig.strike(), ["open http"]);
+    }
+}
+
+#[test]
+fn de_04_nothing_gives_way_that_was_not_allowed_to_or_that_worked() {
+    let mut pinned = Rig::new(Settings { fallback: false, ..settings() });
+    pinned.command(Command::Connect);
+    assert_eq!(refuse(&mut pinned, 404), ["close", "failed"]);
+
+    // The transport before it knows no stateless server.
+    let mut modern = Rig::new(Settings { choice: Choice::Modern, ..settings() });
+    modern.command(Command::Connect);
+    modern.event(Event::Opened { session: false });
+    let refusal = Event::Reply(Reply::Fault(status(404, None).not_executed()));
+    assert_eq!(modern.event(refusal.clone()), ["close", "failed"]);
+
+    let mut worked = Rig::new(Settings { choice: Choice::Legacy, ..settings() }).ready();
+    worked.event(forgotten(true));
+    worked.event(Event::Opened { session: false });
+    assert_eq!(worked.event(refusal), ["close", "disconnected"]);
+    assert_eq!(worked.strike(), ["open http"]);
+}

@@ -1,0 +1,212 @@
+//! Servers that are down: when the next attempt comes, and who can hasten it.
+
+use super::*;
+
+/// `Retry-After` holds even when somebody is waiting.
+#[test]
+fn demand_does_not_override_what_the_server_asked_for() {
+    for command in [Command::Connect, Command::Wake] {
+        let mut rig = Rig::http();
+        rig.command(Command::Connect);
+        rig.event(Event::Lost(status(503, Some(9 * S))));
+        assert_eq!(rig.command(command), NOTHING);
+        assert_eq!(rig.wait(), 9 * S);
+        assert_eq!(rig.pass(8_999 * MS), NOTHING);
+        assert_eq!(rig.pass(MS), ["open http"]);
+    }
+}
+
+/// Without such a wish, demand and waking up cut the wait to the floor, and no further.
+#[test]
+fn demand_cuts_the_wait_to_the_floor() {
+    for command in [Command::Connect, Command::Wake] {
+        let mut rig = Rig::pipe();
+        rig.command(Command::Connect);
+        for _ in 0..16 {
+            rig.event(refused());
+            rig.strike();
+        }
+        rig.event(refused());
+        assert!(rig.wait() > 10 * S, "{:?}", rig.wait());
+        rig.command(command);
+        assert_eq!(rig.wait(), S, "a twentieth of the trouble so far, but no more than a second");
+        rig.command(command);
+        assert_eq!(rig.wait(), S);
+    }
+    let mut rig = Rig::pipe();
+    rig.command(Command::Connect);
+    rig.event(refused());
+    assert_eq!(rig.wait(), 250 * MS);
+    rig.command(Command::Connect);
+    assert_eq!(rig.wait(), 50 * MS, "the demand floor");
+}
+
+#[test]
+fn nothing_happens_before_somebody_wants_it() {
+    let mut rig = Rig::http();
+    assert_eq!(rig.command(Command::Wake), NOTHING);
+    assert_eq!(rig.session.status(), Status::Idle);
+    assert_eq!(rig.command(Command::Connect), ["open http"]);
+    assert_eq!(rig.session.status(), Status::Connecting);
+    assert_eq!(rig.wait(), 30 * S);
+}
+
+/// The first loss of a connection that held is most likely a blink.
+#[test]
+fn a_connection_that_held_is_opened_again_at_once_and_then_with_waits() {
+    let mut rig = Rig::pipe().ready();
+    rig.pass(60 * S);
+    assert_eq!(rig.event(lost(Cause::Cut)), ["disconnected", "close", "open pipe"]);
+    assert_eq!(rig.event(refused()), ["close"]);
+    assert_eq!(rig.wait(), 250 * MS);
+    assert_eq!(rig.strike(), ["open pipe"]);
+    rig.shake_hands();
+    // Flapping is not recovery.
+    rig.pass(29 * S);
+    assert_eq!(rig.event(lost(Cause::Cut)), ["close", "disconnected"]);
+    assert!(rig.wait() >= 250 * MS);
+    rig.strike();
+    rig.shake_hands();
+    // One that held is.
+    rig.pass(30 * S);
+    assert_eq!(rig.event(lost(Cause::Cut)), ["disconnected", "close", "open pipe"]);
+    rig.event(refused());
+    assert_eq!(rig.wait(), 250 * MS);
+}
+
+#[test]
+fn waits_grow_and_never_end() {
+    let mut rig = Rig::http();
+    rig.command(Command::Connect);
+    for n in 0..200 {
+        assert!(rig.event(refused()).contains(&"close".to_owned()));
+        assert!(rig.wait() >= 250 * MS && rig.wait() <= 60 * S);
+        assert!(n < 20 || rig.wait() >= 30 * S);
+        assert_eq!(rig.strike(), ["open http"]);
+    }
+    assert_eq!(rig.session.tries(), 201);
+    rig.shake_hands();
+    // How many it took is known until the next outage begins.
+    assert_eq!(rig.session.tries(), 201);
+    rig.pass(60 * S);
+    rig.event(lost(Cause::Cut));
+    assert_eq!(rig.session.tries(), 1);
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up_in_time_and_tried_again() {
+    let mut rig = Rig::pipe();
+    rig.command(Command::Connect);
+    rig.event(Event::Opened { session: false });
+    rig.pass(20 * S);
+    assert_eq!(rig.session.status(), Status::Connecting);
+    assert_eq!(rig.strike(), ["close", "disconnected"]);
+    assert_eq!(rig.cause(), Cause::Timeout(Limit::Connect));
+    assert_eq!(rig.strike(), ["open pipe"]);
+}
+
+/// A process that dies of the probe is started again, but the time for connecting is not granted twice (DE-05).
+#[test]
+fn de_05_a_restart_does_not_get_more_time() {
+    let mut rig = Rig::new(Settings::default());
+    rig.command(Command::Connect);
+    assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
+    rig.pass(2 * S);
+    assert_eq!(rig.event(lost(Cause::Exited(crate::fault::Exit::Code(1)))), ["close", "open pipe"]);
+    assert_eq!(rig.wait(), 28 * S);
+    assert_eq!(rig.event(Event::Opened { session: false }), ["send initialize"]);
+}
+
+/// What worked once is not given up: it may have been moved, or be half deployed.
+#[test]
+fn a_server_that_was_ready_is_never_failed() {
+    let hopeless = [
+        Cause::Status { code: 404, retry_after: None },
+        Cause::Spawn(crate::fault::Spawn::NotFound),
+        Cause::Versions { supported: vec![] },
+        Cause::Redirect { location: String::new() },
+    ];
+    for cause in hopeless {
+        let mut fresh = Rig::http();
+        fresh.command(Command::Connect);
+        assert_eq!(fresh.event(lost(cause.clone())), ["close", "failed"]);
+        assert_eq!(fresh.session.status(), Status::Failed(Fault::new(cause.clone())));
+        let mut rig = Rig::http().ready();
+        assert_eq!(rig.event(lost(cause.clone())), ["close", "disconnected"]);
+        assert_eq!(rig.cause(), cause);
+        assert_eq!(rig.strike(), ["open http"]);
+        assert_eq!(rig.event(lost(cause)), ["close"]);
+        assert_eq!(rig.strike(), ["open http"]);
+    }
+}
+
+/// A verdict that only a person can change is believed for a while, then looked at again if somebody asks.
+#[test]
+fn hopeless_expires() {
+    let login = Cause::LoginRequired { code: 401, challenge: vec![] };
+    for cause in [login, Cause::Spawn(crate::fault::Spawn::Denied)] {
+        for command in [Command::Connect, Command::Wake] {
+            let mut rig = Rig::http();
+            rig.command(Command::Connect);
+            assert_eq!(rig.session.hopeless(rig.now), None);
+            rig.event(lost(cause.clone()));
+            assert_eq!(rig.session.hopeless(rig.now).map(|fault| &fault.cause), Some(&cause));
+            assert_eq!(rig.session.poll_timeout(), None, "nobody tries by himself");
+            rig.now += 9_999 * MS;
+            assert_eq!(rig.command(command), NOTHING);
+            assert!(rig.session.hopeless(rig.now).is_some());
+            rig.now += MS;
+            assert_eq!(rig.session.hopeless(rig.now), None);
+            assert_eq!(rig.command(command), ["open http"]);
+            assert_eq!(rig.session.hopeless(rig.now), None);
+        }
+    }
+}
+
+#[test]
+fn closing_ends_everything_for_good() {
+    let mut open = Rig::http().ready();
+    assert_eq!(open.command(Command::Close), ["close"]);
+    let mut waiting = Rig::http();
+    waiting.command(Command::Connect);
+    waiting.event(refused());
+    assert_eq!(waiting.command(Command::Close), NOTHING);
+    for mut rig in [open, waiting, Rig::http()] {
+        rig.command(Command::Close);
+        for command in [Command::Connect, Command::Wake, Command::Close] {
+            assert_eq!(rig.command(command), NOTHING);
+        }
+        for event in [Event::Opened { session: true }, Event::Restored, forgotten(true), refused()] {
+            assert_eq!(rig.event(event), NOTHING);
+        }
+        assert_eq!((rig.session.status(), rig.session.poll_timeout()), (Status::Closed, None));
+    }
+}
+
+/// Whatever closes it: a driver that opens it late must find that nobody waits for it.
+#[test]
+fn a_closed_link_counts_no_more() {
+    for event in [refused(), forgotten(true), lost(Cause::LoginRequired { code: 401, challenge: vec![] })] {
+        let mut rig = Rig::http().ready();
+        let attempt = rig.session.attempt();
+        rig.event(event);
+        assert_ne!(rig.session.attempt(), attempt);
+    }
+    let mut rig = Rig::pipe();
+    rig.command(Command::Connect);
+    let attempt = rig.session.attempt();
+    assert_eq!(rig.strike(), ["close", "disconnected"]);
+    assert_ne!(rig.session.attempt(), attempt);
+}
+
+/// What is known of the request that found the link dead is not known of the others on it.
+#[test]
+fn calls_under_way_on_a_closed_link_may_have_run() {
+    for event in [refused(), forgotten(true)] {
+        let mut rig = Rig::pipe().ready();
+        rig.session.handle_event(rig.now, rig.session.attempt(), event);
+        let closed = std::iter::from_fn(|| rig.session.poll_action())
+            .find_map(|action| if let Action::Close(_, fault) = action { Some(fault) } else { None });
+        assert_eq!(closed.unwrap().execution, Execution::Unknown);
+    }
+}

@@ -1,0 +1,172 @@
+//! Sessions that the server forgot: one new one for all who notice, and not for ever.
+
+use super::*;
+
+#[test]
+fn a_forgotten_session_is_renewed_at_once() {
+    let mut rig = Rig::http().ready();
+    assert_eq!(rig.event(forgotten(true)), ["session lost", "close", "open http"]);
+    assert_eq!(rig.session.status(), Status::Connecting);
+    // Its name is not used again, even if the link still knows it.
+    assert_eq!(rig.event(Event::Opened { session: true }), ["send initialize"]);
+}
+
+/// Single flight: a thousand calls find the same session gone.
+#[test]
+fn a_thousand_reports_of_one_attempt_cause_one_open() {
+    let mut rig = Rig::http().ready();
+    let attempt = rig.session.attempt();
+    let opens: usize = (0..1_000)
+        .map(|_| rig.late(attempt, forgotten(true)))
+        .map(|actions| actions.iter().filter(|action| action.starts_with("open")).count())
+        .sum();
+    assert_eq!(opens, 1);
+    rig.shake_hands();
+    // And those that come later find it done.
+    for _ in 0..1_000 {
+        assert_eq!(rig.late(attempt, forgotten(true)), NOTHING);
+    }
+    assert!(rig.is_ready());
+}
+
+#[test]
+fn a_report_of_an_older_attempt_changes_nothing() {
+    let mut rig = Rig::http().ready();
+    let old = rig.session.attempt();
+    rig.event(forgotten(true));
+    let events = || {
+        let reply = Event::Reply(Reply::Accepted);
+        [Event::Opened { session: true }, reply, Event::Restored, forgotten(true), lost(Cause::Cut)]
+    };
+    let mut phases = 0;
+    let mut check = |rig: &mut Rig| {
+        let before = (rig.session.status(), rig.session.poll_timeout(), rig.session.attempt());
+        for event in events() {
+            assert_eq!(rig.late(old, event), NOTHING);
+        }
+        assert_eq!(before, (rig.session.status(), rig.session.poll_timeout(), rig.session.attempt()));
+        phases += 1;
+    };
+    check(&mut rig);
+    rig.event(Event::Opened { session: false });
+    check(&mut rig);
+    rig.event(initialized());
+    rig.event(Event::Reply(Reply::Accepted));
+    check(&mut rig);
+    rig.event(Event::Restored);
+    check(&mut rig);
+    rig.event(Event::Lost(status(503, Some(S))));
+    check(&mut rig);
+    rig.strike();
+    check(&mut rig);
+    assert_eq!(phases, 6);
+}
+
+/// No session lives shorter than one that is gone before the first call.
+#[test]
+fn a_session_forgotten_while_it_is_restored_never_answered() {
+    let mut rig = Rig::http();
+    rig.command(Command::Connect);
+    rig.event(Event::Opened { session: false });
+    rig.event(initialized());
+    assert_eq!(rig.event(Event::Reply(Reply::Accepted)), ["restore"]);
+    // Whatever is claimed.
+    assert_eq!(rig.event(forgotten(true)), ["session lost", "close", "open http"]);
+    rig.event(Event::Opened { session: false });
+    rig.event(initialized());
+    rig.event(Event::Reply(Reply::Accepted));
+    assert_eq!(rig.event(forgotten(true)), ["session lost", "close", "disconnected"]);
+    assert_eq!(rig.cause(), Cause::NotAffine);
+}
+
+#[test]
+fn two_sessions_forgotten_at_once_are_a_server_that_is_not_affine() {
+    let mut rig = Rig::http().ready();
+    assert_eq!(rig.event(forgotten(false)), ["session lost", "close", "open http"]);
+    rig.shake_hands();
+    rig.now += 2_999 * MS;
+    assert_eq!(rig.event(forgotten(false)), ["session lost", "close", "disconnected"]);
+    assert_eq!(rig.cause(), Cause::NotAffine);
+    assert!(rig.wait() >= 250 * MS);
+    // It is tried again, ever less often, and each new proof costs one handshake only.
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        assert_eq!(rig.strike(), ["open http"]);
+        rig.shake_hands();
+        assert_eq!(rig.event(forgotten(false)), ["session lost", "close", "disconnected"]);
+        longest = longest.max(rig.wait());
+    }
+    assert!(longest > 30 * S);
+    // Until a session answers.
+    rig.strike();
+    rig.shake_hands();
+    assert_eq!(rig.event(forgotten(true)), ["session lost", "close", "open http"]);
+    rig.shake_hands();
+    assert_eq!(rig.event(forgotten(false)), ["session lost", "close", "open http"]);
+}
+
+/// A session that was there for a while was there.
+#[test]
+fn an_unused_session_that_lasted_is_renewed() {
+    let mut rig = Rig::http().ready();
+    for _ in 0..10 {
+        rig.pass(3 * S);
+        assert_eq!(rig.event(forgotten(false)), ["session lost", "close", "open http"]);
+        rig.shake_hands();
+    }
+}
+
+/// In a row: what held in between clears a server of the suspicion.
+#[test]
+fn two_sessions_forgotten_at_once_with_a_good_one_between_are_no_proof() {
+    let mut rig = Rig::http().ready();
+    rig.event(forgotten(false));
+    rig.shake_hands();
+    rig.pass(30 * S);
+    rig.event(lost(Cause::Cut));
+    rig.shake_hands();
+    assert_eq!(rig.event(forgotten(false)), ["session lost", "close", "open http"]);
+}
+
+/// A server that forgets after every call sees a bounded number of handshakes.
+#[test]
+fn renewals_are_bounded_however_often_sessions_are_forgotten() {
+    let mut rig = Rig::http().ready();
+    let (begun, mut opens, mut at_once) = (rig.now, 0_u32, 0_u32);
+    while rig.now < begun + 60 * S {
+        let actions = rig.event(forgotten(true));
+        assert_eq!(actions[..2], ["session lost", "close"]);
+        if actions.len() == 2 {
+            // Nobody can hasten it: it is the server that is spared.
+            rig.command(Command::Connect);
+            rig.command(Command::Wake);
+            assert!(rig.wait() > Duration::ZERO && rig.wait() <= 500 * MS, "{:?}", rig.wait());
+            assert_eq!(rig.cause(), Cause::SessionLost);
+            assert_eq!(rig.strike(), ["open http"]);
+        } else {
+            assert_eq!(actions[2], "open http");
+            at_once += u32::from(rig.now == begun);
+        }
+        opens += 1;
+        assert!(opens <= 150, "a storm");
+        rig.shake_hands();
+    }
+    assert_eq!(at_once, 30, "a burst");
+    assert_eq!(opens, 30 + 120, "then two in a second");
+}
+
+/// A wait of the budget is no outage of the server, and what is announced says so.
+#[test]
+fn a_session_that_waits_for_its_budget_is_not_disconnected() {
+    let mut rig = Rig::http().ready();
+    for _ in 0..30 {
+        rig.event(forgotten(true));
+        rig.shake_hands();
+    }
+    assert_eq!(rig.event(forgotten(true)), ["session lost", "close"]);
+    rig.strike();
+    rig.event(Event::Opened { session: false });
+    rig.event(initialized());
+    rig.event(Event::Reply(Reply::Accepted));
+    assert_eq!(rig.event(Event::Restored), ["ready", "recovered after 500ms"]);
+}

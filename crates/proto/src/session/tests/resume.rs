@@ -1,0 +1,141 @@
+//! A cut connection is no lost session.
+
+use super::*;
+
+/// Ready over HTTP, cut, and a link open again that can name the old session.
+fn asking() -> Rig {
+    let mut rig = Rig::http().ready();
+    rig.pass(60 * S);
+    assert_eq!(rig.event(lost(Cause::Cut)), ["disconnected", "close", "open http"]);
+    assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
+    assert_eq!(rig.wait(), 3 * S);
+    rig
+}
+
+fn reply(fault: Fault) -> Event {
+    Event::Reply(Reply::Fault(fault))
+}
+
+#[test]
+fn the_old_session_is_asked_for_first() {
+    let mut rig = asking();
+    rig.now += S;
+    let actions = rig.event(Event::Reply(Reply::Result(json("{}"))));
+    assert_eq!(actions, ["ready", "recovered after 1s"], "nothing is restored: it knows it all");
+    assert!(rig.is_ready());
+    // Any answer proves it, unless it says the contrary.
+    assert_eq!(asking().event(error(None, -32601, "no ping here"))[0], "ready");
+}
+
+#[test]
+fn only_if_that_is_gone_is_a_new_one_made() {
+    let gone = [
+        error(Some(404), -32001, "Session not found"),
+        reply(status(404, None).not_executed()),
+        reply(status(400, None).body(b"Bad Request: No valid session ID provided").not_executed()),
+        // Not understood, and nothing that time would heal: a handshake finds out.
+        reply(status(500, None).body(b"undefined is not a function")),
+        reply(status(405, None).body(b"Method Not Allowed").not_executed()),
+        reply(Fault::protocol(crate::fault::Misbehaviour::NoAnswer)),
+        Event::Reply(Reply::Accepted),
+    ];
+    for gone in gone {
+        let mut rig = asking();
+        assert_eq!(rig.event(gone.clone()), ["send initialize"], "{gone:?}");
+        assert_eq!(rig.session.status(), Status::Connecting);
+        assert_eq!(rig.event(initialized()), ["send initialized"]);
+    }
+}
+
+#[test]
+fn a_session_that_does_not_answer_is_no_use() {
+    let mut rig = asking();
+    assert_eq!(rig.pass(3 * S), ["send initialize"]);
+    assert_eq!(rig.wait(), 27 * S, "within the time for connecting");
+    // The answer comes after all: it is not the one that is waited for now, and the driver drops it.
+    rig.event(initialized());
+    rig.event(Event::Reply(Reply::Accepted));
+    assert_eq!(rig.event(Event::Restored)[0], "ready");
+}
+
+#[test]
+fn a_link_that_cannot_name_it_makes_a_new_one() {
+    let mut rig = Rig::http().ready();
+    rig.event(lost(Cause::Cut));
+    assert_eq!(rig.event(Event::Opened { session: false }), ["send initialize"]);
+}
+
+/// Who was not reached was not asked.
+#[test]
+fn a_refused_connection_keeps_the_session_for_the_next_try() {
+    let refusals = || {
+        let fault = Fault::before_sending(Cause::Refused);
+        [reply(fault.clone()), Event::Lost(fault)]
+    };
+    for n in 0..refusals().len() {
+        let mut rig = asking();
+        for _ in 0..20 {
+            assert_eq!(rig.event(refusals()[n].clone()), ["close"]);
+            assert_eq!(rig.cause(), Cause::Refused);
+            assert_eq!(rig.strike(), ["open http"]);
+            assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
+        }
+        assert_eq!(rig.event(Event::Reply(Reply::Result(json("{}"))))[0], "ready");
+    }
+    // Nor if the link could not even be opened.
+    let mut rig = Rig::http().ready();
+    rig.event(lost(Cause::Cut));
+    rig.event(refused());
+    rig.strike();
+    assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
+}
+
+/// What stands in front of the server may say for ever that the node of an old session does not answer.
+#[test]
+fn a_gateway_that_answers_in_its_place_is_not_asked_for_ever() {
+    let mut rig = asking();
+    let mut asked = 1;
+    loop {
+        assert_eq!(rig.event(reply(status(502, None).body(b"Bad Gateway"))), ["close"]);
+        assert_eq!(rig.strike(), ["open http"]);
+        match rig.event(Event::Opened { session: true })[0].as_str() {
+            "send resume" => asked += 1,
+            other => break assert_eq!(other, "send initialize"),
+        }
+        assert!(asked < 20, "asked for ever");
+    }
+    assert!(asked > 2, "a gateway that restarts costs no session");
+}
+
+#[test]
+fn what_the_server_asked_for_holds_while_its_session_is_asked_for() {
+    let mut rig = asking();
+    let busy = status(429, Some(7 * S)).not_executed();
+    assert_eq!(rig.event(reply(busy)), ["close"]);
+    rig.command(Command::Connect);
+    assert_eq!(rig.wait(), 7 * S);
+    rig.strike();
+    assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
+}
+
+/// Only a legacy session over Streamable HTTP can outlive its connection.
+#[test]
+fn nothing_else_is_resumed() {
+    let mut pipe = Rig::pipe().ready();
+    pipe.event(lost(Cause::Cut));
+    assert_eq!(pipe.event(Event::Opened { session: true }), ["send initialize"]);
+
+    let mut sse = Rig::new(Settings { carrier: Carrier::EventStream, ..Settings::default() }).ready();
+    sse.event(lost(Cause::Cut));
+    assert_eq!(sse.event(Event::Opened { session: true }), ["send initialize"]);
+
+    let mut modern = Rig::new(Settings { carrier: Carrier::Http, ..Settings::default() });
+    modern.command(Command::Connect);
+    assert_eq!(modern.event(Event::Opened { session: false }), ["send discover"]);
+    let found = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}"#;
+    modern.event(Event::Reply(Reply::Result(json(found))));
+    modern.event(Event::Restored);
+    assert!(modern.is_ready());
+    modern.event(lost(Cause::Cut));
+    assert_eq!(modern.event(Event::Opened { session: true }), ["send discover"]);
+}

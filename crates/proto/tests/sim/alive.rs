@@ -1,0 +1,117 @@
+//! The keepalive of the connection: its probes go out from here, as the real driver sends them.
+
+use std::time::{Duration, Instant};
+
+use bowline_proto::era::{Peer, Reply};
+use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
+use bowline_proto::keepalive::{Heard, Keepalive, Proof};
+use bowline_proto::loss::Verdict;
+use bowline_proto::session::{Attempt, Carrier, Event};
+use bowline_proto::wire::method;
+
+use crate::exchange::Who;
+use crate::world::{Happening, World};
+
+pub(crate) struct Alive {
+    pub(crate) keepalive: Keepalive,
+    /// When the last call was begun.
+    last: Option<Instant>,
+    /// The last call before the pause that the newest call ended.
+    before_pause: Option<Instant>,
+    /// The link that is kept alive.
+    link: Option<Attempt>,
+}
+
+impl Alive {
+    pub(crate) fn new(interval: Option<Duration>) -> Self {
+        Self { keepalive: Keepalive::new(interval), last: None, before_pause: None, link: None }
+    }
+
+    pub(crate) fn connected(&mut self, now: Instant, attempt: Attempt, peer: &Peer, needed: bool) {
+        self.keepalive.connected(now, peer, needed);
+        self.link = Some(attempt);
+    }
+
+    pub(crate) fn disconnected(&mut self) {
+        self.keepalive.disconnected();
+        self.link = None;
+    }
+
+    /// A call was begun.
+    pub(crate) fn begun(&mut self, now: Instant) {
+        if self.last.is_some_and(|last| now.duration_since(last) > Duration::from_secs(1)) {
+            self.before_pause = self.last;
+        }
+        self.last = Some(now);
+    }
+
+    pub(crate) fn session_dropped(&mut self, now: Instant) {
+        if let Some(at) = self.before_pause {
+            self.keepalive.traffic(at);
+        }
+        self.keepalive.session_dropped(now);
+    }
+}
+
+impl World {
+    /// Sends a probe if one is due.
+    pub(crate) fn keep_alive(&mut self) {
+        let Some(attempt) = self.alive.link else { return };
+        let due = |alive: &Alive, now| alive.keepalive.poll_timeout().filter(|due| *due <= now);
+        if due(&self.alive, self.now).is_none() {
+            return;
+        }
+        // Not sooner: a call that finds its session gone is no sign of life.
+        if let Some(at) = self.alive.last {
+            self.alive.keepalive.traffic(at);
+        }
+        let Some(due) = due(&self.alive, self.now) else { return };
+        let busy = !self.calls.is_empty();
+        if self.alive.keepalive.handle_timeout(self.now, busy).is_none() {
+            let later = self.alive.keepalive.poll_timeout();
+            assert!(later.is_none_or(|later| later > due), "a probe that is due for ever");
+            self.tally.note("keepalive: not while calls are open");
+            return;
+        }
+        assert!(!busy, "a probe while calls are open");
+        assert_eq!(self.live, Some(attempt), "a probe of a link that is not live");
+        self.tally.note("keepalive: asked");
+        let id = self.post(attempt, Who::Probe, self.links[&attempt].session);
+        self.at(self.now + PROBE, Happening::Answer(id, Reply::Silence));
+    }
+
+    /// What came of a probe.
+    pub(crate) fn probed(&mut self, attempt: Attempt, reply: Reply) {
+        if self.alive.link != Some(attempt) {
+            return;
+        }
+        let named = self.links[&attempt].session.is_some();
+        let event = match (reply.sign(method::PING, named, self.credentials), reply) {
+            (_, Reply::Result(_)) => {
+                self.prove(attempt);
+                self.alive.keepalive.answered(self.now, Heard::Alive);
+                return self.tally.note("keepalive: alive");
+            }
+            (Verdict::Lost | Verdict::Suspect | Verdict::Uninitialized, _) => {
+                let fault = Fault::before_sending(Cause::SessionLost);
+                Event::Forgotten { fault, proven: self.links[&attempt].proven }
+            }
+            (_, Reply::Fault(fault)) => Event::Lost(fault),
+            (_, Reply::Silence) => Event::Lost(Fault::new(Cause::Timeout(Limit::Idle))),
+            _ => Event::Lost(Fault::protocol(Misbehaviour::BadResult)),
+        };
+        assert_eq!(self.alive.keepalive.answered(self.now, Heard::Failed), Proof::Dead);
+        self.tally.note("keepalive: dead");
+        self.leave(attempt);
+        self.news(attempt, event);
+    }
+
+    /// Whether there is anything to keep alive: over HTTP, a session.
+    pub(crate) fn needs_keepalive(&self, attempt: Attempt) -> bool {
+        let link = &self.links[&attempt];
+        link.carrier != Carrier::Http || link.session.is_some()
+    }
+}
+
+/// How long a server may take to answer a probe.
+const PROBE: Duration = Duration::from_secs(10);

@@ -1,0 +1,230 @@
+//! The scripted server: what it speaks, which sessions it knows, and what it ran.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bowline_proto::era::Reply;
+use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::session::Hello;
+use bowline_proto::wire::{Json, RpcError};
+use fastrand::Rng;
+
+/// What a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nature {
+    Modern,
+    Legacy,
+    /// Knows no `server/discover` and exits on it.
+    LegacyThatExits,
+    /// Never answers what it does not know.
+    LegacyThatIsSilent,
+    /// Speaks both.
+    Dual,
+    /// Knows only HTTP+SSE.
+    Older,
+    /// Answers nothing at all.
+    Dead,
+}
+
+/// Which requests find their session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Affinity {
+    Always,
+    /// Every other request goes to a node that does not know the session.
+    Half,
+    /// No node knows a session that another opened.
+    Never,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "each is a trouble that comes and goes by itself")]
+pub(crate) struct Server {
+    pub(crate) nature: Nature,
+    pub(crate) affinity: Affinity,
+    /// Sessions that were not used for this long are collected.
+    pub(crate) idle: Option<Duration>,
+    /// A session is good for one call, and a process for less.
+    pub(crate) sickly: bool,
+    /// Whether it names its sessions at all.
+    pub(crate) names_sessions: bool,
+    /// Nobody is there: to connect is refused.
+    pub(crate) down: bool,
+    /// What stands in front of it answers in its place while it is down.
+    pub(crate) behind_gateway: bool,
+    /// Its words for a forgotten session.
+    pub(crate) words: usize,
+    /// It is not where it was: whatever answers there knows nothing of it.
+    pub(crate) misplaced: bool,
+    /// Credentials have to be renewed by a person.
+    pub(crate) wants_login: bool,
+    sessions: BTreeMap<u64, Instant>,
+    opened: u64,
+    /// How often each call was run.
+    runs: Vec<u32>,
+}
+
+impl Server {
+    pub(crate) fn roll(rng: &mut Rng, piped: bool) -> Self {
+        let affinity = match rng.u8(..16) {
+            0 => Affinity::Never,
+            1 => Affinity::Half,
+            _ => Affinity::Always,
+        };
+        let idle = (rng.u8(..3) == 0).then(|| Duration::from_secs(rng.u64(3..40)));
+        Self {
+            nature: Nature::roll(rng, piped),
+            affinity,
+            idle,
+            sickly: false,
+            names_sessions: rng.u8(..10) > 0,
+            down: rng.u8(..8) == 0,
+            behind_gateway: rng.u8(..3) == 0,
+            words: rng.usize(..WORDS),
+            misplaced: rng.u8(..20) == 0,
+            wants_login: false,
+            sessions: BTreeMap::new(),
+            opened: 0,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Nothing but idle sessions that are collected.
+    pub(crate) fn calm_down(&mut self, idle: Duration) {
+        self.nature = Nature::Legacy;
+        self.affinity = Affinity::Always;
+        self.idle = Some(idle);
+        self.names_sessions = true;
+        self.down = false;
+        self.misplaced = false;
+        self.words = 0;
+    }
+
+    /// A new session, named where this server names them.
+    pub(crate) fn open_session(&mut self, now: Instant) -> Option<u64> {
+        if !self.names_sessions {
+            return None;
+        }
+        self.opened += 1;
+        self.sessions.insert(self.opened, now);
+        Some(self.opened)
+    }
+
+    /// Whether the session a request names is known, which keeps it warm.
+    pub(crate) fn knows(&mut self, now: Instant, session: u64, rng: &mut Rng) -> bool {
+        let there = match self.affinity {
+            Affinity::Always => true,
+            Affinity::Half => rng.bool(),
+            Affinity::Never => false,
+        };
+        let Some(used) = self.sessions.get_mut(&session) else { return false };
+        if self.idle.is_some_and(|idle| now.duration_since(*used) > idle) {
+            self.sessions.remove(&session);
+            return false;
+        }
+        if there {
+            *used = now;
+        }
+        there
+    }
+
+    /// All sessions are gone: it was restarted, or somebody cleaned up.
+    pub(crate) fn forget_all(&mut self) {
+        self.sessions.clear();
+    }
+
+    pub(crate) fn run(&mut self, call: usize) {
+        if self.runs.len() <= call {
+            self.runs.resize(call + 1, 0);
+        }
+        self.runs[call] += 1;
+    }
+
+    pub(crate) fn runs(&self, call: usize) -> u32 {
+        self.runs.get(call).copied().unwrap_or(0)
+    }
+
+    /// Whether `ping` is answered even on a session it does not know.
+    pub(crate) fn answers_any_ping(&self) -> bool {
+        self.words == 12
+    }
+
+    /// Whether its words for a forgotten session could mean anything.
+    pub(crate) fn mumbles(&self) -> bool {
+        (9..12).contains(&self.words)
+    }
+
+    /// What the server says to a session it does not know, in the ways that have been seen.
+    pub(crate) fn unknown_session(&self) -> Reply {
+        let plain = |code, body: &str| {
+            let fault = Fault::new(Cause::Status { code, retry_after: None }).body(body.as_bytes());
+            Reply::Fault(if code < 500 { fault.not_executed() } else { fault })
+        };
+        match self.words {
+            0 => error(Some(404), -32001, "Session not found", true),
+            1 => plain(404, "Not Found: Session not found"),
+            2 => plain(400, "Bad Request: No valid session ID provided"),
+            3 => error(Some(400), -32000, "Bad Request: Server not initialized", true),
+            4 => error(Some(400), -32600, "Bad Request: Missing session ID", false),
+            5 => plain(410, ""),
+            6 => plain(422, "session expired"),
+            7 => plain(500, r#"{"error":"HTTP 400: No valid session ID provided"}"#),
+            8 => plain(404, ""),
+            // A balancer that still sends the session to a node that is no more.
+            9 => plain(502, "<h1>Bad Gateway</h1>"),
+            // Nothing that could be recognised.
+            10 => plain(500, "Internal Server Error: undefined is not a function"),
+            11 => plain(405, "Method Not Allowed"),
+            // It was restarted, and takes the session for one that has not shaken hands yet.
+            12 => error(None, -32002, "Server not initialized", false),
+            // With a success: only asking again can tell whether it is the session's fault or the tool's.
+            _ => error(None, -32001, "Session not found", true),
+        }
+    }
+}
+
+const WORDS: usize = 14;
+
+impl Nature {
+    pub(crate) fn roll(rng: &mut Rng, piped: bool) -> Self {
+        match (rng.u8(..20), piped) {
+            (0..3, _) => Self::Modern,
+            (3..11, false) => Self::Legacy,
+            (3..8, true) => Self::Legacy,
+            (8..11, true) => Self::LegacyThatExits,
+            (11..13, _) => Self::LegacyThatIsSilent,
+            (13..16, _) => Self::Dual,
+            (16..19, false) => Self::Older,
+            (16..19, true) => Self::Legacy,
+            _ => Self::Dead,
+        }
+    }
+
+    /// What it does with a message of the negotiation. `None`: nothing, ever.
+    pub(crate) fn reply(self, hello: Hello) -> Option<Reply> {
+        match (self, hello) {
+            (Self::Dead, _) => None,
+            (_, Hello::Initialized(_)) => Some(Reply::Accepted),
+            (_, Hello::Resume(_)) => Some(Reply::Result(json("{}"))),
+            (Self::Modern | Self::Dual, Hello::Discover(_)) => {
+                let found = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#;
+                Some(Reply::Result(json(found)))
+            }
+            (Self::LegacyThatIsSilent, Hello::Discover(_)) => None,
+            // Those that exit on it are dealt with where processes are.
+            (Self::Legacy | Self::LegacyThatExits | Self::Older, Hello::Discover(_)) => {
+                Some(error(None, -32601, "", false))
+            }
+            (Self::Modern, Hello::Initialize(_)) => Some(error(None, -32022, "", false)),
+            (_, Hello::Initialize(revision)) => Some(Reply::Result(json(&format!(
+                r#"{{"protocolVersion":"{revision}","capabilities":{{}},"serverInfo":{{"name":"s","version":"1"}}}}"#
+            )))),
+        }
+    }
+}
+
+pub(crate) fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+pub(crate) fn error(status: Option<u16>, code: i64, message: &str, stray: bool) -> Reply {
+    Reply::Error { status, error: RpcError { code, message: message.to_owned(), data: None }, stray }
+}

@@ -1,0 +1,94 @@
+//! How often things happened, so that the simulation cannot become vacuous.
+
+use std::collections::BTreeMap;
+
+/// How often each thing happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally(BTreeMap<&'static str, u64>);
+
+impl Tally {
+    pub(crate) fn note(&mut self, what: &'static str) {
+        *self.0.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn of(&self, what: &str) -> u64 {
+        self.0.get(what).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (what, often) in &other.0 {
+            *self.0.entry(what).or_default() += often;
+        }
+    }
+
+    /// A simulation that never gets anywhere proves nothing: each fault, and each way out, happened often.
+    pub(crate) fn assert_all_happened_often(&self) {
+        for (what, least) in OFTEN {
+            let often = self.of(what);
+            assert!(often >= *least, "only {often} times: {what}\n{self:#?}");
+        }
+    }
+}
+
+/// About a third of what was seen when this was written.
+const OFTEN: &[(&str, u64)] = &[
+    ("a suspected session was there", 2_000),
+    ("asked whether a suspected session is there", 6_000),
+    ("asked whether the old session is there", 10_000),
+    ("call: answered", 100_000),
+    ("call: failed, not run", 20_000),
+    ("call: failed, perhaps run", 30_000),
+    ("call: hopeless", 1_000),
+    ("call: its caller left", 4_000),
+    ("call: no answer in time", 4_000),
+    ("call: no link in time", 10_000),
+    ("call: saved by sending it again", 10_000),
+    ("fault: 50x while down", 20_000),
+    ("fault: 50x, not run", 3_000),
+    ("fault: 50x, run", 3_000),
+    ("fault: cut after the request was run", 2_000),
+    ("fault: cut before the request was run", 2_000),
+    ("fault: cut before the request was written", 3_000),
+    ("fault: cut in the middle of the reply", 2_000),
+    ("fault: died before the request was written", 900),
+    ("fault: died of the probe", 300),
+    ("fault: died, not run", 3_000),
+    ("fault: died, run", 3_000),
+    ("fault: refused", 30_000),
+    ("fault: silence, not run", 1_000),
+    ("fault: silence, run", 1_000),
+    ("fault: the process did not start", 10_000),
+    ("fault: the server crashed", 10_000),
+    ("forgotten before the first call", 1_000),
+    ("keepalive: alive", 50_000),
+    ("keepalive: asked", 60_000),
+    ("keepalive: dead", 5_000),
+    ("keepalive: not while calls are open", 700),
+    ("ready: event stream", 4_000),
+    ("ready: http", 10_000),
+    ("ready: legacy", 20_000),
+    ("ready: modern", 5_000),
+    ("ready: pipe", 7_000),
+    ("ready: the old session was still there", 1_000),
+    ("renewal: not at once", 60),
+    ("renewal: pointless", 1_000),
+    ("said: connected", 6_000),
+    ("said: disconnected", 10_000),
+    ("said: failed", 700),
+    ("said: needs login", 200),
+    ("said: recovered", 20_000),
+    ("said: session lost", 10_000),
+    ("sent again: after a lost session", 10_000),
+    ("sent again: it may have run, and is harmless", 6_000),
+    ("sent again: it was not run", 2_000),
+    ("server: a decoy", 4_000),
+    ("server: a ping on a session that was not known", 300),
+    ("fault: no older transport either", 300),
+    ("fault: not found where it was", 3_000),
+    ("server: a session was not known", 50_000),
+    ("told: by a dead link", 100_000),
+    ("told: forgotten, by one more", 40_000),
+    ("told: forgotten, proven", 7_000),
+    ("told: forgotten, unproven", 3_000),
+    ("told: lost", 30_000),
+];

@@ -1,0 +1,252 @@
+//! Owns the opening of HTTP+SSE, the transport of 2024-11-05: which stream is one of that kind, and which
+//! endpoint is believed.
+//!
+//! All messages of the server come on one event stream, whose first event names the URL that takes ours.
+//! That URL holds the session, so it is kept out of everything that is shown.
+
+use std::fmt;
+
+use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::time::timeout;
+
+use super::answer::{Answer, Body};
+use super::events::Events;
+use super::link::HttpLink;
+use super::target;
+
+/// An open HTTP+SSE link (HS-02).
+///
+/// # Behavior
+///
+/// - The stream is the session: its end, in whatever way, is the end of the session (HS-03). Dropping
+///   `events` ends it too.
+/// - An answer of 2xx to a POST says that the message was taken, whatever its body: servers send nothing,
+///   `Accepted` with or without a media type, and now and then the JSON-RPC answer itself.
+/// - A later event named `endpoint` stays in `events` like any other.
+pub struct SseLegacy {
+    /// Where messages go. It shares connections, cookies and configured headers with the link it was opened
+    /// from.
+    pub post: HttpLink,
+    /// Where everything comes back: each event without a name is one message.
+    pub events: Events,
+}
+
+/// Opens the event stream at `link` and waits for its `endpoint` event, both within [`Limits::connect`].
+///
+/// `headers` are added to those that every request carries. No message is sent, so a [`Fault`] always says
+/// that nothing was executed:
+///
+/// | cause | when |
+/// |---|---|
+/// | [`Status`](Cause::Status), [`LoginRequired`](Cause::LoginRequired) | the GET was refused |
+/// | [`ContentType`](Misbehaviour::ContentType) | it succeeded, but gave no event stream |
+/// | [`Timeout`](Cause::Timeout) | no answer, or no endpoint, in time |
+/// | [`NoAnswer`](Misbehaviour::NoAnswer) | the stream ended, or spoke of other things, before the endpoint |
+/// | [`Redirect`](Cause::Redirect) | the endpoint is of another origin, which is all that is told of it |
+/// | [`TooLarge`](Misbehaviour::TooLarge), [`BadResult`](Misbehaviour::BadResult) | the endpoint is no URL for messages |
+///
+/// Besides these, whatever breaks the connection.
+///
+/// # Cancel safety
+///
+/// Dropping the future closes the stream.
+///
+/// [`Limits::connect`]: super::Limits::connect
+pub async fn open_sse(link: &HttpLink, headers: &HeaderMap) -> Result<SseLegacy, Fault> {
+    let mut awaited = "the request for the event stream was not answered";
+    let opening = async {
+        let mut events = stream(link.get(headers).await?)?;
+        awaited = "no endpoint event came on the stream";
+        let endpoint = endpoint(&mut events).await?;
+        Ok(SseLegacy { post: resolve(link, &endpoint)?, events })
+    };
+    let opened = timeout(link.limits().connect, opening).await;
+    opened
+        .unwrap_or_else(|_| Err(Fault::new(Cause::Timeout(Limit::Connect)).note(awaited)))
+        .map_err(Fault::not_executed)
+}
+
+// === impl SseLegacy ===
+
+impl fmt::Debug for SseLegacy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What waits in the stream may be another endpoint.
+        f.debug_struct("SseLegacy").field("post", &self.post).finish_non_exhaustive()
+    }
+}
+
+/// The event stream, if the answer is one.
+fn stream(answer: Answer) -> Result<Events, Fault> {
+    let status = answer.status;
+    if !(200..300).contains(&status) {
+        return Err(answer.refusal().not_executed());
+    }
+    let head = match answer.body {
+        Body::Events(events) => return Ok(events),
+        Body::Json(body) | Body::Other(body) => body,
+        Body::Empty => Bytes::new(),
+    };
+    let note = format!("status {status}, but no event stream");
+    Err(Fault::protocol(Misbehaviour::ContentType).note(note).body(&head))
+}
+
+/// Waits for the endpoint event.
+///
+/// Other events before it are let go, pings and unknown ones since they mean nothing, messages since nothing
+/// can be answered yet and nothing was asked: a server that greets too early is not worth losing.
+async fn endpoint(events: &mut Events) -> Result<Bytes, Fault> {
+    for _ in 0..MOST_BEFORE {
+        match events.next().await {
+            Ok(Some(event)) if event.name.as_deref() == Some("endpoint") => return Ok(event.data),
+            Ok(Some(_)) => {}
+            Ok(None) => return Err(missing("the stream ended before its endpoint event")),
+            Err(mut fault) => {
+                // An event over the limit may be the endpoint, and its beginning the session.
+                fault.evidence.body = None;
+                return Err(fault);
+            }
+        }
+    }
+    Err(missing("the event stream does not begin with an endpoint"))
+}
+
+fn missing(note: &str) -> Fault {
+    Fault::protocol(Misbehaviour::NoAnswer).note(note)
+}
+
+/// A stream that says this much else first is one of another kind.
+const MOST_BEFORE: usize = 100;
+
+/// The link to the endpoint that the server named, which must be of its own origin (HS-02).
+///
+/// It is seen from the URL that was configured, also if that was redirected: servers that serve under a
+/// second path mean the one their clients know.
+fn resolve(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
+    let unusable = |note: &str| Fault::protocol(Misbehaviour::BadResult).note(format!("the endpoint {note}"));
+    if endpoint.len() > LONGEST_ENDPOINT {
+        let fault = Fault::protocol(Misbehaviour::TooLarge { limit: LONGEST_ENDPOINT });
+        return Err(fault.note("the endpoint event"));
+    }
+    let text = str::from_utf8(endpoint).map_err(|_| unusable("is no text"))?.trim_matches(' ');
+    if text.is_empty() {
+        return Err(unusable("is empty"));
+    }
+    // A URL parser skips some of them, so that what is checked would not be what was sent.
+    if text.contains(char::is_control) {
+        return Err(unusable("has control characters"));
+    }
+    let url = link.url().join(text).map_err(|_| unusable("is no URL"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(unusable("is not for HTTP"));
+    }
+    if url.origin() != link.url().origin() {
+        let mut origin = url;
+        // A path may hold the session as well as a query.
+        origin.set_path("");
+        let cause = Cause::Redirect { location: target::shown(&origin) };
+        return Err(Fault::new(cause).note("the endpoint is of another origin"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(unusable("has credentials"));
+    }
+    if url.fragment().is_some() {
+        return Err(unusable("has a fragment"));
+    }
+    link.at(url.as_str())
+}
+
+const LONGEST_ENDPOINT: usize = 8 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::{Http, Tls};
+
+    use super::super::{Limits, Proxies};
+    use super::*;
+
+    fn resolved(endpoint: &[u8]) -> Result<String, Fault> {
+        let url = "https://server.test/a/sse?key=k".parse().unwrap();
+        let config = Http { url, headers: Vec::new(), tls: Tls::default(), fallback: false };
+        let link = HttpLink::with_proxies(&config, Limits::default(), &Proxies::Direct).unwrap();
+        resolve(&link, endpoint).map(|link| link.url().to_string())
+    }
+
+    #[test]
+    fn hs_02_relative_and_absolute_forms() {
+        for (endpoint, url) in [
+            ("/messages?session_id=1", "https://server.test/messages?session_id=1"),
+            ("messages/?s=1", "https://server.test/a/messages/?s=1"),
+            ("./m", "https://server.test/a/m"),
+            ("../../../m", "https://server.test/m"),
+            ("?s=1", "https://server.test/a/sse?s=1"),
+            ("https://server.test/m?s=1", "https://server.test/m?s=1"),
+            ("HTTPS://SERVER.test:443/m", "https://server.test/m"),
+            ("//server.test/m", "https://server.test/m"),
+            ("  /m?s=1 ", "https://server.test/m?s=1"),
+            ("/m?s=a b", "https://server.test/m?s=a%20b"),
+            ("/m?next=https://evil.test/", "https://server.test/m?next=https://evil.test/"),
+        ] {
+            assert_eq!(resolved(endpoint.as_bytes()).as_deref(), Ok(url), "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn hs_02_another_origin_is_named_but_not_its_query() {
+        for (endpoint, origin) in [
+            ("https://evil.test/m/s3cret?s=s3cret", "https://evil.test/"),
+            ("//evil.test/m?s=s3cret", "https://evil.test/"),
+            (r"\\evil.test\m?s=s3cret", "https://evil.test/"),
+            ("https://server.test@evil.test/?s=s3cret", "https://evil.test/"),
+            ("https://s3cret:s3cret@evil.test/", "https://evil.test/"),
+            ("https://server.test.evil.test/", "https://server.test.evil.test/"),
+            ("http://server.test/m?s=s3cret", "http://server.test/"),
+            ("https://server.test:8443/m?s=s3cret", "https://server.test:8443/"),
+        ] {
+            let fault = resolved(endpoint.as_bytes()).unwrap_err();
+            assert_eq!(fault.cause, Cause::Redirect { location: origin.into() }, "{endpoint}");
+            assert!(!format!("{fault:?} {fault}").contains("s3cret"), "{fault:?}");
+        }
+        let long = format!("https://{}.test/", "a.".repeat(2_000));
+        let fault = resolved(long.as_bytes()).unwrap_err();
+        assert!(fault.to_string().len() < 400, "{fault}");
+    }
+
+    #[test]
+    fn hs_02_what_is_no_url_for_messages_is_refused() {
+        let bad = Cause::Protocol(Misbehaviour::BadResult);
+        for endpoint in [
+            "",
+            "   ",
+            "/m\n/s3cret",
+            "/m\ts3cret",
+            "\u{0}/m",
+            "/m\u{7f}",
+            "https://",
+            "https://[s3cret",
+            "ftp://server.test/m?s3cret",
+            "file:///etc/s3cret",
+            "javascript:s3cret",
+            "data:,s3cret",
+            "https://s3cret@server.test/m",
+            "https://:s3cret@server.test/m",
+            "/m#s3cret",
+            "#s3cret",
+        ] {
+            let fault = resolved(endpoint.as_bytes()).unwrap_err();
+            assert_eq!(fault.cause, bad, "{endpoint:?}: {fault}");
+            assert!(!format!("{fault:?} {fault}").contains("s3cret"), "{fault:?}");
+        }
+        assert_eq!(resolved(b"/m?s=\xff").unwrap_err().cause, bad);
+    }
+
+    #[test]
+    fn an_endpoint_has_a_limit() {
+        let endpoint = |length: usize| format!("/{}", "m".repeat(length - 1));
+        assert!(resolved(endpoint(LONGEST_ENDPOINT).as_bytes()).is_ok());
+        let fault = resolved(endpoint(LONGEST_ENDPOINT + 1).as_bytes()).unwrap_err();
+        assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { limit: LONGEST_ENDPOINT }));
+        assert_eq!(fault.evidence.body, None);
+    }
+}

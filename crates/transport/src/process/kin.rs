@@ -1,0 +1,73 @@
+//! Which processes are provably a server's, and so may be ended with it.
+//!
+//! Proof is one of: running as our user and carrying its mark; running as our user and being its leader, by
+//! id and start time; being in the group of its leader while that lives, for as long as it does nobody
+//! else can have the group's number. What was proved once stays proved, by id and start time. Parents
+//! prove nothing: a server may start a program for its user and take the mark off it.
+
+use std::collections::BTreeSet;
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
+use super::mark::Mark;
+use super::table::{Identity, Row, Table};
+
+/// The processes of one server.
+#[derive(Clone, Debug)]
+pub(super) struct Kin {
+    mark: Mark,
+    leader: Option<Identity>,
+    proven: BTreeSet<Identity>,
+}
+
+impl Kin {
+    /// Those that carry the mark.
+    pub(super) fn marked(mark: Mark) -> Self {
+        Self { mark, leader: None, proven: BTreeSet::new() }
+    }
+
+    /// Those too that are in the group of this one.
+    pub(super) fn led(mark: Mark, leader: Identity) -> Self {
+        Self { leader: Some(leader), ..Self::marked(mark) }
+    }
+
+    /// Those who live.
+    pub(super) fn look_in(&mut self, table: &Table) -> Vec<Identity> {
+        let leader = self.leader.as_ref().and_then(|leader| table.get(leader));
+        let leader = leader.filter(|row| row.ours);
+        let group = leader.filter(|row| row.group == row.id.pid).map(|row| row.group);
+        for row in table.rows() {
+            let is_leader = leader.is_some_and(|leader| leader.id == row.id);
+            let is_marked = row.ours && row.mark.as_ref() == Some(&self.mark);
+            if is_leader || is_marked || group == Some(row.group) {
+                self.proven.insert(row.id.clone());
+            }
+        }
+        for row in self.proven.iter().filter_map(|id| table.get(id)) {
+            reap(row);
+        }
+        self.proven.iter().filter(|id| table.is_alive(id)).cloned().collect()
+    }
+}
+
+/// Signals each of them.
+pub(super) fn signal(those: &[Identity], signal: Signal) {
+    for id in those {
+        // Nothing below is a process that we could have started, and some mean others than themselves.
+        if let Some(pid) = i32::try_from(id.pid).ok().filter(|pid| *pid > 1) {
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+}
+
+/// As process 1 of a container, or as a subreaper, orphans are ours to reap.
+fn reap(row: &Row) {
+    if row.zombie
+        && row.parent == std::process::id()
+        && let Ok(pid) = i32::try_from(row.id.pid)
+    {
+        let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+    }
+}

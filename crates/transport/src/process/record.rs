@@ -1,0 +1,249 @@
+//! What is written down about a running server, so that another process of ours can find it.
+//!
+//! One small file per server process, named by its mark, in a folder that the caller chose. A record is
+//! evidence, not an order: whoever acts on one checks it against the process table. It names no command
+//! line and no variable, which can hold secrets.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
+use serde::{Deserialize, Serialize};
+
+use super::mark::Mark;
+use super::table::{Identity, identity, place};
+
+/// What a file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    version: u32,
+    /// Where the ids below mean something.
+    place: String,
+    pub(super) mark: Mark,
+    /// The name of the server.
+    pub(super) server: String,
+    /// Its process, which leads a group of the same number.
+    pub(super) leader: Identity,
+    /// The process that started it.
+    pub(super) owner: Identity,
+    /// When that was, in seconds since 1970.
+    started: u64,
+}
+
+/// The file of a running server. Dropped, it is removed.
+#[derive(Debug)]
+pub(super) struct RecordFile(PathBuf);
+
+/// A file in the folder, and what was made of it.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    /// `None` if it cannot be judged from here: written elsewhere, by another version, or broken.
+    pub(super) record: Option<Record>,
+}
+
+const VERSION: u32 = 1;
+/// Larger files are not ours.
+const SIZE: u64 = 16 * 1024;
+/// More files than this are not looked at in one go.
+const FILES: usize = 10_000;
+/// How much of a server's name is written down.
+const NAME: usize = 256;
+/// When a file that cannot be judged has surely outlived its process.
+const EXPIRED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+impl Record {
+    /// Writes down a server that we just started.
+    pub(super) fn write(folder: &Path, server: &str, pid: u32, mark: &Mark) -> io::Result<RecordFile> {
+        let record = Self {
+            version: VERSION,
+            place: place()?,
+            mark: mark.clone(),
+            server: server.chars().take(NAME).collect(),
+            leader: identity(pid)?,
+            owner: identity(std::process::id())?,
+            started: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs(),
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        check(folder)?;
+        let path = folder.join(format!("{mark}.json"));
+        // Nobody sees half a record.
+        let draft = folder.join(format!("{mark}.new"));
+        let written =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).and_then(|mut file| {
+                file.write_all(&serde_json::to_vec(&record)?)?;
+                fs::rename(&draft, &path)
+            });
+        if let Err(error) = written {
+            let _ = fs::remove_file(&draft);
+            return Err(error);
+        }
+        Ok(RecordFile(path))
+    }
+
+    /// When the server was started.
+    pub(super) fn started(&self) -> SystemTime {
+        let since = Duration::from_secs(self.started);
+        SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
+/// What a folder holds. A folder that is not there holds nothing.
+pub(super) fn read(folder: &Path) -> io::Result<Vec<Found>> {
+    match check(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        checked => checked?,
+    }
+    let here = place()?;
+    let paths = fs::read_dir(folder)?.take(FILES).filter_map(|entry| Some(entry.ok()?.path()));
+    let paths = paths.filter(|path| path.extension().is_some_and(|is| is == "json" || is == "new"));
+    Ok(paths.map(|path| Found { record: load(&path, &here), path }).collect())
+}
+
+fn load(path: &Path, here: &str) -> Option<Record> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
+    // Neither a link nor a pipe makes us wait or read elsewhere.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || metadata.uid() != geteuid().as_raw() || metadata.len() > SIZE {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(SIZE).read_to_end(&mut text).ok()?;
+    let record: Record = serde_json::from_slice(&text).ok()?;
+    // One mark has one file, so that none can speak for another's server.
+    (record.version == VERSION && record.mark.as_str() == name && record.place == here).then_some(record)
+}
+
+/// A folder that others can write to is no evidence of anything.
+fn check(folder: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(folder)?;
+    if !metadata.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    if metadata.uid() != geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+        let text = "the folder of records belongs to somebody else, or others can write to it";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
+}
+
+// === impl RecordFile ===
+
+impl Drop for RecordFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+// === impl Found ===
+
+impl Found {
+    /// Removes the file.
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+
+    /// Whether it cannot be judged and is so old that nobody can need it.
+    pub(super) fn is_expired(&self) -> bool {
+        let written = fs::symlink_metadata(&self.path).and_then(|metadata| metadata.modified());
+        self.record.is_none() && written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > EXPIRED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn written(folder: &Path) -> (RecordFile, Mark) {
+        let mark = Mark::new();
+        let file = Record::write(folder, "files", std::process::id(), &mark).unwrap();
+        (file, mark)
+    }
+
+    #[test]
+    fn a_record_reads_back_and_is_nobody_elses_business() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("state/processes");
+        let (file, mark) = written(&folder);
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(&file.0).unwrap().permissions().mode() & 0o777, 0o600);
+
+        let found = read(&folder).unwrap();
+        assert_eq!(found.len(), 1);
+        let record = found[0].record.as_ref().unwrap();
+        assert_eq!((&record.mark, &*record.server), (&mark, "files"));
+        assert_eq!(record.owner, identity(std::process::id()).unwrap());
+        assert!(record.started().elapsed().unwrap() < Duration::from_secs(60));
+
+        drop(file);
+        assert!(read(&folder).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_not_a_record_of_ours_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, mark) = written(folder.path());
+        let good = fs::read_to_string(&file.0).unwrap();
+        let other = Mark::new();
+        let believed = |text: &str| {
+            fs::write(&file.0, text).unwrap();
+            read(folder.path()).unwrap()[0].record.is_some()
+        };
+        assert!(believed(&good));
+        for bad in [
+            String::new(),
+            good[..good.len() - 1].to_owned(),
+            good.replace(mark.as_str(), other.as_str()),
+            good.replace(mark.as_str(), "*"),
+            good.replace("\"version\":1", "\"version\":2"),
+            good.replace("\"place\":\"", "\"place\":\"x"),
+            good.replace("\"pid\":", "\"pid\":-"),
+            format!("{good}{}", " ".repeat(20_000)),
+        ] {
+            assert_ne!(bad, good);
+            assert!(!believed(&bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn links_and_pipes_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let (file, mark) = written(elsewhere.path());
+        std::os::unix::fs::symlink(&file.0, folder.path().join(format!("{mark}.json"))).unwrap();
+        let pipe = folder.path().join(format!("{}.json", Mark::new()));
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+        let found = read(folder.path()).unwrap();
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|found| found.record.is_none() && !found.is_expired()));
+    }
+
+    #[test]
+    fn a_folder_that_others_write_to_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(read(folder.path()).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let written = Record::write(folder.path(), "files", std::process::id(), &Mark::new());
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert!(read(&folder.path().join("missing")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_judged_goes_when_it_is_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("{}.new", Mark::new()));
+        let file = File::create(&path).unwrap();
+        assert!(!read(folder.path()).unwrap()[0].is_expired());
+        file.set_modified(SystemTime::now() - 2 * EXPIRED).unwrap();
+        assert!(read(folder.path()).unwrap()[0].is_expired());
+    }
+}

@@ -1,0 +1,123 @@
+//! The process table as Linux shows it in `/proc`.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
+
+use nix::unistd::{SysconfVar, geteuid, sysconf};
+
+use super::super::mark::Mark;
+use super::{Identity, Row};
+
+/// All processes, or the one with this id. What ends meanwhile is left out.
+pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
+    let clock = Clock::read()?;
+    if let Some(pid) = only {
+        return Ok(row(pid, &clock).into_iter().collect());
+    }
+    let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    Ok(pids.filter_map(|pid| row(pid, &clock)).collect())
+}
+
+/// Where process ids and start times mean the same: one boot of one machine, and one namespace of it.
+pub(in super::super) fn place() -> io::Result<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let namespace = fs::read_link("/proc/self/ns/pid")?;
+    Ok(format!("{} {}", boot.trim(), namespace.display()))
+}
+
+fn row(pid: u32, clock: &Clock) -> Option<Row> {
+    let folder = Path::new("/proc").join(pid.to_string());
+    let stat = fs::read(folder.join("stat")).ok()?;
+    let mut row = parse(pid, &stat, clock)?;
+    row.ours = fs::metadata(&folder).ok()?.uid() == geteuid().as_raw();
+    if row.ours {
+        row.mark = mark(&folder);
+    }
+    Some(row)
+}
+
+/// One of proc(5)'s `stat` lines. The name in it can hold anything, also brackets and spaces.
+fn parse(pid: u32, stat: &[u8], clock: &Clock) -> Option<Row> {
+    let open = memchr::memchr(b'(', stat)?;
+    let close = memchr::memrchr(b')', stat)?;
+    let fields: Vec<&str> = str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace().collect();
+    // The first of these is field 3 of the manual.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let ticks: u64 = field(22)?.parse().ok()?;
+    let pages: u64 = field(24)?.parse().ok()?;
+    Some(Row {
+        id: Identity { pid, start: ticks.to_string() },
+        ours: false,
+        parent: field(4)?.parse().ok()?,
+        group: field(5)?.parse().ok()?,
+        name: String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned(),
+        memory: pages.saturating_mul(clock.page),
+        started: clock.booted + Duration::from_secs(ticks / clock.ticks),
+        zombie: matches!(field(3)?, "Z" | "X"),
+        mark: None,
+    })
+}
+
+fn mark(folder: &Path) -> Option<Mark> {
+    let mut environment = Vec::new();
+    File::open(folder.join("environ")).ok()?.take(ENVIRONMENT).read_to_end(&mut environment).ok()?;
+    Mark::of_environment(&environment)
+}
+
+/// How much of an environment is looked at. A program is not started with more.
+const ENVIRONMENT: u64 = 8 * 1024 * 1024;
+
+/// What turns the kernel's numbers into ours.
+struct Clock {
+    booted: SystemTime,
+    ticks: u64,
+    page: u64,
+}
+
+impl Clock {
+    fn read() -> io::Result<Self> {
+        static UNITS: LazyLock<(u64, u64)> = LazyLock::new(|| {
+            let ask = |what, usual| {
+                let told = sysconf(what).ok().flatten().and_then(|told| u64::try_from(told).ok());
+                told.filter(|told| *told > 0).unwrap_or(usual)
+            };
+            (ask(SysconfVar::CLK_TCK, 100), ask(SysconfVar::PAGE_SIZE, 4096))
+        });
+        let stat = fs::read_to_string("/proc/stat")?;
+        let booted = stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());
+        let booted = booted.ok_or_else(|| io::Error::other("/proc/stat does not say when this began"))?;
+        let (ticks, page) = *UNITS;
+        Ok(Self { booted: SystemTime::UNIX_EPOCH + Duration::from_secs(booted), ticks, page })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_forge_the_rest() {
+        let clock = Clock { booted: SystemTime::UNIX_EPOCH, ticks: 100, page: 4096 };
+        let stat =
+            b"7 (x) Z 1 1 (y\n) S 5 6 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4200 900 3 18446744073709551615\n";
+        let row = parse(7, stat, &clock).unwrap();
+        assert_eq!(row.name, "x) Z 1 1 (y\n");
+        assert_eq!((row.parent, row.group, row.memory, row.zombie), (5, 6, 12288, false));
+        assert_eq!(row.id.start, "4200");
+        assert_eq!(row.started, SystemTime::UNIX_EPOCH + Duration::from_secs(42));
+        for cut in [&stat[..40], b"", b"7", b"7 ) S (", b"7 (x"] {
+            assert!(parse(7, cut, &clock).is_none());
+        }
+    }
+
+    #[test]
+    fn this_place_has_a_name() {
+        let place = place().unwrap();
+        assert_eq!(place, super::place().unwrap());
+        assert!(place.contains("pid:["), "{place}");
+    }
+}

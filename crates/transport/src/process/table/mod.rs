@@ -1,0 +1,174 @@
+//! What runs on this machine, and which process is which.
+//!
+//! A process id alone names nobody: it is given away again. An [`Identity`] is an id and the moment its
+//! process began, as the system writes it down, compared exactly.
+//!
+//! Read by hand rather than through a crate: the portable ones give start times in seconds since 1970,
+//! which Linux derives from a clock that is set now and then, so the same process has two start times.
+//! What `/proc/PID/stat` has is exact and never changes. Elsewhere `ps` is asked, whose start times are
+//! exact to the second; ids are not given away twice in one.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(any(not(target_os = "linux"), test))]
+mod ps;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::mark::Mark;
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+use ps as system;
+
+pub(super) use system::place;
+
+/// One process, and never another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Identity {
+    pub(super) pid: u32,
+    /// When it began. Opaque: only good for comparing, and only in one [`place`].
+    pub(super) start: String,
+}
+
+/// A process.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) id: Identity,
+    /// It runs as the same user as we.
+    pub(super) ours: bool,
+    pub(super) parent: u32,
+    pub(super) group: u32,
+    /// What the program is called. Not its command line, which can hold secrets. Untrusted.
+    pub(super) name: String,
+    /// In bytes.
+    pub(super) memory: u64,
+    /// About.
+    pub(super) started: SystemTime,
+    /// It has ended, and its parent has not noticed.
+    pub(super) zombie: bool,
+    /// Seen only on our own.
+    pub(super) mark: Option<Mark>,
+}
+
+/// All processes that can be seen, by id.
+#[derive(Debug)]
+pub(super) struct Table(BTreeMap<u32, Row>);
+
+impl Table {
+    pub(super) fn read() -> io::Result<Self> {
+        system::read(None).map(Self::of)
+    }
+
+    fn of(rows: Vec<Row>) -> Self {
+        Self(rows.into_iter().map(|row| (row.id.pid, row)).collect())
+    }
+
+    pub(super) fn get(&self, id: &Identity) -> Option<&Row> {
+        self.0.get(&id.pid).filter(|row| row.id == *id)
+    }
+
+    pub(super) fn is_alive(&self, id: &Identity) -> bool {
+        self.get(id).is_some_and(|row| !row.zombie)
+    }
+
+    /// Whether a group has members that have not ended.
+    pub(super) fn has_group(&self, group: u32) -> bool {
+        self.rows().any(|row| row.group == group && !row.zombie)
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.0.values()
+    }
+}
+
+/// Which process has this id now.
+pub(super) fn identity(pid: u32) -> io::Result<Identity> {
+    let row = system::read(Some(pid))?.into_iter().next();
+    row.map(|row| row.id).ok_or_else(|| io::Error::other("the process table does not show it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    type Read = fn(Option<u32>) -> io::Result<Vec<Row>>;
+
+    /// Both ways, where both can be tried.
+    const WAYS: &[Read] = &[
+        #[cfg(target_os = "linux")]
+        linux::read,
+        ps::read,
+    ];
+
+    #[test]
+    fn a_child_is_seen_as_it_is() {
+        for read in WAYS {
+            let mark = Mark::new();
+            let mut child = Command::new("sleep")
+                .arg("100")
+                .env(super::super::mark::MARK, mark.as_str())
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let table = Table::of(read(None).unwrap());
+            let row = table.0.get(&child.id()).expect("the child").clone();
+            let alone = read(Some(child.id())).unwrap();
+            child.kill().unwrap();
+            // Killed and not waited for, it is a zombie sooner or later.
+            let asked = Instant::now();
+            let zombie = loop {
+                let row = read(Some(child.id())).unwrap().remove(0);
+                if row.zombie {
+                    break row;
+                }
+                assert!(asked.elapsed() < LIMIT, "{row:?}");
+            };
+            child.wait().unwrap();
+
+            assert!(table.is_alive(&row.id) && row.ours);
+            assert_eq!(alone[0].id, row.id);
+            assert_eq!(zombie.id, row.id);
+            assert_eq!((row.parent, &*row.name), (std::process::id(), "sleep"));
+            assert_eq!(row.group, table.0[&std::process::id()].group);
+            assert!(row.memory > 50_000 && row.memory < 50_000_000, "{} bytes", row.memory);
+            let age = row.started.elapsed().unwrap_or_default();
+            assert!(age < Duration::from_secs(60), "{age:?}");
+            assert!(!Table::of(read(None).unwrap()).is_alive(&row.id));
+            assert!(read(Some(child.id())).is_ok_and(|rows| rows.is_empty()));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_mark_is_seen_on_grandchildren_too() {
+        let mark = Mark::new();
+        let mut child = Command::new("sh")
+            .args(["-c", "sleep 100 & read go; kill $!"])
+            .env(super::super::mark::MARK, mark.as_str())
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let marked = || Table::read().unwrap().rows().filter(|row| row.mark.as_ref() == Some(&mark)).count();
+        let until = |count| {
+            let asked = Instant::now();
+            while marked() != count {
+                assert!(asked.elapsed() < LIMIT, "{} processes with the mark", marked());
+            }
+        };
+        until(2);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        until(0);
+    }
+}

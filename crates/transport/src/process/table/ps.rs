@@ -1,0 +1,109 @@
+//! The process table as `ps` tells it, on the systems that have nothing better for everybody.
+
+use std::io;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use nix::unistd::geteuid;
+
+use super::{Identity, Row};
+
+/// All processes, or the one with this id. Marks are not to be had.
+pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
+    let mut command = Command::new("ps");
+    // In words that do not depend on where and when it is asked.
+    command.env("LC_ALL", "C").env("TZ", "UTC0");
+    for column in ["pid", "ppid", "pgid", "uid", "rss", "stat", "etime", "lstart", "comm"] {
+        command.arg("-o").arg(format!("{column}="));
+    }
+    match only {
+        Some(pid) => command.arg("-p").arg(pid.to_string()),
+        None => command.arg("-ax"),
+    };
+    let output = command.output()?;
+    // Of a process that is not there it says so with its exit code.
+    if !output.status.success() && (only.is_none() || !output.stdout.is_empty()) {
+        return Err(io::Error::other(format!("ps ended with {}", output.status)));
+    }
+    let (now, uid) = (SystemTime::now(), geteuid().as_raw());
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(|line| parse(line, uid, now)).collect())
+}
+
+/// Start times are dates here, and mean the same everywhere.
+#[cfg(not(target_os = "linux"))]
+#[allow(clippy::unnecessary_wraps, reason = "other systems can fail to tell")]
+pub(in super::super) fn place() -> io::Result<String> {
+    Ok(String::from("dated"))
+}
+
+fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
+    let mut rest = line;
+    let mut field = || {
+        rest = rest.trim_start();
+        let (field, after) = rest.split_at(rest.find(' ')?);
+        rest = after;
+        Some(field)
+    };
+    let (pid, parent, group) = (field()?.parse().ok()?, field()?.parse().ok()?, field()?.parse().ok()?);
+    let ours = field()?.parse::<u32>().ok()? == uid;
+    let kilobytes: u64 = field()?.parse().ok()?;
+    let zombie = field()?.starts_with('Z');
+    let age = elapsed(field()?)?;
+    let start = [field()?, field()?, field()?, field()?, field()?].join(" ");
+    let program = rest.trim();
+    Some(Row {
+        id: Identity { pid, start },
+        ours,
+        parent,
+        group,
+        name: program.rsplit('/').next().unwrap_or(program).to_owned(),
+        memory: kilobytes.saturating_mul(1024),
+        started: now.checked_sub(age)?,
+        zombie,
+        mark: None,
+    })
+}
+
+/// `[[days-]hours:]minutes:seconds`
+fn elapsed(text: &str) -> Option<Duration> {
+    let (days, clock) = text.split_once('-').unwrap_or(("0", text));
+    let mut seconds = 0_u64;
+    for part in clock.split(':') {
+        seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
+    }
+    let days: u64 = days.parse().ok()?;
+    days.checked_mul(24 * 60 * 60)?.checked_add(seconds).map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As macOS writes it.
+    const LINE: &str =
+        "  501   1  501   20   5120 S+   01-02:03:04 Sun Nov  1 09:08:07 2026     /opt/My Tools/srv";
+
+    #[test]
+    fn a_line_is_read() {
+        let now = SystemTime::now();
+        let row = parse(LINE, 20, now).unwrap();
+        assert_eq!(row.id, Identity { pid: 501, start: "Sun Nov 1 09:08:07 2026".to_owned() });
+        assert_eq!((row.parent, row.group, row.memory, row.zombie), (1, 501, 5 << 20, false));
+        assert_eq!(row.name, "srv");
+        assert_eq!(now.duration_since(row.started).unwrap(), Duration::from_secs(93_784));
+        assert!(row.ours && !parse(LINE, 21, now).unwrap().ours);
+        for cut in ["", "501", "501 1 501 20 x S 00:01", &LINE[..40]] {
+            assert!(parse(cut, 20, now).is_none(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn elapsed_times_are_read() {
+        assert_eq!(elapsed("00:07"), Some(Duration::from_secs(7)));
+        assert_eq!(elapsed("01:00:07"), Some(Duration::from_secs(3607)));
+        assert_eq!(elapsed("2-00:00:00"), Some(Duration::from_secs(172_800)));
+        assert_eq!(elapsed("99999999999999999999-00:00"), None);
+        assert_eq!(elapsed("-"), None);
+    }
+}

@@ -1,0 +1,228 @@
+//! What ends the servers when we cannot: when this process is killed with SIGKILL, or just exits.
+//!
+//! One small shell per process of ours, started with the first server. It reads from a socket of which
+//! only we hold the other end, so it learns of our end from the system, however it came. What it then does
+//! is in `watchdog.sh`. It is a shell because a library cannot start its host's executable again, and
+//! every Unix has one; it is in a session of its own, so that a terminal's signals do not reach it; and it
+//! keeps nothing of our environment but PATH, so that no bowline above us takes it for a stray of ours.
+//!
+//! What it may end is what was named to it and not taken back: groups, and marks ([`super::mark`]). A
+//! group's number cannot have got a new owner by then: its leader is our child, and while we have not
+//! reaped it and cleared its group, the number stays taken. The mark is named before the process is
+//! started, so that there is no moment at which a server is unknown where marks can be seen.
+//!
+//! Not used: `PR_SET_PDEATHSIG`. Linux ties it to the *thread* that started the child, so a server would
+//! die with the worker thread that happened to start it; it does not reach grandchildren either. Nor a
+//! subreaper, which changes what the host's other children do, nor control groups, which most users may
+//! not create.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fmt;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use process_wrap::std::{ChildWrapper, CommandWrap, ProcessSession};
+
+use super::mark::Mark;
+
+/// What the watchdog is to end without us. Dropped when it has ended.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    wards: Vec<Ward>,
+}
+
+/// One thing that is watched over.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ward {
+    Group(u32),
+    Mark(Mark),
+}
+
+impl Watched {
+    pub(super) fn add_mark(&mut self, mark: &Mark) {
+        self.add(Ward::Mark(mark.clone()));
+    }
+
+    pub(super) fn add_group(&mut self, leader: u32) {
+        self.add(Ward::Group(leader));
+    }
+
+    fn add(&mut self, ward: Ward) {
+        with_watchdog(|watchdog| watchdog.add(ward.clone()));
+        self.wards.push(ward);
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        for ward in self.wards.drain(..) {
+            with_watchdog(|watchdog| watchdog.remove(&ward));
+        }
+    }
+}
+
+/// The one of this process.
+fn with_watchdog(act: impl FnOnce(&mut Watchdog)) {
+    static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog::new());
+    act(&mut WATCHDOG.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+struct Watchdog {
+    wards: BTreeSet<Ward>,
+    shell: Option<Shell>,
+    /// Whether it was said that there is none: once is enough.
+    warned: bool,
+}
+
+impl Watchdog {
+    const fn new() -> Self {
+        Self { wards: BTreeSet::new(), shell: None, warned: false }
+    }
+
+    fn add(&mut self, ward: Ward) {
+        let line = format!("+{ward}\n");
+        self.wards.insert(ward);
+        self.tell(&line);
+    }
+
+    fn remove(&mut self, ward: &Ward) {
+        self.wards.remove(ward);
+        self.tell(&format!("-{ward}\n"));
+    }
+
+    /// A watchdog that cannot be told is replaced by one that knows everything.
+    fn tell(&mut self, line: &str) {
+        if self.shell.as_mut().is_some_and(|shell| shell.tell(line).is_ok()) {
+            return;
+        }
+        if let Some(shell) = self.shell.take() {
+            shell.end();
+        }
+        if self.wards.is_empty() {
+            return;
+        }
+        let started = Shell::start().and_then(|mut shell| match shell.tell_all(&self.wards) {
+            Ok(()) => Ok(shell),
+            Err(error) => {
+                shell.end();
+                Err(error)
+            }
+        });
+        match started {
+            Ok(shell) => self.shell = Some(shell),
+            Err(error) if !self.warned => {
+                self.warned = true;
+                tracing::warn!(%error, "no watchdog: servers may outlive this process if it is killed");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl fmt::Display for Ward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Group(leader) => write!(f, "group {leader}"),
+            Self::Mark(mark) => write!(f, "mark {mark}"),
+        }
+    }
+}
+
+/// A running watchdog.
+struct Shell {
+    child: Box<dyn ChildWrapper>,
+    /// A socket rather than a pipe: writing to a dead one is an error, and no signal to our host.
+    line: UnixStream,
+}
+
+const SHELL: &str = "/bin/sh";
+const SCRIPT: &str = include_str!("watchdog.sh");
+
+impl Shell {
+    fn start() -> io::Result<Self> {
+        let (line, theirs) = UnixStream::pair()?;
+        // A watchdog that somebody stopped must not stop us as well.
+        line.set_nonblocking(true)?;
+        let mut command = Command::new(SHELL);
+        command.args(["-c", SCRIPT, "bowline-watchdog"]).env_clear();
+        if let Some(path) = env::var_os("PATH") {
+            command.env("PATH", path);
+        }
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut command = CommandWrap::from(command);
+        command.wrap(ProcessSession);
+        Ok(Self { child: command.spawn()?, line })
+    }
+
+    fn tell(&mut self, line: &str) -> io::Result<()> {
+        self.line.write_all(line.as_bytes())
+    }
+
+    fn tell_all(&mut self, wards: &BTreeSet<Ward>) -> io::Result<()> {
+        wards.iter().try_for_each(|ward| self.tell(&format!("+{ward}\n")))
+    }
+
+    /// Ends it before it can take the end of its input for ours.
+    fn end(mut self) {
+        if self.child.start_kill().is_ok() {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(watchdog: &Watchdog) -> u32 {
+        watchdog.shell.as_ref().unwrap().child.id()
+    }
+
+    /// A group that no process leads.
+    const NOBODY: Ward = Ward::Group(i32::MAX as u32);
+
+    #[test]
+    fn none_is_started_before_it_is_needed() {
+        let mut watchdog = Watchdog::new();
+        watchdog.remove(&NOBODY);
+        assert!(watchdog.shell.is_none());
+        watchdog.add(NOBODY);
+        assert!(watchdog.shell.is_some());
+        watchdog.remove(&NOBODY);
+        let shell = watchdog.shell.unwrap();
+        drop(shell.line);
+        // With nothing to end it ends at once, and well.
+        let mut child = shell.child;
+        assert!(child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn one_that_was_killed_is_replaced() {
+        let mut watchdog = Watchdog::new();
+        watchdog.add(NOBODY);
+        let first = pid(&watchdog);
+        let shell = watchdog.shell.as_mut().unwrap();
+        shell.child.start_kill().unwrap();
+        shell.child.wait().unwrap();
+        watchdog.add(Ward::Mark(Mark::new()));
+        assert_ne!(pid(&watchdog), first);
+        watchdog.shell.take().unwrap().end();
+    }
+
+    #[test]
+    fn one_that_takes_nothing_is_replaced_and_does_not_hold_us_up() {
+        let mut watchdog = Watchdog::new();
+        watchdog.add(NOBODY);
+        let first = pid(&watchdog);
+        let raw = nix::unistd::Pid::from_raw(first.try_into().unwrap());
+        nix::sys::signal::kill(raw, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        while pid(&watchdog) == first {
+            watchdog.remove(&Ward::Mark(Mark::new()));
+        }
+        watchdog.shell.take().unwrap().end();
+    }
+}

@@ -1,0 +1,78 @@
+# bowline's watchdog: ends what bowline started, should bowline be killed.
+#
+# Told on stdin what to end: "+group N", "+mark ID", and "-" for what is gone. The end of stdin is the end
+# of bowline, however it came.
+
+trap '' HUP INT QUIT TERM PIPE ALRM USR1 USR2 TSTP TTIN TTOU
+# What the host's parent left open for everybody must not stay open with us. A shell can name only these.
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+cd /
+
+groups= marks=
+
+# WORD WORDS...: leaves the words without that one in $kept.
+without() {
+    kept= word=$1
+    shift
+    for other; do
+        [ "$other" = "$word" ] || kept="$kept $other"
+    done
+}
+
+while read -r what value; do
+    case $what in
+    +group) groups="$groups $value" ;;
+    +mark) marks="$marks $value" ;;
+    -group) without "$value" $groups && groups=$kept ;;
+    -mark) without "$value" $marks && marks=$kept ;;
+    esac
+done
+
+# Leaves in $left what to signal. A group that is gone is forgotten: its number may get a new owner.
+look() {
+    left= kept=
+    for group in $groups; do
+        if kill -0 "-$group"; then
+            left="$left -$group" kept="$kept $group"
+        fi
+    done
+    groups=$kept
+    [ -n "$marks" ] && [ -r /proc/self/environ ] || return 0
+    set --
+    for mark in $marks; do
+        set -- "$@" -e "BOWLINE_SERVER=$mark"
+    done
+    for file in $(grep -lszxF "$@" /proc/[0-9]*/environ); do
+        file=${file#/proc/}
+        left="$left ${file%/environ}"
+    done
+}
+
+# One by one, and without "--": shells disagree about everything else.
+signal() {
+    for target in $left; do
+        kill "-$1" "$target"
+    done
+}
+
+# TENTHS: waits that long for everything to end.
+wait_for() {
+    tenths=$1
+    while look && [ -n "$left" ] && [ "$tenths" -gt 0 ]; do
+        sleep 0.1 || sleep 1
+        tenths=$((tenths - 1))
+    done
+    [ -n "$left" ] || exit 0
+}
+
+# What bowline had just forked may not have begun to be itself, so one look is not enough.
+look
+[ -n "$marks" ] && [ -z "$left" ] && sleep 0.1
+# Its stdin ended with bowline: the end that a server expects.
+wait_for 10
+signal TERM
+wait_for 20
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    signal KILL
+    wait_for 1
+done

@@ -1,0 +1,53 @@
+//! A server that the real `npx` runs, which starts one of its own: all of it dies with a killed host.
+#![cfg(unix)]
+
+mod process_support;
+
+use std::fs;
+use std::path::Path;
+
+use process_support::host::{Host, Roll, be_the_host_if_asked};
+
+#[tokio::test]
+async fn what_npx_runs_dies_with_the_host() {
+    be_the_host_if_asked().await;
+    let roll = Roll::new();
+    let package = tempfile::tempdir().unwrap();
+    install(package.path(), &roll.stay());
+    // Next to the node that the test command found. Without it the test fails: a launcher that is not
+    // there must not look like one that ends well.
+    let node = std::env::var("BOWLINE_NODE").expect("set by `cargo xtask test --only interop`");
+    let npx = Path::new(&node).with_file_name("npx");
+    let (npx, folder) = (npx.display(), package.path().display());
+    let cache = package.path().join("cache");
+    let script = format!(
+        "cd '{folder}'; export npm_config_cache='{}' npm_config_update_notifier=false; '{npx}' --no knot; echo never",
+        cache.display()
+    );
+    let mut host = Host::start("what_npx_runs_dies_with_the_host", &script, &roll.records());
+    let present = roll.called(if cfg!(target_os = "linux") { 2 } else { 1 }).await;
+    host.kill();
+    present.gone().await;
+}
+
+/// A package whose program starts a child, and where that can be followed a detached one, and stays.
+fn install(folder: &Path, stay: &str) {
+    let program = format!(
+        "#!/usr/bin/env node
+         const {{ spawn }} = require('child_process');
+         const stay = {stay:?};
+         spawn('sh', ['-c', stay], {{ stdio: 'inherit' }});
+         if (process.platform === 'linux') spawn('sh', ['-c', stay], {{ stdio: 'ignore', detached: true }}).unref();
+         setInterval(() => {{}}, 1000);
+        "
+    );
+    let bin = folder.join("node_modules/.bin");
+    let knot = folder.join("node_modules/knot");
+    fs::create_dir_all(&bin).unwrap();
+    fs::create_dir_all(&knot).unwrap();
+    fs::write(folder.join("package.json"), r#"{"name":"rope","version":"1.0.0","private":true}"#).unwrap();
+    let manifest = r#"{"name":"knot","version":"1.0.0","bin":{"knot":"knot.js"}}"#;
+    fs::write(knot.join("package.json"), manifest).unwrap();
+    process_support::executable(&knot.join("knot.js"), &program);
+    std::os::unix::fs::symlink("../knot/knot.js", bin.join("knot")).unwrap();
+}

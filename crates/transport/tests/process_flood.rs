@@ -1,0 +1,42 @@
+//! A server that floods stderr costs no memory and delays no call. Alone in its file, and so in its
+//! process, since it measures that.
+#![cfg(target_os = "linux")]
+
+mod process_support;
+
+use std::time::{Duration, Instant};
+
+use process_support::{PATIENT, frame, message, peak, sh, start};
+
+/// ST-03: 100 MB in lines, as fast as they are taken, while calls go on.
+#[tokio::test]
+async fn st_03_a_hundred_megabytes_on_stderr_while_calls_go_on() {
+    let line = "x".repeat(199);
+    let flood = format!(r#"(yes {line} | head -c 100000000 >&2; echo '{{"flood":"over"}}') &"#);
+    let before = peak();
+    let mut process = start(&sh(&format!("{flood} exec cat")), PATIENT).await;
+    let (mut calls, mut slowest) = (0, Duration::ZERO);
+    let mut flooding = true;
+    while flooding {
+        let call = frame(&calls.to_string());
+        let asked = Instant::now();
+        process.writer.send(&call).await.unwrap();
+        loop {
+            let answer = message(&mut process.reader).await;
+            if answer.as_bytes() == call.body() {
+                break;
+            }
+            assert_eq!(answer, r#"{"flood":"over"}"#);
+            flooding = false;
+        }
+        slowest = slowest.max(asked.elapsed());
+        calls += 1;
+    }
+    // How many there are is the machine's affair; that none waited for the flood to end is ours.
+    assert!(calls >= 5, "only {calls} calls: nothing was seen");
+    assert!(slowest < Duration::from_millis(500), "the slowest of {calls} calls took {slowest:?}");
+    let grown = peak() - before;
+    assert!(grown < 16 * 1024 * 1024, "grew by {grown} bytes");
+    let tail = process.handle.stderr_tail();
+    assert!(tail.len() > 1 && tail.iter().rev().skip(1).all(|kept| *kept == line), "{tail:?}");
+}

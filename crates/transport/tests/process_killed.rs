@@ -1,0 +1,114 @@
+//! What becomes of the servers when the process that runs them is killed with SIGKILL, or just leaves.
+#![cfg(unix)]
+
+mod process_support;
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use process_support::host::{Host, Roll, be_the_host_if_asked, is_alive};
+use process_support::within;
+
+/// Runs a script as a server, kills its host, and sees so many processes die.
+async fn all_die_with_the_host(script: impl FnOnce(&str) -> String, count: usize) {
+    let roll = Roll::new();
+    let mut host = Host::start(HOST, &script(&roll.stay()), &roll.records());
+    let present = roll.called(count).await;
+    host.kill();
+    present.gone().await;
+}
+
+/// Also the host of the others.
+const HOST: &str = "a_wrapper_and_its_child_die";
+
+#[tokio::test]
+async fn a_wrapper_and_its_child_die() {
+    be_the_host_if_asked().await;
+    all_die_with_the_host(|stay| format!("{stay} & {stay}; echo never"), 2).await;
+}
+
+/// As `npx` starts a server: a launcher, its shell, the server, what that starts.
+#[tokio::test]
+async fn a_chain_of_launchers_dies() {
+    let chain = |stay: &str| format!(r#"sh -c "sh -c '{stay} & wait'; echo never"; echo never"#);
+    all_die_with_the_host(chain, 1).await;
+}
+
+/// Its parent is gone; its group is not.
+#[tokio::test]
+async fn a_double_forked_child_dies() {
+    all_die_with_the_host(|stay| format!("(({stay} &) &); {stay}; echo never"), 2).await;
+}
+
+/// It has left its parent and its group, and its server has not.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_daemon_dies() {
+    let script = |stay: &str| format!("setsid sh -c 'setsid {stay} &'; {stay}; echo never");
+    all_die_with_the_host(script, 2).await;
+}
+
+#[tokio::test]
+async fn what_is_deaf_to_sigterm_is_killed() {
+    all_die_with_the_host(|stay| format!("trap '' TERM HUP INT; {stay} & {stay}; {stay}"), 2).await;
+}
+
+#[tokio::test]
+async fn a_host_that_just_exits_leaves_nothing() {
+    let roll = Roll::new();
+    let script = format!("{0} & {0}", roll.stay());
+    let mut host = Host::start(HOST, &script, &roll.records());
+    let present = roll.called(2).await;
+    host.leave();
+    present.gone().await;
+}
+
+/// A terminal, or a supervisor of the host, signals its whole group.
+#[tokio::test]
+async fn the_watchdog_is_not_in_the_hosts_group() {
+    let roll = Roll::new();
+    let script = format!("{0} & {0}", roll.stay());
+    let host = Host::start(HOST, &script, &roll.records());
+    let present = roll.called(2).await;
+    let watchdog = host.watchdog();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        // Nor is it moved by what is meant for it.
+        kill(Pid::from_raw(watchdog.try_into().unwrap()), signal).unwrap();
+    }
+    assert!(is_alive(watchdog));
+    killpg(Pid::from_raw(host.pid().try_into().unwrap()), Signal::SIGKILL).unwrap();
+    present.gone().await;
+    // And it does not stay.
+    within(async {
+        while is_alive(watchdog) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// The files that it has open could be anybody's, also the test runner's.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_watchdog_holds_nothing_of_ours() {
+    let roll = Roll::new();
+    let host = Host::start(HOST, &roll.stay(), &roll.records());
+    let _present = roll.called(1).await;
+    let proc = std::path::PathBuf::from(format!("/proc/{}", host.watchdog()));
+    let mut open: Vec<(u32, String)> = std::fs::read_dir(proc.join("fd"))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let number = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            (number, std::fs::read_link(path).unwrap().display().to_string())
+        })
+        // What this test inherited itself, it passes on; a shell can close only the first ten.
+        .filter(|(number, _)| *number < 10)
+        .collect();
+    open.sort_unstable();
+    assert!(open.len() == 3 && open[0].1.starts_with("socket:"), "{open:?}");
+    assert!(open[1..].iter().all(|(_, name)| name == "/dev/null"), "{open:?}");
+    assert_eq!(std::fs::read_link(proc.join("cwd")).unwrap().to_str(), Some("/"));
+    let environment = std::fs::read_to_string(proc.join("environ")).unwrap();
+    let names = environment.split_terminator('\0').map(|entry| entry.split('=').next().unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), ["PATH"]);
+}

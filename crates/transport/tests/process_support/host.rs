@@ -1,0 +1,178 @@
+//! A process of its own that runs servers, to be killed; and a roll of the processes these start.
+//!
+//! Whatever a test does, it leaves none of them behind.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_transport::process::{Launch, spawn};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Pid, getpgid, getpgrp};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::{LIMIT, PATIENT, executable, sh, within};
+
+/// A test binary that is started again as a host calls this first.
+pub(crate) async fn be_the_host_if_asked() {
+    let Some(script) = std::env::var_os(SCRIPT) else { return };
+    let folder = PathBuf::from(std::env::var_os(RECORDS).expect("set together"));
+    let server = sh(script.to_str().unwrap());
+    let launch =
+        Launch { name: "test", stdio: &server, limit: LIMIT, grace: PATIENT, records: Some(&folder) };
+    let _process = spawn(launch).await.unwrap();
+    // Told so, or left alone by a test that was killed itself, it just exits.
+    tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0])).await.unwrap().unwrap();
+    std::process::exit(0);
+}
+
+const SCRIPT: &str = "PROCESS_TEST_SCRIPT";
+const RECORDS: &str = "PROCESS_TEST_RECORDS";
+
+/// A running host. Dropped, it is killed.
+pub(crate) struct Host(Child);
+
+impl Host {
+    /// Starts this very test binary again, with this script as its server. `test` is the test in it that
+    /// calls [`be_the_host_if_asked`].
+    pub(crate) fn start(test: &str, script: &str, records: &Path) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--quiet", "--exact", test]);
+        command.env(SCRIPT, script).env(RECORDS, records);
+        // In a group of its own, as a shell would start it.
+        command.process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// `kill -9`
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Tells it to leave, and waits until it has.
+    pub(crate) fn leave(&mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().unwrap().success());
+    }
+
+    /// The watchdog it has.
+    pub(crate) fn watchdog(&self) -> u32 {
+        let output = Command::new("ps").args(["-ax", "-o", "pid=,ppid=,args="]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let is_its_watchdog = |line: &&str| {
+            line.split_ascii_whitespace().nth(1) == Some(&self.pid().to_string()) && line.contains("watchdog")
+        };
+        let line = text.lines().find(is_its_watchdog).expect("a watchdog");
+        line.split_ascii_whitespace().next().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Where processes that are to die report, and which they hold open while they live.
+pub(crate) struct Roll {
+    folder: TempDir,
+}
+
+impl Roll {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, stay) = (folder.path().join("roll"), folder.path().join("stay"));
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let script = format!("#!/bin/sh\nexec 3> '{}'\necho $$ >&3\nexec sleep 300\n", pipe.display());
+        executable(&stay, &script);
+        Self { folder }
+    }
+
+    /// A folder for records.
+    pub(crate) fn records(&self) -> PathBuf {
+        self.folder.path().join("records")
+    }
+
+    /// A shell command that reports, and then lives longer than any test waits. No input moves it.
+    pub(crate) fn stay(&self) -> String {
+        self.folder.path().join("stay").display().to_string()
+    }
+
+    /// Waits until this many have reported.
+    pub(crate) async fn called(&self, count: usize) -> Present {
+        let path = self.folder.path().join("roll");
+        let pids = Arc::new(Mutex::new(Vec::new()));
+        let mut present = Present { pids: Arc::clone(&pids), pipe: None };
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut pipe = BufReader::new(File::open(path).unwrap());
+            for _ in 0..count {
+                let mut line = String::new();
+                pipe.read_line(&mut line).unwrap();
+                let pid = line.trim().parse().expect("a process id");
+                pids.lock().unwrap().push(pid);
+            }
+            pipe
+        });
+        present.pipe = Some(within(reading).await.unwrap());
+        present
+    }
+}
+
+/// Processes that live. Dropped, they are killed.
+pub(crate) struct Present {
+    pids: Arc<Mutex<Vec<i32>>>,
+    pipe: Option<BufReader<File>>,
+}
+
+impl Present {
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.pids.lock().unwrap().iter().map(|pid| (*pid).try_into().unwrap()).collect()
+    }
+
+    /// Waits until all are dead. They have to be soon: by themselves they would live for long.
+    pub(crate) async fn gone(mut self) {
+        let mut pipe = self.pipe.take().unwrap();
+        let end = tokio::task::spawn_blocking(move || pipe.read_to_end(&mut Vec::new()).unwrap());
+        assert!(
+            timeout(SOON, end).await.is_ok_and(|read| read.unwrap() == 0),
+            "still there: {:?}",
+            self.pids()
+        );
+        self.pids.lock().unwrap().clear();
+    }
+}
+
+/// Twice what it takes to wait for the end of input and for SIGTERM in vain, on a busy machine.
+const SOON: Duration = Duration::from_secs(10);
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        for pid in self.pids.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // With its group, where those are that did not report. It is the server's, or its own.
+            if let Ok(group) = getpgid(Some(Pid::from_raw(pid)))
+                && group != getpgrp()
+            {
+                let _ = killpg(group, Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+/// Whether there is a process with this id that has not ended.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
+    let state = String::from_utf8_lossy(&output.stdout).into_owned();
+    !state.trim().is_empty() && !state.trim().starts_with('Z')
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask soak`: random faults under load.
+
+use anyhow::Result;
+
+use crate::{shell, tree::Workspace};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How long faults and load go on.
+    #[arg(long, default_value_t = 1.0, value_name = "N")]
+    minutes: f64,
+    /// Chooses the faults and calls, to have those of an earlier run again.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Only the worlds whose name contains this text, such as `stdio`.
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+}
+
+impl Default for Args {
+    /// As long as everybody waits for who runs all checks.
+    fn default() -> Self {
+        Self { minutes: 1.0, seed: None, only: None }
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let mut cargo = shell::cargo();
+    cargo.args(["run", "--package", "bowline-soak", "--", "--minutes", &args.minutes.to_string()]);
+    if let Some(seed) = args.seed {
+        cargo.args(["--seed", &seed.to_string()]);
+    }
+    if let Some(only) = &args.only {
+        cargo.args(["--only", only]);
+    }
+    shell::run(cargo.current_dir(workspace.root()))
+}

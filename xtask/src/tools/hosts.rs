@@ -1,0 +1,31 @@
+//! Hosts that connect through our command: other people's programs, some hundred megabytes each.
+//!
+//! They are pinned for one platform. What they show is how a host takes what we say, and that is the same
+//! everywhere.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::node;
+use crate::tree::Workspace;
+
+/// Programs that start MCP servers.
+pub(crate) struct Hosts {
+    pub(crate) claude: PathBuf,
+    pub(crate) opencode: PathBuf,
+}
+
+impl Hosts {
+    /// Installs them. `None` on a platform that they are not pinned for; their test is not built there either.
+    pub(crate) fn ensure(workspace: &Workspace) -> Result<Option<Self>> {
+        if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
+            return Ok(None);
+        }
+        let modules = node::ensure(workspace, "hosts")?;
+        Ok(Some(Self {
+            claude: modules.join("@anthropic-ai/claude-code-linux-x64/claude"),
+            opencode: modules.join("opencode-linux-x64-baseline/bin/opencode"),
+        }))
+    }
+}
