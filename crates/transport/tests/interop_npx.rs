@@ -5,6 +5,7 @@ mod process_support;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use process_support::host::{Host, Roll, be_the_host_if_asked};
 
@@ -14,14 +15,14 @@ async fn what_npx_runs_dies_with_the_host() {
     let roll = Roll::new();
     let package = tempfile::tempdir().unwrap();
     install(package.path(), &roll.stay());
-    // Next to the node that the test command found. Without it the test fails: a launcher that is not
-    // there must not look like one that ends well.
-    let node = std::env::var("BOWLINE_NODE").expect("set by `cargo xtask test --only interop`");
-    let npx = Path::new(&node).with_file_name("npx");
-    let (npx, folder) = (npx.display(), package.path().display());
+    // The one beside the npm with which the test command installs things. Without it the test fails: a launcher
+    // that is not there must not look like one that ends well.
+    let found = Command::new("npx").arg("--version").output().expect("npx is on the PATH");
+    assert!(found.status.success(), "{found:?}");
+    let folder = package.path().display();
     let cache = package.path().join("cache");
     let script = format!(
-        "cd '{folder}'; export npm_config_cache='{}' npm_config_update_notifier=false; '{npx}' --no knot; echo never",
+        "cd '{folder}'; export npm_config_cache='{}' npm_config_update_notifier=false; npx --no knot; echo never",
         cache.display()
     );
     let mut host = Host::start("what_npx_runs_dies_with_the_host", &script, &roll.records());
