@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{CallOptions, Driver, Identity, Live, Shared, Target};
+use crate::connection::{CallOptions, Driver, Identity, Live, Setup, Shared, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
 use crate::handler::{Handler, NoHandler};
@@ -276,8 +276,8 @@ impl Builder {
 
     fn start(self, target: Target) -> Client {
         let identity = Identity { client_info: self.client_info, capabilities: self.handler.capabilities() };
-        let (shared, driver) =
-            Driver::new(self.server, target, self.records, self.era, identity, self.handler);
+        let Self { server, handler, records, era, .. } = self;
+        let (shared, driver) = Driver::new(Setup { server, target, records, era, identity, handler });
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
         tokio::spawn(async move {

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::event_stream;
 use super::exchange::Exchange;
+use super::heal::Ask;
 use super::{Failure, Live, News, Outcome, Sent, Shared, Waiter, Wire};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -118,7 +119,7 @@ impl Shared {
                 (None, result)
             }
             Err(failure) => {
-                let saved = Box::pin(self.save(live, method, params, options, failure)).await;
+                let saved = Box::pin(self.save(live, Ask { method, params, options }, failure)).await;
                 let (live, result) = saved.map_err(|failure| self.error(method, failure))?;
                 (Some(live), result)
             }

@@ -43,6 +43,18 @@ pub(crate) enum Target {
     Memory(Option<memory::End>),
 }
 
+/// What a connection is made of.
+pub(crate) struct Setup {
+    pub(crate) server: Server,
+    pub(crate) target: Target,
+    /// Where the processes of servers are written down.
+    pub(crate) records: Option<PathBuf>,
+    /// What the server spoke last time, or is to be tried first.
+    pub(crate) era: Option<Era>,
+    pub(crate) identity: Identity,
+    pub(crate) handler: Arc<dyn Handler>,
+}
+
 /// Owns the links of one server.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -65,14 +77,8 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// A connection that does nothing before it is told to connect.
-    pub(crate) fn new(
-        server: Server,
-        target: Target,
-        records: Option<PathBuf>,
-        remembered: Option<Era>,
-        identity: Identity,
-        handler: Arc<dyn Handler>,
-    ) -> (Arc<Shared>, Self) {
+    pub(crate) fn new(setup: Setup) -> (Arc<Shared>, Self) {
+        let Setup { server, target, records, era: remembered, identity, handler } = setup;
         let (news_in, news) = mpsc::unbounded_channel();
         let session = Session::new(Settings { remembered, ..settings(&server, &target) });
         let alive = Watch::new(server.keepalive);

@@ -14,6 +14,14 @@ use tokio::time::{sleep, timeout};
 
 use super::{CallOptions, Failure, Live, Shared};
 
+/// What was asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) method: &'a str,
+    pub(super) params: Option<&'a Json>,
+    pub(super) options: &'a CallOptions,
+}
+
 /// What a call has left to be saved with.
 struct Chances {
     begun: Instant,
@@ -40,9 +48,7 @@ impl Shared {
     pub(super) async fn save(
         self: &Arc<Self>,
         live: &Arc<Live>,
-        method: &str,
-        params: Option<&Json>,
-        options: &CallOptions,
+        ask: Ask<'_>,
         failure: Failure,
     ) -> Result<(Arc<Live>, Json), Failure> {
         let mut live = Arc::clone(live);
@@ -50,17 +56,17 @@ impl Shared {
         let mut chances = Chances { begun: Instant::now(), resent: false, doubt: false, corrected: false };
         for _ in 0..MOST_TURNS {
             chances.doubt |= failure.is_doubtful();
-            match self.next_link(&live, method, params, options, failure, &mut chances).await {
+            match self.next_link(&live, ask, failure, &mut chances).await {
                 Ok(next) => live = next,
                 Err(failure) => return Err(chances.told(failure)),
             }
-            let limits = self.limits(options);
+            let limits = self.limits(ask.options);
             let options = CallOptions {
                 idle: Some(limits.idle),
                 total: Some(limits.total.saturating_sub(chances.begun.elapsed())),
-                progress: options.progress.clone(),
+                progress: ask.options.progress.clone(),
             };
-            match self.once(&live, method, params, &options).await {
+            match self.once(&live, ask.method, ask.params, &options).await {
                 Ok(result) => {
                     live.prove();
                     return Ok((live, result));
@@ -75,20 +81,18 @@ impl Shared {
     async fn next_link(
         self: &Arc<Self>,
         live: &Arc<Live>,
-        method: &str,
-        params: Option<&Json>,
-        options: &CallOptions,
+        ask: Ask<'_>,
         failure: Failure,
         chances: &mut Chances,
     ) -> Result<Arc<Live>, Failure> {
-        let next = self.next(live, method, params, failure, chances).await?;
-        let left = self.patience(options).saturating_sub(chances.begun.elapsed());
+        let next = self.next(live, ask, failure, chances).await?;
+        let left = self.patience(ask.options).saturating_sub(chances.begun.elapsed());
         match next {
             Next::Here => Ok(Arc::clone(live)),
             Next::Anew => self.ready(left).await,
             Next::Again(shown) => {
                 let live = self.ready(left).await.map_err(|missing| explained(&shown, missing))?;
-                if !self.may_repeat(&live, method, params, &shown).await {
+                if !self.may_repeat(&live, ask, &shown).await {
                     return Err(shown);
                 }
                 chances.doubt |= shown.is_doubtful();
@@ -102,8 +106,7 @@ impl Shared {
     async fn next(
         self: &Arc<Self>,
         live: &Arc<Live>,
-        method: &str,
-        params: Option<&Json>,
+        ask: Ask<'_>,
         failure: Failure,
         chances: &mut Chances,
     ) -> Result<Next, Failure> {
@@ -116,7 +119,7 @@ impl Shared {
             // HM-10: the schema we hold is out of date. Get the newest, then once more.
             Failure::Server(error)
                 if error.code == code::HEADER_MISMATCH
-                    && method == method::TOOLS_CALL
+                    && ask.method == method::TOOLS_CALL
                     && !std::mem::replace(&mut chances.corrected, true) =>
             {
                 self.refresh_annotations(live).await;
@@ -135,7 +138,7 @@ impl Shared {
                     return self.lose_session(live, *shown, execution, chances);
                 }
                 match *shown {
-                    Failure::Fault(fault) => self.lose_link(live, method, params, fault, chances).await,
+                    Failure::Fault(fault) => self.lose_link(live, ask, fault, chances).await,
                     // The server's own business: handed on untouched.
                     other => Err(other),
                 }
@@ -153,7 +156,7 @@ impl Shared {
                 Err(*shown)
             }
             Failure::Session(_, shown) => self.lose_session(live, *shown, Execution::NotExecuted, chances),
-            Failure::Fault(fault) => self.lose_link(live, method, params, fault, chances).await,
+            Failure::Fault(fault) => self.lose_link(live, ask, fault, chances).await,
             other => Err(other),
         }
     }
@@ -188,8 +191,7 @@ impl Shared {
     async fn lose_link(
         self: &Arc<Self>,
         live: &Arc<Live>,
-        method: &str,
-        params: Option<&Json>,
+        ask: Ask<'_>,
         fault: Fault,
         chances: &mut Chances,
     ) -> Result<Next, Failure> {
@@ -207,7 +209,7 @@ impl Shared {
         }
         self.tell_outage(live, &fault);
         // Where it is not known yet whether the request may be repeated, the answer comes with the next link.
-        let harmless = self.is_harmless(method, params).unwrap_or(true);
+        let harmless = self.is_harmless(ask.method, ask.params).unwrap_or(true);
         if !fault.may_resend(harmless) {
             return Err(Failure::Fault(fault));
         }
@@ -215,7 +217,7 @@ impl Shared {
             self.settle(live).await;
             return Ok(Next::Again(Failure::Fault(fault)));
         }
-        if !self.may_repeat(live, method, params, &Failure::Fault(fault.clone())).await {
+        if !self.may_repeat(live, ask, &Failure::Fault(fault.clone())).await {
             return Err(Failure::Fault(fault));
         }
         chances.resent = true;
@@ -247,22 +249,16 @@ impl Shared {
     }
 
     /// Whether the request may be sent a second time, now that the server can be asked about its tools.
-    async fn may_repeat(
-        self: &Arc<Self>,
-        live: &Arc<Live>,
-        method: &str,
-        params: Option<&Json>,
-        failure: &Failure,
-    ) -> bool {
+    async fn may_repeat(self: &Arc<Self>, live: &Arc<Live>, ask: Ask<'_>, failure: &Failure) -> bool {
         let Failure::Fault(fault) = failure else { return true };
         if fault.execution == Execution::NotExecuted {
             return true;
         }
-        if self.is_harmless(method, params).is_none() {
+        if self.is_harmless(ask.method, ask.params).is_none() {
             // The list is not for the caller; if it cannot be had, nothing is known and nothing is sent.
             let _ = Box::pin(crate::features::tools::list(self, live, &CallOptions::new())).await;
         }
-        self.is_harmless(method, params).unwrap_or(false)
+        self.is_harmless(ask.method, ask.params).unwrap_or(false)
     }
 }
 

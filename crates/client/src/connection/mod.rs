@@ -49,7 +49,7 @@ pub use call::CallOptions;
 pub(crate) use call::Listener;
 use catalog::Catalog;
 pub(crate) use catalog::Digest;
-pub(crate) use driver::{Driver, Target};
+pub(crate) use driver::{Driver, Setup, Target};
 use errands::Errands;
 use restore::Told;
 

@@ -116,3 +116,17 @@ async fn what_cannot_be_reached_was_not_executed() {
         client.close().await;
     }
 }
+
+/// What may have run the first time is not said to have never run because the second attempt was refused.
+#[tokio::test]
+async fn a_doubt_is_not_forgotten_with_the_second_attempt() {
+    let script = testkit::server().legacy().tool(Tool::like("again", "counter").idempotent());
+    let server = script.run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    client.list_tools().await.unwrap();
+    server.arm(Fault::reset().on_tool("again").executed());
+    server.arm(Fault::answer(Answer::new(404).text("Session not found")).on_tool("again"));
+    let error = client.call_tool("again", &Value::Null).await.unwrap_err();
+    assert_eq!((error.execution(), server.executions("again")), (Execution::Unknown, 1), "{error}");
+    client.close().await;
+}

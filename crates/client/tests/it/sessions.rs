@@ -86,6 +86,32 @@ async fn a_thousand_calls_share_one_recovery() {
     client.close().await;
 }
 
+/// The same where only a question can tell: those who ask too late, because another's question has already
+/// been answered and the link left, are not shown the server's words.
+#[tokio::test]
+async fn a_suspicion_is_settled_for_all_who_have_it() {
+    let said =
+        json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": -32001, "message": "session not found" } });
+    let script = testkit::server().legacy().tool("counter").session_gone(Answer::new(200).json(&said));
+    let server = script.run().await;
+    let client = connect(&server).await;
+    for round in 1..=5 {
+        count(&client).await;
+        server.drop_sessions();
+        let calls: Vec<_> = (0..20)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { client.call_tool("counter", &Value::Null).await })
+            })
+            .collect();
+        for call in calls {
+            call.await.unwrap().unwrap();
+        }
+        assert_eq!((server.initialize_count(), server.executions("counter")), (1 + round, 21 * round as u64));
+    }
+    client.close().await;
+}
+
 /// A call whose caller has left is not sent again.
 #[tokio::test]
 async fn a_caller_who_left_is_not_served_again() {
