@@ -158,7 +158,7 @@ impl<T> Calls<T> {
 
 impl<T> Call<T> {
     fn end(&self, now: Instant) -> (Instant, Limit) {
-        let (end, limit) = if self.total_end <= self.idle_end {
+        let (end, limit) = if self.total_end < self.idle_end {
             (self.total_end, Limit::Total)
         } else {
             (self.idle_end, Limit::Idle)

@@ -224,7 +224,10 @@ impl Fault {
             | Cause::Unreachable
             | Cause::Tls
             | Cause::Cut
+            | Cause::Timeout(Limit::Connect)
             | Cause::Exited(_)
+            // A stream that ends in good order before the answer is how a server leaves that is told to.
+            | Cause::Protocol(Misbehaviour::NoAnswer)
             | Cause::SessionLost
             | Cause::NotAffine => true,
             // What stands in front of a server says these when the server does not answer.
@@ -237,7 +240,7 @@ impl Fault {
     /// because it only reads, or because the server says so of the tool.
     pub fn may_resend(&self, harmless: bool) -> bool {
         let repeatable = self.execution == Execution::NotExecuted || harmless;
-        repeatable && (self.is_outage() || self.cause == Cause::Protocol(Misbehaviour::NoAnswer))
+        repeatable && self.is_outage()
     }
 
     /// The one place that decides what a fault costs the connection.
@@ -247,10 +250,8 @@ impl Fault {
             Cause::Status { retry_after: Some(not_before), .. } => {
                 Recovery::Retry { not_before: *not_before }
             }
-            Cause::Status { code, .. } => match code {
-                408 | 425 | 429 | 500.. => now,
-                _ => Recovery::GiveUp,
-            },
+            // A server that is not deployed yet, or not wholly, says 404 through whatever is in front of it.
+            Cause::Status { .. } => now,
             Cause::LoginRequired { .. } => Recovery::Login,
             Cause::Refused
             | Cause::Dns
@@ -344,7 +345,7 @@ mod tests {
     fn says_what_it_costs() {
         let status = |code| Fault::new(Cause::Status { code, retry_after: None }).recovery();
         assert!(matches!(status(503), Recovery::Retry { .. }));
-        assert_eq!(status(404), Recovery::GiveUp);
+        assert!(matches!(status(404), Recovery::Retry { .. }));
         let later = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(9)) };
         assert_eq!(Fault::new(later).recovery(), Recovery::Retry { not_before: Duration::from_secs(9) });
         assert_eq!(

@@ -303,7 +303,7 @@ impl Session {
     fn take_sign(&mut self, now: Instant, until: Instant, peer: Arc<Peer>, reply: &Reply) -> Phase {
         match (reply.sign(method::PING, true, false), reply) {
             (Verdict::Answer, Reply::Result(_) | Reply::Error { .. }) => self.ready(now, peer),
-            (Verdict::Answer, Reply::Fault(fault)) if fault.is_outage() || asks_for_time(fault) => {
+            (Verdict::Answer, Reply::Fault(fault)) if keeps_away(fault) || asks_for_time(fault) => {
                 self.ask_later(now, peer, fault.clone())
             }
             // Nothing is at stake: a handshake finds out, and costs what asking again would.
@@ -482,7 +482,9 @@ impl Session {
         let cheap = self.carrier != Carrier::Pipe && cause.cause != Cause::NotAffine;
         let outage = self.outage.filter(|_| cheap).map(|outage| outage.since);
         let (soonest, wait) = self.pace.waits(now, outage);
-        Phase::BackingOff { not_before: now + soonest.max(retry), until: now + wait.max(retry), cause }
+        // What the server asked for holds, but a person who waits is not sent away for an hour on its word.
+        let asked = retry.min(PATIENCE);
+        Phase::BackingOff { not_before: now + soonest.max(asked), until: now + wait.max(retry), cause }
     }
 
     fn begin_outage(&mut self, now: Instant) {
@@ -518,6 +520,11 @@ fn is_refusal(reply: &Reply) -> bool {
     code.is_some_and(|code| matches!(code, 400 | 404 | 405 | 406 | 415 | 501))
 }
 
+/// Whether the server could not be asked. One that answers, but not the question, has been.
+fn keeps_away(fault: &Fault) -> bool {
+    fault.is_outage() && !matches!(fault.cause, Cause::Protocol(_))
+}
+
 /// Whether the server said when it wants to be asked again.
 fn asks_for_time(fault: &Fault) -> bool {
     matches!(fault.recovery(), Recovery::Retry { not_before } if !not_before.is_zero())
@@ -525,6 +532,9 @@ fn asks_for_time(fault: &Fault) -> bool {
 
 /// How long an old session is asked for, if what stands in front of the server answers.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How long `Retry-After` is believed while somebody waits.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a verdict that only a person can change is believed.
 const HOPELESS: Duration = Duration::from_secs(10);

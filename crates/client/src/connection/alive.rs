@@ -133,10 +133,15 @@ impl Watch {
 
 fn death(live: &Live, failure: Failure) -> Event {
     match failure {
-        Failure::Session(Verdict::Lost | Verdict::Suspect | Verdict::Uninitialized, shown) => {
-            Event::Forgotten { fault: shown.as_loss(), proven: live.is_proven() }
+        Failure::Session(judged) => match (judged.verdict, &judged.shown) {
+            (Verdict::Suspect, Failure::Fault(fault)) if fault.is_outage() => Event::Lost(fault.clone()),
+            (Verdict::Login | Verdict::Answer, _) => death(live, judged.shown),
+            (_, shown) => Event::Forgotten { fault: shown.as_loss(), proven: live.is_proven() },
+        },
+        // The probe's own time is nobody else's.
+        Failure::Fault(fault) if matches!(fault.cause, Cause::Timeout(_)) => {
+            Event::Lost(Fault::new(Cause::Cut).note("the server answers nothing, not even a probe"))
         }
-        Failure::Session(_, shown) => death(live, *shown),
         Failure::Fault(fault) => Event::Lost(fault),
         Failure::Server(error) | Failure::Declined(error) => {
             let fault = Fault::protocol(Misbehaviour::BadResult).note("a probe was answered with an error");
@@ -164,38 +169,56 @@ impl Shared {
                 Ok(Heard::Alive)
             }
             Err(Failure::Server(error)) if error.code == code::METHOD_NOT_FOUND => Ok(Heard::Unsupported),
+            // Whoever says that it is asked too often is there, and so is whoever refuses the question.
+            Err(Failure::Fault(Fault { cause: Cause::Status { code: 429, .. }, .. })) => Ok(Heard::Alive),
+            Err(Failure::Fault(Fault { cause: Cause::Status { code: 400..500, .. }, .. })) => {
+                Ok(Heard::Unsupported)
+            }
             Err(failure) => Err(failure),
         }
     }
 
     /// Whether the session of a link is still there, by the cheapest request that has no effect. Many may
     /// ask at once; one question serves all who came before its answer.
-    pub(super) async fn is_still_there(self: &Arc<Self>, live: &Arc<Live>, verdict: Verdict) -> bool {
+    pub(super) async fn is_still_there(self: &Arc<Self>, live: &Arc<Live>, verdict: Verdict) -> Standing {
         let came = Instant::now();
         let mut asked = live.asked.lock().await;
         // What is gone stays gone.
-        if let Some((at, there)) = *asked
-            && (at >= came || !there)
+        if let Some((at, standing)) = *asked
+            && (at >= came || standing == Standing::Gone)
         {
-            return there;
+            return standing;
         }
         let begun = Instant::now();
         let probe = match keepalive::smallest_list(&live.peer) {
             Some(list) if verdict == Verdict::Uninitialized => Probe::List(list),
             _ => Probe::Ping,
         };
-        let there = match self.probe(live, probe).await {
-            Ok(_) => true,
-            // An error like any other is an answer; one that is suspect again is none.
-            Err(Failure::Server(_)) => true,
-            // The link was left meanwhile. If that was for the session, this is one more who found out; if
-            // not, nobody can be asked, and what was said stands.
-            Err(Failure::Left) => !live.is_forgotten(),
-            Err(_) => false,
+        let standing = match self.probe(live, probe).await {
+            // An error like any other is an answer.
+            Ok(_) | Err(Failure::Server(_)) => Standing::There,
+            Err(Failure::Session(judged)) => match (judged.verdict, &judged.shown) {
+                (Verdict::Login, _) => Standing::Unknown,
+                (Verdict::Suspect, Failure::Fault(fault)) if fault.is_outage() => Standing::Unknown,
+                _ => Standing::Gone,
+            },
+            // The link was left meanwhile. If that was for the session, this is one more who found out.
+            Err(Failure::Left) if live.is_forgotten() => Standing::Gone,
+            // Nobody could be asked.
+            Err(_) => Standing::Unknown,
         };
-        *asked = Some((begun, there));
-        there
+        *asked = Some((begun, standing));
+        standing
     }
+}
+
+/// What a question about a session has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    There,
+    Gone,
+    /// It could not be asked: nothing is thrown away for that.
+    Unknown,
 }
 
 /// How long a server may take to answer a probe before it counts as dead.

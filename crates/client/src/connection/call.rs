@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use super::event_stream;
 use super::exchange::Exchange;
 use super::heal::Ask;
-use super::{Failure, Live, News, Outcome, Sent, Shared, Waiter, Wire};
+use super::{Failure, Judged, Live, News, Outcome, Sent, Shared, Waiter, Wire};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Called with each progress notification of a call, from the task that reads the link: be quick.
@@ -112,27 +112,37 @@ impl Shared {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Json> {
-        // What is rare is boxed, so that the future of every call stays small.
-        let (saved, result) = match self.once(live, method, params, options).await {
-            Ok(result) => {
-                live.prove();
-                (None, result)
-            }
-            Err(failure) => {
-                let saved = Box::pin(self.save(live, Ask { method, params, options }, failure)).await;
-                let (live, result) = saved.map_err(|failure| self.error(method, failure))?;
-                (Some(live), result)
-            }
-        };
+        let delivered = self.deliver(live, Ask { method, params, options }).await;
+        let (saved, result) = delivered.map_err(|failure| self.error(method, failure))?;
         let live = saved.as_ref().unwrap_or(live);
         if live.peer.era() == Era::Legacy {
-            self.remember(method, params);
+            self.remember(live, method, params);
             return Ok(result);
         }
         if result_type(&result) == ResultType::Complete {
             return Ok(result);
         }
-        Box::pin(self.rounds(live, method, params, options, result)).await
+        Box::pin(self.rounds(live, Ask { method, params, options }, result)).await
+    }
+
+    /// Sends a request, and saves it if that fails. Gives the link on which it was answered, if that is another.
+    pub(super) async fn deliver(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        ask: Ask<'_>,
+    ) -> Result<(Option<Arc<Live>>, Json), Failure> {
+        let begun = Instant::now();
+        match self.once(live, ask.method, ask.params, ask.options).await {
+            Ok(result) => {
+                live.prove();
+                Ok((None, result))
+            }
+            // What is rare is boxed, so that the future of every call stays small.
+            Err(failure) => {
+                let (live, result) = Box::pin(self.save(live, ask, begun, failure)).await?;
+                Ok((Some(live), result))
+            }
+        }
     }
 
     /// Sends a notification.
@@ -248,11 +258,12 @@ impl Shared {
         self.mark_sent(id, Sent::No);
         tokio::select! {
             biased;
+            // What has ended is not sent any more.
+            outcome = answer => Room::Ended(outcome.unwrap_or_else(|_| gone())),
             handed = writer.send(frame) => {
                 self.mark_sent(id, Sent::Yes);
                 Room::Handed(handed)
             }
-            outcome = answer => Room::Ended(outcome.unwrap_or_else(|_| gone())),
         }
     }
 
@@ -382,7 +393,7 @@ impl Shared {
             Failure::Fault(fault) => ErrorKind::Fault(fault),
             Failure::Declined(error) => ErrorKind::Declined(error),
             Failure::Usage(what) => ErrorKind::Usage(what.to_owned()),
-            Failure::Session(_, shown) => return self.error(method, *shown),
+            Failure::Session(judged) => return self.error(method, judged.shown),
             Failure::Left => ErrorKind::Fault(Fault::before_sending(Cause::Closed)),
         };
         Error::new(kind, &self.name, method)
@@ -427,6 +438,7 @@ impl Drop for Guard<'_> {
 /// An answer that is no result: is it about the request, or about the session?
 fn judged(live: &Live, method: &str, reply: Reply) -> Failure {
     let verdict = reply.sign(method, live.session, live.credentials);
+    let refused = verdict != Verdict::Answer && reply.refuses(method);
     let failure = match reply {
         Reply::Error { error, .. } => Failure::Server(error),
         Reply::Fault(fault) => Failure::Fault(fault),
@@ -437,7 +449,7 @@ fn judged(live: &Live, method: &str, reply: Reply) -> Failure {
     match verdict {
         Verdict::Answer => failure,
         Verdict::Lost | Verdict::Suspect | Verdict::Uninitialized | Verdict::Login => {
-            Failure::Session(verdict, Box::new(failure))
+            Failure::Session(Box::new(Judged { verdict, refused, shown: failure }))
         }
     }
 }
@@ -451,4 +463,4 @@ fn gone() -> Outcome {
 const CROWD: usize = 8;
 
 /// `Instant + Duration::MAX` overflows; nobody waits longer than this.
-const FAR: Duration = Duration::from_secs(86_400 * 365);
+pub(super) const FAR: Duration = Duration::from_secs(86_400 * 365);

@@ -10,7 +10,7 @@ use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
 use bowline_proto::calls::{Calls, Limits as CallLimits};
 use bowline_proto::era::{Choice, Peer, Reply};
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::revision::Era;
+use bowline_proto::revision::{Era, Revision};
 use bowline_proto::session::{
     Action, Announcement, Attempt, Carrier, Command, Event, Hello, Session, Settings, Status,
 };
@@ -18,6 +18,7 @@ use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::{memory, process};
 use http::HeaderValue;
 use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -28,7 +29,7 @@ use super::exchange::{self, Exchange};
 use super::hello::hello_headers;
 use super::link::{OpenLink, lock};
 use super::wake::Wake;
-use super::{Core, Identity, News, Shared, Waiter, Wire, listen};
+use super::{Core, Identity, News, Shared, Waiter, Wire, headers, listen};
 use crate::events::Life;
 use crate::handler::Handler;
 
@@ -69,6 +70,8 @@ pub(crate) struct Driver {
     credentials: bool,
     /// Whether there was a session before: then a new one is told what that one knew.
     restored_once: bool,
+    /// Streams that are being opened.
+    opening: Vec<AbortHandle>,
     alive: Watch,
     wake: Wake,
     /// Processes that are being shut down.
@@ -115,6 +118,7 @@ impl Driver {
             kept: None,
             credentials,
             restored_once: false,
+            opening: Vec::new(),
             alive,
             wake: Wake::new(),
             closing: TaskTracker::new(),
@@ -169,6 +173,12 @@ impl Driver {
                 }
             }
         }
+        // Whoever is still waiting waits for nobody: over HTTP a call outlives its link.
+        self.shared.fail_calls(&Fault::new(Cause::Closed));
+        for opening in self.opening.drain(..) {
+            opening.abort();
+        }
+        self.end_kept_session();
         self.closing.close();
         self.closing.wait().await;
     }
@@ -261,15 +271,28 @@ impl Driver {
         }
     }
 
-    fn open_stream(&self, attempt: Attempt, http: HttpLink) {
+    fn open_stream(&mut self, attempt: Attempt, http: HttpLink) {
         let shared = Arc::clone(&self.shared);
-        self.closing.spawn(async move {
+        self.opening.retain(|opening| !opening.is_finished());
+        let opening = self.closing.spawn(async move {
             let news = match event_stream::open(&shared, attempt, &http).await {
                 Ok(link) => News::Opened(attempt, Box::new(link)),
                 Err(fault) => News::Link(attempt, Event::Lost(fault)),
             };
             let _ = shared.news.send(news);
         });
+        self.opening.push(opening.abort_handle());
+    }
+
+    /// A session that may have outlived its connection is ended on the server, if it can be reached.
+    fn end_kept_session(&mut self) {
+        if let (Some(session), Target::Http(link)) = (self.kept.take(), &self.target) {
+            let link = link.clone();
+            self.closing.spawn(async move {
+                let headers = headers::base(Revision::NEWEST_LEGACY, Some(&session));
+                let _ = tokio::time::timeout(LAST_WORDS, link.delete(&headers)).await;
+            });
+        }
     }
 
     /// Starts the process in a task of its own: looking for a command can take a while.
@@ -388,8 +411,10 @@ impl Driver {
             let mut listening = Box::pin(listen::listen(Arc::clone(&self.shared), Arc::clone(&live)));
             // The stream is asked for before the first call can be: a server that has both at once may
             // choose either for what it says. The task polls again at once, so no wake-up is lost.
-            let _ = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            link.tasks.push(tokio::spawn(listening).abort_handle());
+            let polled = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if polled.is_pending() {
+                link.tasks.push(tokio::spawn(listening).abort_handle());
+            }
         }
         if link.fresh {
             let looking = Arc::clone(&self.shared).look_again(Arc::clone(&live));

@@ -4,15 +4,19 @@
 //! of it happens in the caller's own future: a caller who leaves takes the retry along.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bowline_proto::fault::{Cause, Execution, Fault};
 use bowline_proto::loss::Verdict;
+use bowline_proto::revision::Era;
 use bowline_proto::session::Event;
 use bowline_proto::wire::{Json, code, method};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 
-use super::{CallOptions, Failure, Live, Shared};
+use super::alive::Standing;
+use super::call::FAR;
+use super::{CallOptions, Failure, Judged, Live, Shared};
 
 /// What was asked for.
 #[derive(Clone, Copy)]
@@ -23,14 +27,20 @@ pub(super) struct Ask<'a> {
 }
 
 /// What a call has left to be saved with.
+#[expect(clippy::struct_excessive_bools, reason = "each chance is used up by itself")]
 struct Chances {
-    begun: Instant,
+    /// When there is no time left, whatever is hoped for.
+    until: Instant,
     /// It was sent a second time.
     resent: bool,
-    /// The first time it may have been run: whatever becomes of the second, that stays so.
-    doubt: bool,
+    /// For that a new session was opened.
+    renewed: bool,
+    /// The server was waited for because it was busy.
+    waited: bool,
     /// HM-10: the annotations were fetched anew for it.
     corrected: bool,
+    /// The first time it may have been run: whatever becomes of the second, that stays so.
+    doubt: bool,
 }
 
 /// How a failed call goes on.
@@ -49,21 +59,39 @@ impl Shared {
         self: &Arc<Self>,
         live: &Arc<Live>,
         ask: Ask<'_>,
+        begun: Instant,
         failure: Failure,
     ) -> Result<(Arc<Live>, Json), Failure> {
+        let limits = self.limits(ask.options);
+        let now = Instant::now();
+        // All of it happens in the call's own time: what it may take in all, and what it may be silent.
+        let end = (begun + limits.total.min(FAR)).min(now + limits.idle.min(FAR));
+        let mut chances = Chances {
+            until: end,
+            resent: false,
+            renewed: false,
+            waited: false,
+            corrected: false,
+            doubt: false,
+        };
         let mut live = Arc::clone(live);
         let mut failure = failure;
-        let mut chances = Chances { begun: Instant::now(), resent: false, doubt: false, corrected: false };
         for _ in 0..MOST_TURNS {
             chances.doubt |= failure.is_doubtful();
-            match self.next_link(&live, ask, failure, &mut chances).await {
-                Ok(next) => live = next,
-                Err(failure) => return Err(chances.told(failure)),
+            let known = failure.known();
+            let next = timeout_at(end.into(), self.next_link(&live, ask, failure, &mut chances)).await;
+            match next {
+                Ok(Ok(next)) => live = next,
+                Ok(Err(failure)) => return Err(chances.told(failure)),
+                Err(_) => return Err(chances.told(known)),
             }
-            let limits = self.limits(ask.options);
+            let total = (begun + limits.total.min(FAR)).saturating_duration_since(Instant::now());
+            if total.is_zero() {
+                return Err(chances.told(known));
+            }
             let options = CallOptions {
                 idle: Some(limits.idle),
-                total: Some(limits.total.saturating_sub(chances.begun.elapsed())),
+                total: Some(total),
                 progress: ask.options.progress.clone(),
             };
             match self.once(&live, ask.method, ask.params, &options).await {
@@ -86,7 +114,7 @@ impl Shared {
         chances: &mut Chances,
     ) -> Result<Arc<Live>, Failure> {
         let next = self.next(live, ask, failure, chances).await?;
-        let left = self.patience(ask.options).saturating_sub(chances.begun.elapsed());
+        let left = chances.until.saturating_duration_since(Instant::now());
         match next {
             Next::Here => Ok(Arc::clone(live)),
             Next::Anew => self.ready(left).await,
@@ -116,49 +144,64 @@ impl Shared {
                 self.leave(live.attempt);
                 Ok(Next::Anew)
             }
-            // HM-10: the schema we hold is out of date. Get the newest, then once more.
+            // HM-10: the schema we hold is out of date. Get the newest, then once more. Elsewhere the code is the
+            // server's own.
             Failure::Server(error)
                 if error.code == code::HEADER_MISMATCH
                     && ask.method == method::TOOLS_CALL
+                    && live.wire.is_http()
+                    && live.peer.era() == Era::Modern
                     && !std::mem::replace(&mut chances.corrected, true) =>
             {
                 self.refresh_annotations(live).await;
                 Ok(Next::Here)
             }
-            Failure::Session(verdict @ (Verdict::Suspect | Verdict::Uninitialized), shown) => {
-                if !self.is_still_there(live, verdict).await {
-                    // The session is gone; whether the request was run before that is another matter.
-                    // Words that say so are a refusal; a bare status, or a broken exchange, is not.
-                    let execution = match &*shown {
-                        Failure::Fault(fault) if !matches!(fault.cause, Cause::Protocol(_)) => {
-                            fault.execution
-                        }
-                        _ => Execution::NotExecuted,
-                    };
-                    return self.lose_session(live, *shown, execution, chances);
-                }
-                match *shown {
-                    Failure::Fault(fault) => self.lose_link(live, ask, fault, chances).await,
-                    // The server's own business: handed on untouched.
-                    other => Err(other),
-                }
-            }
-            Failure::Session(Verdict::Login, shown) => {
-                // Some servers say 401 to a session they have forgotten. With credentials that were good a
-                // moment ago, one new session is worth a try before a person is asked.
-                if live.credentials && live.is_proven() && !chances.resent {
-                    return self.lose_session(live, *shown, Execution::NotExecuted, chances);
-                }
-                if let Failure::Fault(fault) = &*shown {
-                    self.leave(live.attempt);
-                    self.report(live.attempt, Event::Lost(fault.clone()));
-                }
-                Err(*shown)
-            }
-            Failure::Session(_, shown) => self.lose_session(live, *shown, Execution::NotExecuted, chances),
+            Failure::Session(judged) => self.next_of_session(live, ask, *judged, chances).await,
             Failure::Fault(fault) => self.lose_link(live, ask, fault, chances).await,
             other => Err(other),
         }
+    }
+
+    /// The same for an answer that speaks of the session.
+    async fn next_of_session(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        ask: Ask<'_>,
+        judged: Judged,
+        chances: &mut Chances,
+    ) -> Result<Next, Failure> {
+        let Judged { verdict, refused, shown } = judged;
+        if verdict == Verdict::Login {
+            // Some servers say 401 to a session they have forgotten. With credentials that were good a moment
+            // ago, one new session is worth a try before a person is asked. If that is refused in the same way,
+            // it is this request that is.
+            let tried = live.challenged.load(Ordering::Relaxed);
+            if live.credentials && live.is_proven() && !tried && !chances.resent {
+                return self.lose_session(live, &shown, Execution::NotExecuted, chances);
+            }
+            live.challenged.store(true, Ordering::Relaxed);
+            return Err(shown);
+        }
+        // A loss that comes again from the session that was opened for it is doubted too.
+        if verdict != Verdict::Lost || chances.renewed {
+            let standing = self.is_still_there(live, verdict).await;
+            if standing != Standing::Gone {
+                return match shown {
+                    Failure::Fault(fault) if fault.is_outage() => {
+                        self.lose_link(live, ask, fault, chances).await
+                    }
+                    // The server's own business: handed on untouched.
+                    other => Err(other),
+                };
+            }
+        }
+        // The session is gone; whether the request was run before that is another matter.
+        let execution = match &shown {
+            _ if verdict == Verdict::Lost || refused => Execution::NotExecuted,
+            Failure::Fault(fault) => fault.execution,
+            _ => Execution::Unknown,
+        };
+        self.lose_session(live, &shown, execution, chances)
     }
 
     /// Somebody found out by other means than a call.
@@ -169,22 +212,26 @@ impl Shared {
         self.report(live.attempt, Event::Forgotten { fault, proven: live.is_proven() });
     }
 
-    /// The server has forgotten the session. If it said so of the request, it has not run it either.
+    /// The server has forgotten the session.
     fn lose_session(
         &self,
         live: &Arc<Live>,
-        shown: Failure,
+        shown: &Failure,
         execution: Execution,
-        chances: &Chances,
+        chances: &mut Chances,
     ) -> Result<Next, Failure> {
         let fault = Fault { execution, ..shown.as_loss() };
         live.forget();
         self.leave(live.attempt);
         self.report(live.attempt, Event::Forgotten { fault: fault.clone(), proven: live.is_proven() });
-        if chances.resent {
+        if chances.renewed {
             // The session that was opened for this call is gone too.
             return Err(Failure::Fault(Fault { cause: Cause::NotAffine, ..fault }));
         }
+        if chances.resent {
+            return Err(Failure::Fault(fault));
+        }
+        chances.renewed = true;
         Ok(Next::Again(Failure::Fault(fault)))
     }
 
@@ -195,33 +242,23 @@ impl Shared {
         fault: Fault,
         chances: &mut Chances,
     ) -> Result<Next, Failure> {
-        if chances.resent {
-            self.tell_outage(live, &fault);
-            return Err(Failure::Fault(fault));
-        }
         // The server is busy and says for how long.
         if let Cause::Status { code: 429, retry_after: Some(wait) } = fault.cause
             && wait <= self.reconnect_wait
+            && Instant::now() + wait < chances.until
+            && !std::mem::replace(&mut chances.waited, true)
         {
             sleep(wait).await;
-            chances.resent = true;
             return Ok(Next::Here);
         }
         self.tell_outage(live, &fault);
         // Where it is not known yet whether the request may be repeated, the answer comes with the next link.
         let harmless = self.is_harmless(ask.method, ask.params).unwrap_or(true);
-        if !fault.may_resend(harmless) {
+        if chances.resent || !fault.may_resend(harmless) {
             return Err(Failure::Fault(fault));
         }
-        if fault.is_outage() {
-            self.settle(live).await;
-            return Ok(Next::Again(Failure::Fault(fault)));
-        }
-        if !self.may_repeat(live, ask, &Failure::Fault(fault.clone())).await {
-            return Err(Failure::Fault(fault));
-        }
-        chances.resent = true;
-        Ok(Next::Here)
+        self.settle(live).await;
+        Ok(Next::Again(Failure::Fault(fault)))
     }
 
     /// Over HTTP nobody else notices that the server is gone. On a pipe or a stream its reader does, though
@@ -275,6 +312,18 @@ impl Chances {
 }
 
 impl Failure {
+    /// What is known of the call if nothing more is learned.
+    fn known(&self) -> Self {
+        match self {
+            Self::Fault(fault) => Self::Fault(fault.clone()),
+            Self::Server(error) => Self::Server(error.clone()),
+            Self::Session(judged) => judged.shown.known(),
+            Self::Declined(error) => Self::Declined(error.clone()),
+            Self::Usage(what) => Self::Usage(what),
+            Self::Left => Self::Left,
+        }
+    }
+
     fn is_doubtful(&self) -> bool {
         matches!(self, Self::Fault(fault) if fault.execution == Execution::Unknown)
     }
@@ -292,7 +341,7 @@ impl Failure {
                 lost.note(fault.cause.to_string()).body(words.as_bytes())
             }
             Self::Server(error) => lost.body(error.message.as_bytes()),
-            Self::Session(_, shown) => shown.as_loss(),
+            Self::Session(judged) => judged.shown.as_loss(),
             Self::Declined(_) | Self::Usage(_) | Self::Left => lost,
         }
     }

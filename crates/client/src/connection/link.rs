@@ -85,6 +85,7 @@ impl OpenLink {
             credentials,
             proven: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
+            challenged: AtomicBool::new(false),
             asked: tokio::sync::Mutex::default(),
         });
         self.live = Some(Arc::clone(&live));
@@ -105,7 +106,7 @@ impl OpenLink {
     }
 
     /// Ends the link: what is still to be said first, then the session, then the process.
-    pub(super) async fn shut(self, shared: &Shared, orderly: bool, errands: CancellationToken) {
+    pub(super) async fn shut(mut self, shared: &Shared, orderly: bool, errands: CancellationToken) {
         if let Some((_, task)) = &self.hello {
             task.abort();
         }
@@ -126,11 +127,20 @@ impl OpenLink {
                 }
             }
         }
-        if let Some(process) = self.process {
+        if let Some(process) = self.process.take() {
             let exit = process.shutdown().await;
             tracing::debug!(server = %shared.name, ?exit, "the server's process ended");
         }
         // Last, so that a server that says something on its way out is not cut off.
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// A link that nobody takes up leaves nothing behind.
+impl Drop for OpenLink {
+    fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();
         }

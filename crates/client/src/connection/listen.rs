@@ -10,6 +10,7 @@ use bowline_proto::loss::Verdict;
 use bowline_proto::wire;
 use bowline_transport::http::{Answer, Body};
 
+use super::alive::Standing;
 use super::exchange::{Resume, is_message, is_too_large};
 use super::headers::LAST_EVENT_ID;
 use super::{Live, Shared, Wire};
@@ -19,6 +20,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
     let Wire::Http { link, headers } = &live.wire else { return };
     let mut resume = Resume::default();
     let mut opened_once = false;
+    let mut short: u32 = 0;
     loop {
         let mut headers = (**headers).clone();
         if let Some(last) = resume.last() {
@@ -45,6 +47,9 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                 }
                 if opened.elapsed() > HELD {
                     resume.held();
+                    short = 0;
+                } else {
+                    short = short.saturating_add(1);
                 }
             }
             // Another stream of ours is still open, as far as the server knows. It will notice.
@@ -52,7 +57,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
             // A server that had a stream and has none now has most likely forgotten the session. What a GET
             // says of it is not proof; a request without effect is.
             Ok(Answer { status: 400 | 404 | 410, .. }) if opened_once && live.session => {
-                if !shared.is_still_there(&live, Verdict::Suspect).await {
+                if shared.is_still_there(&live, Verdict::Suspect).await == Standing::Gone {
                     shared.forget_session(&live, "its stream is gone, and so is the session");
                 }
                 return;
@@ -62,9 +67,15 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                 return;
             }
         }
-        tokio::time::sleep(resume.wait()).await;
+        // A server that says something each time, and cuts each time, gets on, but it is not to be met at its pace
+        // for ever.
+        let pause = (PAUSE * (1 << (short / 4).min(8))).min(LONG_PAUSE);
+        tokio::time::sleep(resume.wait().max(pause)).await;
     }
 }
 
+/// How long is waited between streams that last no time, at first and in the end.
+const PAUSE: Duration = Duration::from_millis(125);
+const LONG_PAUSE: Duration = Duration::from_secs(5);
 /// A stream that lasted longer was cut by something that cuts what is idle, not by a server that cuts all.
 const HELD: Duration = Duration::from_secs(5);

@@ -116,7 +116,9 @@ pub(crate) struct Live {
     /// Whether the server is known to have forgotten the session.
     forgotten: AtomicBool,
     /// The last time somebody asked whether the session is still there, and what came of it.
-    asked: tokio::sync::Mutex<Option<(Instant, bool)>>,
+    asked: tokio::sync::Mutex<Option<(Instant, alive::Standing)>>,
+    /// Whether a new session was already tried for refused credentials, in vain.
+    challenged: AtomicBool,
 }
 
 /// How to send on a link.
@@ -157,13 +159,22 @@ pub(crate) enum Failure {
     Server(RpcError),
     Fault(Fault),
     /// An answer that says, or may say, that the session is gone. With what it would be otherwise.
-    Session(Verdict, Box<Failure>),
+    Session(Box<Judged>),
     /// The link was left before anything was sent on it.
     Left,
     /// The host's own handler said no.
     Declined(RpcError),
     /// Nothing was sent: what the caller gave cannot be.
     Usage(&'static str),
+}
+
+/// An answer that says something of the session.
+pub(crate) struct Judged {
+    verdict: Verdict,
+    /// Whether it says that the request was refused for its session.
+    refused: bool,
+    /// What it is to the caller, if the session is there after all.
+    shown: Failure,
 }
 
 /// What the driver is told.
@@ -230,7 +241,11 @@ impl Shared {
             Ok(Message::Error { id: Some(id), error }) => {
                 self.finish(id.as_ours(), Err(Failure::Server(error)));
             }
-            // BM-03: nobody can be told, but it must not pass unseen.
+            // BM-03: it can be meant for one only.
+            Ok(Message::Error { id: None, error }) if self.only_call().is_some() => {
+                self.finish(self.only_call(), Err(Failure::Server(error)));
+            }
+            // Nobody can be told, but it must not pass unseen.
             Ok(Message::Error { id: None, error }) => {
                 tracing::warn!(server = %self.name, %error, "the server reported an error about no request in particular");
             }
@@ -242,6 +257,13 @@ impl Shared {
                 self.finish(malformed.id.and_then(|id| id.as_ours()), Err(Failure::Fault(fault)));
             }
         }
+    }
+
+    /// The open call, if there is exactly one.
+    fn only_call(&self) -> Option<u64> {
+        let core = self.core();
+        let id = core.calls.ids().next().filter(|_| core.calls.len() == 1)?;
+        matches!(core.calls.get(id), Some(Waiter::Call { sent: Sent::Yes, .. })).then_some(id)
     }
 
     /// Gives a call its outcome. Late and unknown ids find nobody (CN-03).
@@ -379,7 +401,7 @@ fn into_reply(outcome: Outcome) -> Reply {
             Reply::Error { status: None, error, stray: false }
         }
         Err(Failure::Fault(fault)) => Reply::Fault(fault),
-        Err(Failure::Session(_, shown)) => into_reply(Err(*shown)),
+        Err(Failure::Session(judged)) => into_reply(Err(judged.shown)),
         Err(Failure::Left) => Reply::Fault(Fault::before_sending(Cause::Closed)),
         Err(Failure::Usage(what)) => Reply::Fault(Fault::before_sending(Cause::Closed).note(what)),
     }

@@ -24,24 +24,38 @@ pub(super) struct Told {
     subscriptions: BTreeMap<String, Json>,
 }
 
+impl Told {
+    fn keep(&mut self, method: &str, params: &Json) {
+        if method == method::SET_LEVEL {
+            self.level = Some(params.clone());
+            return;
+        }
+        let Some(Ok(uri)) = params.member("uri").map(|uri| uri.decode::<String>()) else { return };
+        if method == method::RESOURCES_UNSUBSCRIBE {
+            self.subscriptions.remove(&uri);
+        } else if self.subscriptions.len() < MOST_SUBSCRIPTIONS {
+            self.subscriptions.insert(uri, params.clone());
+        }
+    }
+}
+
 impl Shared {
     /// Keeps what a session is to be told again. Called for every request that a legacy server granted.
-    pub(super) fn remember(&self, method: &str, params: Option<&Json>) {
+    pub(super) fn remember(self: &Arc<Self>, live: &Live, method: &str, params: Option<&Json>) {
         if !matches!(method, method::SET_LEVEL | method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE)
         {
             return;
         }
         let Some(params) = params else { return };
-        let mut told = lock(&self.told);
-        if method == method::SET_LEVEL {
-            told.level = Some(params.clone());
-            return;
-        }
-        let Some(Ok(uri)) = params.member("uri").map(|uri| uri.decode::<String>()) else { return };
-        if method == method::RESOURCES_UNSUBSCRIBE {
-            told.subscriptions.remove(&uri);
-        } else if told.subscriptions.len() < MOST_SUBSCRIPTIONS {
-            told.subscriptions.insert(uri, params.clone());
+        lock(&self.told).keep(method, params);
+        // The session was replaced while this was under way: the new one knows nothing of it.
+        if self.core().session.attempt() != live.attempt {
+            let (shared, method, params) = (Arc::clone(self), method.to_owned(), params.clone());
+            self.errands.send(async move {
+                if let Ok(live) = shared.ready(EACH).await {
+                    let _ = shared.once(&live, &method, Some(&params), &CallOptions::new()).await;
+                }
+            });
         }
     }
 
@@ -65,8 +79,8 @@ impl Shared {
         for (method, params) in requests {
             match self.once(&live, method, Some(&params), &options).await {
                 Ok(_) => live.prove(),
-                Err(Failure::Session(Verdict::Lost, shown)) => {
-                    let fault = shown.as_loss();
+                Err(Failure::Session(judged)) if judged.verdict == Verdict::Lost => {
+                    let fault = judged.shown.as_loss();
                     self.report(live.attempt, SessionEvent::Forgotten { fault, proven: false });
                     return;
                 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::fault::{Execution, Fault, Misbehaviour};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 
+use super::heal::Ask;
 use super::{CallOptions, Failure, Live, Shared};
 use crate::error::Result;
 
@@ -17,11 +18,11 @@ impl Shared {
     pub(super) async fn rounds(
         self: &Arc<Self>,
         live: &Arc<Live>,
-        method: &str,
-        params: Option<&Json>,
-        options: &CallOptions,
+        ask: Ask<'_>,
         mut result: Json,
     ) -> Result<Json> {
+        let Ask { method, params, options } = ask;
+        let mut live = Arc::clone(live);
         let broken = |misbehaviour| self.error(method, Failure::Fault(Fault::protocol(misbehaviour)));
         // The cap holds for all rounds together. The time that the host takes to answer is not the server's.
         let mut left = self.limits(options).total;
@@ -37,10 +38,15 @@ impl Shared {
             let retry = self.answer_inputs(method, params, &wanted).await?;
             let round = CallOptions { total: Some(left), ..options.clone() };
             let begun = Instant::now();
-            result = self
-                .once(live, method, Some(&retry), &round)
-                .await
-                .map_err(|failure| self.error(method, failure))?;
+            let ask = Ask { method, params: Some(&retry), options: &round };
+            // The server has begun: whatever becomes of this round, nobody can say that nothing was done.
+            let delivered = self.deliver(&live, ask).await.map_err(|failure| match failure {
+                Failure::Fault(fault) => Failure::Fault(Fault { execution: Execution::Unknown, ..fault }),
+                other => other,
+            });
+            let (saved, given) = delivered.map_err(|failure| self.error(method, failure))?;
+            live = saved.unwrap_or(live);
+            result = given;
             left = left.saturating_sub(begun.elapsed());
         }
         Err(broken(Misbehaviour::Rounds))

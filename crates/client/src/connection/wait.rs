@@ -7,6 +7,7 @@ use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::session::{Command, Status};
 use tokio::time::timeout_at;
 
+use super::call::FAR;
 use super::{Failure, Live, Shared};
 
 impl Shared {
@@ -38,7 +39,7 @@ impl Shared {
                 Status::Connecting | Status::Ready(_) => {}
             }
             let wait = if down { patience.min(self.reconnect_wait) } else { patience };
-            match timeout_at((begun + wait).into(), status.changed()).await {
+            match timeout_at((begun + wait.min(FAR)).into(), status.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
                 Err(_) => return Err(Failure::Fault(self.why_not())),

@@ -6,7 +6,7 @@ use bowline::config::Protocol;
 use bowline::fault::Execution;
 use bowline::{CallOptions, Client, Server};
 use bowline_testkit::{self as testkit, Answer, Control, Fault, Tool};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{everywhere, http};
 
@@ -129,4 +129,106 @@ async fn a_doubt_is_not_forgotten_with_the_second_attempt() {
     let error = client.call_tool("again", &Value::Null).await.unwrap_err();
     assert_eq!((error.execution(), server.executions("again")), (Execution::Unknown, 1), "{error}");
     client.close().await;
+}
+
+/// Words about a session are no proof that a request was not run: not those of a tool that answers by our id,
+/// not those of what stands in front of the server, and not where the session could not be asked.
+#[tokio::test]
+async fn words_alone_run_nothing_twice() {
+    let own = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": code, "message": message } });
+    let stray =
+        json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32603, "message": "Internal error" } });
+    let answers = [
+        Answer::new(200).json(&own(-32603, "Browser session closed")),
+        Answer::new(400).json(&own(-32000, "Session 5 not found")),
+        Answer::new(404).json(&own(-32004, "Session 5 not found")),
+        Answer::new(500).json(&own(-32000, "Session expired")),
+        Answer::new(500).json(&own(-32603, "Payment session expired")),
+        Answer::new(500).json(&own(-32000, "Internal Server Error")),
+        Answer::new(504).text("Gateway Timeout: session timed out"),
+        Answer::new(502).text("Bad Gateway: upstream session closed"),
+        Answer::new(500).text("Error: Session closed"),
+        Answer::new(200).json(&stray),
+    ];
+    // How the question that follows is answered: well, too busy, away, cut, and by a server that has lost the
+    // session meanwhile.
+    let probes = [
+        None,
+        Some(Fault::status(429)),
+        Some(Fault::status(503)),
+        Some(Fault::reset()),
+        Some(Fault::drop_sessions()),
+    ];
+    for (at, answer) in answers.into_iter().enumerate() {
+        // A refusal by our id in plain words, and a session that is gone in the same moment: that is how servers
+        // report a lost session, and cannot be told from it.
+        let telling = matches!(at, 1 | 2);
+        for probe in probes.iter().take(if telling { 4 } else { 5 }) {
+            let server = testkit::server().legacy().tool("counter").run().await;
+            let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+            server.arm(Fault::answer(answer.clone()).on("tools/call").executed());
+            if let Some(probe) = probe {
+                server.arm(probe.clone().on("ping"));
+            }
+            let outcome = client.call_tool("counter", &Value::Null).await;
+            let ran = server.executions("counter");
+            assert_eq!(ran, 1, "{answer:?}, then {probe:?}: {outcome:?}");
+            client.close().await;
+        }
+    }
+}
+
+/// A refusal in whatever words is asked about; if the session turns out to be gone it is replaced, and what was
+/// refused is sent again.
+#[tokio::test]
+async fn unknown_wordings_are_asked_about() {
+    for text in
+        ["La session n'existe plus", "Sesja wygasła", "No MCP context for this client", "KeyError: 3f"]
+    {
+        let server =
+            testkit::server().legacy().tool("counter").session_gone(Answer::new(400).text(text)).run().await;
+        let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        server.drop_sessions();
+        client.call_tool("counter", &Value::Null).await.unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2), "{text}");
+        client.close().await;
+    }
+}
+
+/// The code by which modern servers report stale headers is, from others, their own.
+#[tokio::test]
+async fn a_legacy_error_of_that_number_is_not_mended() {
+    let script = testkit::server().tool("counter");
+    for (name, running, entry) in everywhere(script).await {
+        if name.starts_with("modern") {
+            continue;
+        }
+        let client = Client::connect(entry).await.unwrap();
+        running.arm(Fault::error(-32020, "quota used up").on("tools/call").executed());
+        client.call_tool("counter", &Value::Null).await.unwrap_err();
+        assert_eq!(running.executions("counter"), 1, "{name}");
+        client.close().await;
+    }
+}
+
+/// Statuses that a server may give after the work do not say that there was none.
+#[tokio::test]
+async fn a_status_says_no_more_than_it_means() {
+    for (code, execution) in [
+        (408, Execution::Unknown),
+        (409, Execution::Unknown),
+        (424, Execution::Unknown),
+        (499, Execution::Unknown),
+        (405, Execution::NotExecuted),
+        (413, Execution::NotExecuted),
+        (415, Execution::NotExecuted),
+    ] {
+        let server = testkit::server().modern().tool("counter").run().await;
+        let client = Client::connect(http(&server)).await.unwrap();
+        server.arm(Fault::status(code).on("tools/call"));
+        let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
+        assert_eq!(error.execution(), execution, "{code}: {error}");
+        client.close().await;
+    }
 }

@@ -172,3 +172,99 @@ async fn a_gone_stream_leads_to_a_new_session() {
     server.wait_until(|server| server.open_streams(Via::Get) == 1, SOON).await;
     client.close().await;
 }
+
+/// Whatever is tried to save a call happens in the call's own time.
+#[tokio::test]
+async fn cn_06_saving_a_call_takes_none_of_anothers_time() {
+    let limits = |idle| CallOptions::new().timeout(Duration::from_millis(idle));
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    let late = Duration::from_secs(3);
+    // A busy server that wants more time than there is.
+    server.arm(Fault::answer(Answer::new(429).header("retry-after", "4")).on("tools/call"));
+    let begun = std::time::Instant::now();
+    client.call_tool_with("counter", &Value::Null, &limits(500)).await.unwrap_err();
+    assert!(begun.elapsed() < late, "{:?}", begun.elapsed());
+    // A suspicion that nobody answers.
+    server.arm(Fault::answer(Answer::new(500)).on("tools/call"));
+    server.arm(Fault::silent().on("ping"));
+    let begun = std::time::Instant::now();
+    client.call_tool_with("counter", &Value::Null, &limits(500)).await.unwrap_err();
+    assert!(begun.elapsed() < late, "{:?}", begun.elapsed());
+    assert_eq!(server.executions("counter"), 0);
+    // Limits without an end are limits too.
+    server.stop().await;
+    let endless = CallOptions::new().timeout(Duration::MAX).max_timeout(Duration::MAX);
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool_with("counter", &Value::Null, &endless).await }
+    });
+    server.start().await;
+    waiting.await.unwrap().unwrap();
+    client.close().await;
+}
+
+/// Closing ends every call, whatever the connection was doing.
+#[tokio::test]
+async fn a_closed_client_leaves_nobody_waiting() {
+    let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    server.arm(Fault::silent().on_tool("counter"));
+    let silent = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool("counter", &Value::Null).await }
+    });
+    server.wait_for(|received| received.tool() == Some("counter"), SOON).await;
+    server.arm(Fault::answer(Answer::new(503).header("retry-after", "60")).on_tool("echo"));
+    let hurried = CallOptions::new().timeout(Duration::from_millis(200));
+    client.call_tool_with("echo", &json!({}), &hurried).await.unwrap_err();
+    client.close().await;
+    let ended = tokio::time::timeout(SOON, silent).await.expect("it was left waiting").unwrap();
+    assert_eq!(ended.unwrap_err().fault().unwrap().cause, Cause::Closed);
+}
+
+/// A server that ends its streams in good order and restarts is waited for like any other.
+#[tokio::test]
+async fn a_graceful_restart_is_healed() {
+    let look = Tool::like("look", "counter").read_only();
+    let server = testkit::server().legacy().tool(look).reply_sse().run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    client.list_tools().await.unwrap();
+    server.arm(Fault::end_after(0).on_tool("look"));
+    server.drop_sessions();
+    client.call_tool("look", &Value::Null).await.unwrap();
+    server.arm(Fault::end_after(0).on_tool("look"));
+    server.arm(Fault::drop_sessions().on("ping"));
+    client.call_tool("look", &Value::Null).await.unwrap();
+    client.close().await;
+}
+
+/// A tool that wants other credentials is that tool's business: the others go on, and no sessions pile up.
+#[tokio::test]
+async fn a_refused_tool_does_not_take_the_others_along() {
+    let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
+    let entry =
+        http(&server).with_protocol(Protocol::Legacy).with_header("Authorization", "Bearer x").unwrap();
+    let client = Client::connect(entry).await.unwrap();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    let refusal = Answer::new(401).header("www-authenticate", "Bearer error=\"insufficient_scope\"");
+    server.arm(Fault::answer(refusal).on_tool("echo").always());
+    for _ in 0..3 {
+        client.call_tool("echo", &json!({})).await.unwrap_err();
+        client.call_tool("counter", &Value::Null).await.unwrap();
+    }
+    assert_eq!(server.initialize_count(), 2, "one new session was tried, and no more");
+    client.close().await;
+}
+
+/// A stream that is refused at once is no reason to fall over: connecting often enough meets the case in which
+/// the answer is there before anybody waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hl_05_a_stream_that_is_refused_at_once() {
+    let server = testkit::server().legacy().tool("echo").no_get_stream().run().await;
+    for _ in 0..60 {
+        let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+        client.ping().await.unwrap();
+        client.close().await;
+    }
+}

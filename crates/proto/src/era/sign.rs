@@ -5,9 +5,19 @@ use crate::fault::Cause;
 use crate::loss::{self, Exchange, Verdict};
 
 impl Reply {
+    /// Whether a suspect answer to `method` refuses the request for its session.
+    pub fn refuses(&self, method: &str) -> bool {
+        self.exchange(method, true, false).is_some_and(|exchange| loss::is_refusal(&exchange))
+    }
+
     /// Whether this answer to `method` means that the session is gone. `session`: the request named one;
     /// `credentials`: it carried some.
     pub fn sign(&self, method: &str, session: bool, credentials: bool) -> Verdict {
+        self.exchange(method, session, credentials).map_or(Verdict::Answer, |exchange| loss::judge(&exchange))
+    }
+
+    /// What there is to judge. A result, or a broken connection, says nothing of sessions.
+    fn exchange<'a>(&'a self, method: &'a str, session: bool, credentials: bool) -> Option<Exchange<'a>> {
         let exchange = Exchange {
             method,
             session,
@@ -19,25 +29,23 @@ impl Reply {
             own_id: true,
         };
         match self {
-            Self::Error { status, error, stray } => loss::judge(&Exchange {
-                status: status.unwrap_or(200),
-                error: Some(error),
-                own_id: !stray,
-                ..exchange
-            }),
+            Self::Error { status, error, stray } => {
+                let status = status.unwrap_or(200);
+                Some(Exchange { status, error: Some(error), own_id: !stray, ..exchange })
+            }
             Self::Fault(fault) => {
                 let body = fault.evidence.body.as_deref().unwrap_or_default().as_bytes();
                 match &fault.cause {
-                    Cause::Status { code, .. } => loss::judge(&Exchange { status: *code, body, ..exchange }),
+                    Cause::Status { code, .. } => Some(Exchange { status: *code, body, ..exchange }),
                     Cause::LoginRequired { code, challenge } => {
-                        loss::judge(&Exchange { status: *code, challenge, body, ..exchange })
+                        Some(Exchange { status: *code, challenge, body, ..exchange })
                     }
                     // Some servers say it in a body that is no message.
-                    Cause::Protocol(_) if !body.is_empty() => loss::judge(&Exchange { body, ..exchange }),
-                    _ => Verdict::Answer,
+                    Cause::Protocol(_) if !body.is_empty() => Some(Exchange { body, ..exchange }),
+                    _ => None,
                 }
             }
-            Self::Result(_) | Self::Accepted | Self::Silence => Verdict::Answer,
+            Self::Result(_) | Self::Accepted | Self::Silence => None,
         }
     }
 }

@@ -55,6 +55,24 @@ pub enum Verdict {
     Answer,
 }
 
+/// Whether an answer that is [`Suspect`](Verdict::Suspect) says by itself that the request was refused for its
+/// session, so that it was not executed if the session turns out to be gone.
+///
+/// A server that answers a request by its id may have worked on it, and what stands in front of a server knows
+/// nothing of what went on behind: neither is a refusal, whatever it says.
+pub fn is_refusal(exchange: &Exchange<'_>) -> bool {
+    let said = exchange.said();
+    // No handler is reached before the handshake.
+    if said.handshake || exchange.is_python_before_handshake() {
+        return true;
+    }
+    let early = exchange.error.is_some_and(|error| !exchange.own_id && error.code == code::INVALID_REQUEST);
+    let ours_failed = exchange.status >= 500 && exchange.own_code().is_some();
+    let in_front = matches!(exchange.status, 502 | 504 | 520..600) || ours_failed;
+    let plainly = said.gone == Gone::Plainly;
+    (plainly && !exchange.was_dispatched() && !said.interrupted && !in_front) || early
+}
+
 /// Whether the answer to a POST means that its session is gone.
 ///
 /// Not to be asked of a result, of a tool's `isError`, nor of a GET.
@@ -146,8 +164,8 @@ impl Exchange<'_> {
             // An error that names no request may have been written before anybody looked at it.
             (true, Gone::No) if self.error.is_none() || self.own_id => Verdict::Answer,
             (true, _) => Verdict::Suspect,
-            // It names our request and something else that was not found: a resource, most likely.
-            (false, Gone::No) if self.own_id && self.error.is_some() && !said.nothing => Verdict::Suspect,
+            // It names our request, and what was not found may be a resource, or a session of the tool's own.
+            (false, _) if self.own_code().is_some() => Verdict::Suspect,
             (false, _) => Verdict::Lost,
         }
     }
@@ -155,17 +173,27 @@ impl Exchange<'_> {
     /// Every other status that is no success.
     fn judge_refusal(&self, said: Said) -> Verdict {
         match said.gone {
-            Gone::Plainly if !said.login && !self.was_dispatched() => Verdict::Lost,
+            // An error with our id, or one of what stands in front of the server, may come after the work.
+            Gone::Plainly if !said.login && self.own_code().is_none() && !self.may_follow_work(said) => {
+                Verdict::Lost
+            }
             Gone::Plainly | Gone::Hint => Verdict::Suspect,
-            Gone::No if said.nothing && self.leaves_all_open() => Verdict::Suspect,
+            // There are more wordings than anybody knows. A question is cheaper than a connection that fails until
+            // a restart.
+            Gone::No if self.leaves_all_open(said) => Verdict::Suspect,
             Gone::No => Verdict::Answer,
         }
     }
 
-    /// Whether the bare status leaves the reason open. 406, 413, 415 and the like are a reason by themselves; a
+    fn may_follow_work(&self, said: Said) -> bool {
+        matches!(self.status, 502 | 504 | 520..600) || (self.status >= 500 && said.interrupted)
+    }
+
+    /// Whether the status leaves the reason open. 406, 413, 415 and the like are a reason by themselves; a
     /// server that stumbles over a session it does not have gives a 500, and old ones a 400.
-    fn leaves_all_open(&self) -> bool {
-        let status = matches!(self.status, 400 | 409 | 422 | 500..600);
+    fn leaves_all_open(&self, said: Said) -> bool {
+        let status = matches!(self.status, 400 | 409 | 412 | 419 | 421 | 422 | 440 | 500)
+            || (said.nothing && self.status >= 500);
         let code = self.error.map(|error| error.code);
         status
             && !self.was_dispatched()

@@ -74,7 +74,7 @@ const OFTEN: &[(&str, u64)] = &[
     ("renewal: pointless", 1_000),
     ("said: connected", 6_000),
     ("said: disconnected", 10_000),
-    ("said: failed", 700),
+    ("said: failed", 170),
     ("said: needs login", 200),
     ("said: recovered", 20_000),
     ("said: session lost", 10_000),

@@ -6,6 +6,7 @@ use bowline_proto::fault::{Cause, Fault, Misbehaviour};
 use bytes::{Bytes, BytesMut};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
+use tokio::time::{Instant, timeout_at};
 
 use super::coding::Chunks;
 use super::events::Events;
@@ -38,6 +39,34 @@ pub enum Body {
     Other(Bytes),
 }
 
+/// Statuses that a server gives before it works on a request, by their meaning. Of others (408, 409, 424, 499) that
+/// is not certain.
+fn says_not_taken(code: u16) -> bool {
+    matches!(
+        code,
+        400 | 401
+            | 403
+            | 404
+            | 405
+            | 406
+            | 410
+            | 411
+            | 412
+            | 413
+            | 414
+            | 415
+            | 421
+            | 422
+            | 426
+            | 428
+            | 429
+            | 431
+    )
+}
+
+/// How long the body of a refusal may take: what came until then has to do.
+const HEAD_TIME: Duration = Duration::from_secs(2);
+
 /// Nobody is told to come back next year.
 const RETRY_AFTER_CAP: Duration = Duration::from_secs(3_600);
 
@@ -63,8 +92,7 @@ impl Answer {
             Body::Json(body) | Body::Other(body) => Fault::new(cause).body(body),
             Body::Empty | Body::Events(_) => Fault::new(cause),
         };
-        // A 4xx says that the request was not taken.
-        if (400..500).contains(&code) { fault.not_executed() } else { fault }
+        if says_not_taken(code) { fault.not_executed() } else { fault }
     }
 
     pub(super) async fn read(
@@ -158,8 +186,10 @@ enum Rest {
 /// The first bytes of a body, as many as came before it ended or broke off.
 async fn head(mut chunks: Chunks) -> (Bytes, Rest) {
     let mut head = BytesMut::new();
+    let until = Instant::now() + HEAD_TIME;
     loop {
-        match chunks.chunk().await {
+        let Ok(chunk) = timeout_at(until, chunks.chunk()).await else { return (head.freeze(), Rest::Some) };
+        match chunk {
             Some(Ok(chunk)) if chunk.len() <= HEAD - head.len() => head.extend_from_slice(&chunk),
             Some(Ok(chunk)) => {
                 let room = HEAD - head.len();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bowline_proto::fault::Fault;
+use bowline_proto::fault::{Execution, Fault};
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body, Incoming};
@@ -177,7 +177,11 @@ fn poll_data(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<By
                 // Trailers say nothing to us.
                 _ => {}
             },
-            Some(Err(error)) => return Poll::Ready(Some(Err(failure::exchanging(&error)))),
+            // The answer has begun, so the request was read.
+            Some(Err(error)) => {
+                let fault = failure::exchanging(&error);
+                return Poll::Ready(Some(Err(Fault { execution: Execution::Unknown, ..fault })));
+            }
             None => return Poll::Ready(None),
         }
     }

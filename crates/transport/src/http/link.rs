@@ -230,7 +230,7 @@ fn refused(location: &url::Url, status: StatusCode) -> Fault {
     Fault { execution: execution(status), ..Fault::new(cause) }
 }
 
-/// 303 sends the client to fetch the outcome of what was done; the others send the request elsewhere.
+/// 307 and 308 send the request elsewhere. The others may send the client to the outcome of what was done.
 fn execution(status: StatusCode) -> Execution {
-    if status == StatusCode::SEE_OTHER { Execution::Unknown } else { Execution::NotExecuted }
+    if matches!(status.as_u16(), 307 | 308) { Execution::NotExecuted } else { Execution::Unknown }
 }

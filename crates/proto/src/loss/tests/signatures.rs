@@ -159,7 +159,7 @@ fn the_reason_may_be_in_the_data() {
         )
     };
     assert_eq!(post(400, body(r#"{"reason":"session_expired"}"#)).judge(), Lost);
-    assert_eq!(post(400, body(r#"{"reason":"quota"}"#)).judge(), Answer);
+    assert_eq!(post(400, body(r#"{"reason":"quota"}"#)).judge(), Suspect);
 }
 
 /// Other character sets, as long as they are those of letters.
@@ -182,7 +182,7 @@ fn a_cut_body_is_read_as_far_as_it_goes() {
     assert_eq!(post(400, &long[..512]).judge(), Lost);
     assert_eq!(post(400, &long).judge(), Lost);
     let late = format!("{} Session not found", "x ".repeat(10_000));
-    assert_eq!(post(400, late).judge(), Answer);
+    assert_eq!(post(400, late).judge(), Suspect);
 }
 
 /// Sentences of servers that nobody has met yet.

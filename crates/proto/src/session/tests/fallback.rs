@@ -37,11 +37,10 @@ fn de_04_the_first_refusal_is_reported() {
     let mut rig = Rig::new(settings());
     rig.command(Command::Connect);
     refuse(&mut rig, 404);
-    assert_eq!(rig.event(lost(Cause::Status { code: 405, retry_after: None })), ["close", "failed"]);
+    assert_eq!(rig.event(lost(Cause::Status { code: 405, retry_after: None })), ["close", "disconnected"]);
     assert_eq!(rig.cause(), Cause::Status { code: 404, retry_after: None });
     // And the next look begins with what was configured.
-    rig.now += 10 * S;
-    assert_eq!(rig.command(Command::Connect), ["open http"]);
+    assert_eq!(rig.strike(), ["open http"]);
     assert_eq!(refuse(&mut rig, 405), ["close", "open event stream"]);
 }
 
@@ -67,14 +66,14 @@ fn de_04_only_a_refusal_is_one() {
 fn de_04_nothing_gives_way_that_was_not_allowed_to_or_that_worked() {
     let mut pinned = Rig::new(Settings { fallback: false, ..settings() });
     pinned.command(Command::Connect);
-    assert_eq!(refuse(&mut pinned, 404), ["close", "failed"]);
+    assert_eq!(refuse(&mut pinned, 404), ["close", "disconnected"]);
 
     // The transport before it knows no stateless server.
     let mut modern = Rig::new(Settings { choice: Choice::Modern, ..settings() });
     modern.command(Command::Connect);
     modern.event(Event::Opened { session: false });
     let refusal = Event::Reply(Reply::Fault(status(404, None).not_executed()));
-    assert_eq!(modern.event(refusal.clone()), ["close", "failed"]);
+    assert_eq!(modern.event(refusal.clone()), ["close", "disconnected"]);
 
     let mut worked = Rig::new(Settings { choice: Choice::Legacy, ..settings() }).ready();
     worked.event(forgotten(true));

@@ -121,7 +121,6 @@ fn de_05_a_restart_does_not_get_more_time() {
 #[test]
 fn a_server_that_was_ready_is_never_failed() {
     let hopeless = [
-        Cause::Status { code: 404, retry_after: None },
         Cause::Spawn(crate::fault::Spawn::NotFound),
         Cause::Versions { supported: vec![] },
         Cause::Redirect { location: String::new() },
