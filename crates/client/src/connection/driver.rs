@@ -108,6 +108,7 @@ impl Driver {
             told: Mutex::default(),
             catalog: Mutex::default(),
             health: Mutex::default(),
+            place: Mutex::default(),
         });
         let driver = Self {
             shared: Arc::clone(&shared),
@@ -405,6 +406,11 @@ impl Driver {
     /// The session is ready: calls may take the link.
     fn go_live(&mut self, attempt: Attempt, peer: Arc<Peer>) {
         let Some(link) = self.links.get_mut(&attempt) else { return };
+        // A session that was resumed may have missed something, unless its stream goes on where it was left.
+        let resumed = self.restored_once && !link.is_restored();
+        if resumed && lock(&self.shared.place).is_none() {
+            link.fresh = true;
+        }
         let live = link.live(&self.shared, attempt, peer, self.credentials);
         self.alive.connected(&live);
         if live.wire.is_http() && live.peer.era() == Era::Legacy {

@@ -194,6 +194,12 @@ pub(super) struct Resume {
     fruitless: u32,
 }
 
+impl From<HeaderValue> for Resume {
+    fn from(last: HeaderValue) -> Self {
+        Self { last: Some(last), ..Self::default() }
+    }
+}
+
 impl Resume {
     pub(super) fn saw(&mut self, event: &sse::Event) {
         if let Some(id) = &event.id {

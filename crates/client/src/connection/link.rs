@@ -50,6 +50,11 @@ impl OpenLink {
         }
     }
 
+    /// Whether a new session was made on it.
+    pub(super) fn is_restored(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// What calls go over, made when the negotiation is done.
     pub(super) fn live(
         &mut self,

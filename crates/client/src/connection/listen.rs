@@ -12,13 +12,19 @@ use bowline_transport::http::{Answer, Body};
 
 use super::alive::Standing;
 use super::exchange::{Resume, is_message, is_too_large};
-use super::headers::LAST_EVENT_ID;
+use super::headers::{LAST_EVENT_ID, SESSION_ID};
+use super::link::lock;
 use super::{Live, Shared, Wire};
 
 /// Reads the stream until there is none to be had. Ends when dropped.
 pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
     let Wire::Http { link, headers } = &live.wire else { return };
-    let mut resume = Resume::default();
+    // The same session on another connection goes on where it was left.
+    let session = headers.get(SESSION_ID).cloned();
+    let mut resume = match (&session, lock(&shared.place).clone()) {
+        (Some(session), Some((of, last))) if of == *session => Resume::from(last),
+        _ => Resume::default(),
+    };
     let mut opened_once = false;
     let mut short: u32 = 0;
     loop {
@@ -34,6 +40,10 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                     match events.next().await {
                         Ok(Some(event)) => {
                             resume.saw(&event);
+                            if event.id.is_some() {
+                                let last = resume.last().cloned();
+                                *lock(&shared.place) = session.clone().zip(last);
+                            }
                             if is_message(&event) {
                                 wire::parse(&event.data, |parsed| shared.handle_message(&live.wire, parsed));
                             }

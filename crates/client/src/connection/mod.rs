@@ -42,7 +42,7 @@ use bowline_proto::wire::view::Progress;
 use bowline_proto::wire::{Json, Message, Parsed, RpcError, method};
 use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::PipeWriter;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 pub use call::CallOptions;
@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     /// What the server's lists were when they were last seen.
     catalog: Mutex<Catalog>,
     health: Mutex<Health>,
+    /// Where the standalone stream of a session was left: the session, and its last event.
+    place: Mutex<Option<(HeaderValue, HeaderValue)>>,
 }
 
 /// What we say of ourselves.
@@ -292,6 +294,8 @@ impl Shared {
                 tracing::warn!(server = %self.name, %method, size, "a notification is too large and was dropped");
                 return;
             }
+            // Many may wait for a slow subscriber: none of them may keep more alive than itself.
+            let params = params.map(|params| params.detached());
             self.tell(Event::Notification(Notification::new(method, params)));
         }
     }
@@ -392,7 +396,7 @@ impl Wire {
 }
 
 /// A notification that says more than this has no honest reason to; many are kept for slow subscribers.
-const LARGEST_EVENT: usize = 1024 * 1024;
+const LARGEST_EVENT: usize = 128 * 1024;
 
 fn into_reply(outcome: Outcome) -> Reply {
     match outcome {

@@ -49,6 +49,13 @@ impl Json {
         Self(buffer.slice_ref(raw.get().as_bytes()))
     }
 
+    /// The same text in a buffer of its own. A value is a slice, and keeps the whole message it came in for as long
+    /// as it is kept.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
     /// A part of this value that was found by its place, as a value of its own.
     ///
     /// # Panics
