@@ -21,9 +21,7 @@ pub(crate) const TERM: &str = "TERM";
 pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 /// Where configuration files lie on Windows.
 pub(crate) const APPDATA: &str = "APPDATA";
-/// Where files lie that last as long as the user is logged in.
-pub(crate) const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
-/// Where files lie that last longer, instead of `~/.local/state`.
+/// Where files lie that a program keeps for itself, instead of `~/.local/state`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// The same on Windows.
 pub(crate) const LOCALAPPDATA: &str = "LOCALAPPDATA";
@@ -115,10 +113,11 @@ pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
 
 /// Where every bowline of this user writes down the processes that it starts. It need not exist.
 ///
-/// Gone after a restart of the machine where there is such a place, as the processes are.
+/// Not below `XDG_RUNTIME_DIR`, though that is emptied as the processes end: hosts often do not pass it on,
+/// and what they start is to be seen from a terminal, which has it.
 pub(crate) fn records(env: &dyn Environment) -> Option<PathBuf> {
     let absolute = |name| given(env, name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = absolute(XDG_RUNTIME_DIR).or_else(|| absolute(XDG_STATE_HOME)).or_else(|| {
+    let folder = absolute(XDG_STATE_HOME).or_else(|| {
         let home = || absolute(HOME).or_else(std::env::home_dir);
         if cfg!(windows) {
             absolute(LOCALAPPDATA).or_else(|| Some(home()?.join("AppData").join("Local")))
@@ -157,8 +156,9 @@ mod tests {
         assert_eq!(of(home.clone()), Path::new("/home/me/.local/state/bowline/servers"));
         let state = home.with_var(XDG_STATE_HOME, "/var/me");
         assert_eq!(of(state.clone()), Path::new("/var/me/bowline/servers"));
-        let runtime = state.with_var(XDG_RUNTIME_DIR, "/run/user/1");
-        assert_eq!(of(runtime), Path::new("/run/user/1/bowline/servers"));
+        // A host does not pass this one on, and its servers are to be found all the same.
+        let runtime = state.with_var("XDG_RUNTIME_DIR", "/run/user/1");
+        assert_eq!(of(runtime), Path::new("/var/me/bowline/servers"));
     }
 
     #[test]

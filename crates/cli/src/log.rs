@@ -1,10 +1,15 @@
-//! Owns what is logged: nothing, unless asked for. Logs go to stderr.
+//! Owns what is logged: nothing, unless asked for. Logs go to stderr, and hold what servers say: an event
+//! is one line, with nothing in it that a terminal would act on.
 
+use std::io;
+
+use anstream::ColorChoice;
 use bowline::config::Environment;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::uptime;
 
 use crate::env;
+use crate::print::{escape, stderr};
 
 /// Starts logging as `-v` was repeated, or as the environment says.
 pub(crate) fn start(verbose: u8, env: &dyn Environment) {
@@ -18,9 +23,58 @@ pub(crate) fn start(verbose: u8, env: &dyn Environment) {
     };
     let logged = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Inert(stderr::write))
         .with_ansi(false)
         .with_timer(uptime())
         .try_init();
     debug_assert!(logged.is_ok(), "logging starts once");
+}
+
+/// Escapes each event, which is formatted whole before it is written, and hands it on as a line.
+struct Inert<F>(F);
+
+impl<F: FnMut(&str, ColorChoice)> io::Write for Inert<F> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        (self.0)(&format!("{}\n", escape::line(text)), ColorChoice::Never);
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Whatever way it comes in, and whatever the formatter leaves alone.
+    #[test]
+    fn an_event_is_one_harmless_line() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&lines);
+        let logger = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || {
+                let seen = Arc::clone(&seen);
+                Inert(move |line: &str, _| seen.lock().unwrap().push(line.to_owned()))
+            })
+            .finish();
+        let hostile = "a\x1b]0;title\x07\n2026 ERROR forged\r\u{9b}2J\u{202e}b";
+        tracing::subscriber::with_default(logger, || {
+            tracing::error!(error = %hostile, debug = ?hostile, text = hostile, "{hostile}");
+            tracing::error_span!("span", field = %hostile).in_scope(|| tracing::error!("within"));
+        });
+        let lines = lines.lock().unwrap();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for line in &*lines {
+            let line = line.strip_suffix('\n').expect("a line");
+            assert!(!line.contains(escape::is_active), "{line:?}");
+            assert!(line.contains("ERROR forged\\r"), "{line}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod report;
 pub(crate) mod save;
 pub(crate) mod screen;
 pub(crate) mod status;
+pub(crate) mod stderr;
 pub(crate) mod table;
 pub(crate) mod units;
 
@@ -148,6 +149,8 @@ impl Printer {
             report.to_text(bad, hint)
         };
         self.stderr(&text);
+        // Nothing comes after it.
+        stderr::drain();
     }
 
     fn say(&self, style: Style, label: &str, text: &str) {
@@ -155,11 +158,8 @@ impl Printer {
         self.stderr(&format!("{style}{label}{style:#} {text}\n"));
     }
 
-    /// A stderr that cannot be written to leaves nobody to tell.
     fn stderr(&self, text: &str) {
-        let mut err = AutoStream::new(io::stderr().lock(), choice(self.err.color));
-        let _ = err.write_all(text.as_bytes());
-        let _ = err.flush();
+        stderr::write(text, choice(self.err.color));
     }
 }
 

@@ -236,6 +236,11 @@ impl Fault {
         }
     }
 
+    /// Whether the server could not be asked. One that answers, but not the question, has been.
+    pub fn keeps_away(&self) -> bool {
+        self.is_outage() && !matches!(self.cause, Cause::Protocol(_))
+    }
+
     /// Whether the failed request may be sent once more. `harmless`: to run it twice is to run it once,
     /// because it only reads, or because the server says so of the tool.
     pub fn may_resend(&self, harmless: bool) -> bool {

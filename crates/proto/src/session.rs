@@ -303,7 +303,7 @@ impl Session {
     fn take_sign(&mut self, now: Instant, until: Instant, peer: Arc<Peer>, reply: &Reply) -> Phase {
         match (reply.sign(method::PING, true, false), reply) {
             (Verdict::Answer, Reply::Result(_) | Reply::Error { .. }) => self.ready(now, peer),
-            (Verdict::Answer, Reply::Fault(fault)) if keeps_away(fault) || asks_for_time(fault) => {
+            (Verdict::Answer, Reply::Fault(fault)) if fault.keeps_away() || asks_for_time(fault) => {
                 self.ask_later(now, peer, fault.clone())
             }
             // Nothing is at stake: a handshake finds out, and costs what asking again would.
@@ -518,11 +518,6 @@ fn is_refusal(reply: &Reply) -> bool {
         _ => None,
     };
     code.is_some_and(|code| matches!(code, 400 | 404 | 405 | 406 | 415 | 501))
-}
-
-/// Whether the server could not be asked. One that answers, but not the question, has been.
-fn keeps_away(fault: &Fault) -> bool {
-    fault.is_outage() && !matches!(fault.cause, Cause::Protocol(_))
 }
 
 /// Whether the server said when it wants to be asked again.

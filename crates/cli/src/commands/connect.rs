@@ -11,13 +11,15 @@ use crate::args::{ConnectArgs, Strategy};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::print::{Printer, units};
+use crate::print::{Printer, stderr, units};
 use crate::session;
 use crate::settings::Settings;
 use crate::settings::words::Words;
 
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     let ConnectArgs { mut words, allow_http, transport, debug: _, mut target } = args;
+    // Hosts may never read it, and nothing here waits for them to.
+    stderr::detach();
     let printer = &settings.printer;
     if target.command.is_empty() && matches!(&*words, [_, port] if port.parse::<u16>().is_ok()) {
         words.pop();
@@ -37,6 +39,7 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     let records = settings.records();
     session::sweep(records.clone());
     serve(server, records, printer).await;
+    stderr::drain();
     Ok(Exit::Ok)
 }
 

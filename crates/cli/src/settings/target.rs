@@ -12,8 +12,8 @@ impl Settings {
     pub(crate) fn server(&self, name: Option<&str>, args: TargetArgs) -> Outcome<Server> {
         let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, envs, command } = args;
         let mut server = match (name, command.split_first()) {
-            (_, Some((program, rest))) => Server::stdio(file_name(program), program, rest),
-            (Some(url), None) if url.contains("://") => from_url(url)?,
+            (_, Some((program, rest))) => self.hooked(Server::stdio(file_name(program), program, rest)),
+            (Some(url), None) if url.contains("://") => self.hooked(from_url(url)?),
             (Some(name), None) => self.configured(name)?,
             (None, None) => return Err(Failure::usage("SERVER is missing")),
         };
@@ -42,6 +42,20 @@ impl Settings {
             });
         }
         Ok(server)
+    }
+
+    /// A server that no file names, with the hooks for all. It can be used without any file, so one that
+    /// is wrong does not stand in its way.
+    fn hooked(&self, server: Server) -> Server {
+        let Ok(layers) = self.files.read(&*self.env) else {
+            self.printer.note("a configuration file cannot be read: its hooks are not run");
+            return server;
+        };
+        for layer in layers.iter().filter(|layer| layer.problems.iter().any(|it| it.server.is_none())) {
+            let file = layer.path.display();
+            self.printer.note(&format!("{file} has problems: see `bowline config check`"));
+        }
+        server.with_common_hooks(&self.common_hooks(&layers))
     }
 
     pub(super) fn configured(&self, name: &str) -> Outcome<Server> {

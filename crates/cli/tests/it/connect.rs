@@ -2,6 +2,6 @@
 
 mod decoys;
 mod flags;
-mod host;
+pub(crate) mod host;
 mod signatures;
 mod survival;

@@ -9,10 +9,14 @@ mod demo;
 mod docs;
 mod failures;
 mod grammar;
+#[cfg(unix)]
+mod hooks;
 mod info;
 #[cfg(unix)]
 mod interrupt;
 mod lists;
+#[cfg(unix)]
+mod logs;
 #[cfg(unix)]
 mod ps;
 mod read;
@@ -20,5 +24,7 @@ mod status;
 #[cfg(unix)]
 mod terminal;
 mod trust;
+#[cfg(unix)]
+mod unread;
 #[cfg(unix)]
 mod watch;

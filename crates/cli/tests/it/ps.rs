@@ -80,6 +80,18 @@ async fn a_server_and_its_descendants() {
     assert_eq!(server.processes().iter().filter(|process| process.running()).count(), 1);
 }
 
+/// A host often does not pass this variable on, which a terminal has.
+#[tokio::test]
+async fn what_a_host_started_is_seen_from_a_terminal() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let holder = hold(&context, &server).await;
+    let mut terminal = context.bowline(["ps", "--json"]);
+    terminal.env("XDG_RUNTIME_DIR", context.path("home/run"));
+    let listed: Value = serde_json::from_slice(&terminal.output().unwrap().stdout).unwrap();
+    assert_eq!(listed["servers"][0]["owner"], holder.0.id(), "{listed}");
+}
+
 /// A bowline that is killed together with its watchdog leaves its server behind, if that does not mind its
 /// stdin being closed. The next one ends it.
 #[cfg(target_os = "linux")]

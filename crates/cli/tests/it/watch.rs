@@ -82,6 +82,7 @@ async fn a_restart_is_seen() {
         next = watching.json().await;
     }
     assert!(next["outage_ms"].is_u64(), "{next}");
+    assert!(next["attempt"].as_u64() >= Some(1), "{next}");
     assert_eq!(watching.interrupt().await, (Some(0), vec![]));
 }
 

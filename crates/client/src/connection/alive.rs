@@ -134,7 +134,7 @@ impl Watch {
 fn death(live: &Live, failure: Failure) -> Event {
     match failure {
         Failure::Session(judged) => match (judged.verdict, &judged.shown) {
-            (Verdict::Suspect, Failure::Fault(fault)) if fault.is_outage() => Event::Lost(fault.clone()),
+            (Verdict::Suspect, Failure::Fault(fault)) if fault.keeps_away() => Event::Lost(fault.clone()),
             (Verdict::Login | Verdict::Answer, _) => death(live, judged.shown),
             (_, shown) => Event::Forgotten { fault: shown.as_loss(), proven: live.is_proven() },
         },
@@ -199,7 +199,7 @@ impl Shared {
             Ok(_) | Err(Failure::Server(_)) => Standing::There,
             Err(Failure::Session(judged)) => match (judged.verdict, &judged.shown) {
                 (Verdict::Login, _) => Standing::Unknown,
-                (Verdict::Suspect, Failure::Fault(fault)) if fault.is_outage() => Standing::Unknown,
+                (Verdict::Suspect, Failure::Fault(fault)) if fault.keeps_away() => Standing::Unknown,
                 _ => Standing::Gone,
             },
             // The link was left meanwhile. If that was for the session, this is one more who found out.

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use bowline_proto::fault::{Cause, Execution, Fault};
 use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
-use bowline_proto::session::Event;
+use bowline_proto::session::{Announcement, Event};
 use bowline_proto::wire::{Json, code, method};
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::alive::Standing;
 use super::call::FAR;
 use super::{CallOptions, Failure, Judged, Live, Shared};
+use crate::events::Life;
 
 /// What was asked for.
 #[derive(Clone, Copy)]
@@ -179,7 +180,11 @@ impl Shared {
             if live.credentials && live.is_proven() && !tried && !chances.resent {
                 return self.lose_session(live, &shown, Execution::NotExecuted, chances);
             }
-            live.challenged.store(true, Ordering::Relaxed);
+            // A person is told once; the connection itself is none the worse.
+            if let (false, Failure::Fault(fault)) = (live.challenged.swap(true, Ordering::Relaxed), &shown) {
+                let wanted = Announcement::NeedsLogin(fault.clone());
+                self.tell(crate::events::Event::Life(Life::new(&self.name, 0, wanted)));
+            }
             return Err(shown);
         }
         // A loss that comes again from the session that was opened for it is doubted too.

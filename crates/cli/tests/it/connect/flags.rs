@@ -1,6 +1,7 @@
 //! The flags of `mcp-remote`, and what is refused.
 
 use bowline_testkit as testkit;
+use serde_json::json;
 
 use super::host::{Host, text};
 use crate::context::{Context, snapshot};
@@ -39,6 +40,15 @@ async fn a_configuration_for_mcp_remote_works_as_it_is() {
         assert!(stderr.contains(part), "{part} is not in:\n{stderr}");
     }
     assert!(!stderr.contains("t0p-s3cret"), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_timeout_ends_a_call_that_is_silent() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let mut host = Host::greeted(context.bowline(["connect", &server.url(), "--timeout", "300ms"])).await;
+    let answer = host.ask("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    assert_eq!(answer["error"]["data"]["bowline"]["cause"], "timeout", "{answer}");
 }
 
 #[test]

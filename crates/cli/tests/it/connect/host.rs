@@ -103,6 +103,18 @@ impl Host {
         self.wait().await
     }
 
+    /// Closes stdin, and goes on to listen.
+    pub(crate) fn hang_up(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Goes away as a host does that ends: nobody writes, nobody reads.
+    pub(crate) async fn leave(self) -> ExitStatus {
+        let Self { mut child, stdin, stdout, .. } = self;
+        drop((stdin, stdout));
+        timeout(PATIENCE, child.wait()).await.expect("bowline ends").expect("it ends")
+    }
+
     pub(crate) async fn wait(mut self) -> Ended {
         let end = async {
             let (mut rest, mut stderr) = (String::new(), String::new());

@@ -72,7 +72,7 @@ async fn an_http_sse_server_is_back_in_the_same_call() {
     }
 }
 
-/// As many as one host may have under way: one new session for all of them, and each runs once.
+/// As many as hosts have under way: one new session for all of them, and each runs once.
 #[tokio::test]
 async fn five_hundred_calls_on_a_session_that_died() {
     let context = Context::new();
@@ -199,15 +199,38 @@ async fn signals_end_it_in_good_order() {
     }
 }
 
+/// `printf … | bowline connect` gets its answers, and a signal still ends it.
+#[cfg(unix)]
 #[tokio::test]
-async fn closing_stdin_ends_a_process_and_its_children() {
+async fn calls_are_answered_after_stdin_closed_until_a_signal() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
+    host.begin("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    let soon = host.begin("tools/call", json!({"name": "slow", "arguments": {"ms": 1500}})).await;
+    host.hang_up();
+    text(&host.answer(soon).await);
+    kill(Pid::from_raw(i32::try_from(host.id()).expect("a pid")), Signal::SIGTERM).expect("it is there");
+    let begun = std::time::Instant::now();
+    let ended = host.wait().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(begun.elapsed() < PATIENCE / 3, "{:?}", begun.elapsed());
+    assert_eq!((server.cancellations().len(), server.count("DELETE")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_host_that_ends_ends_a_process_and_its_children() {
     let context = Context::new();
     let script = testkit::server().legacy().tool("slow").fault(Fault::ignore_eof());
     let server = script.stdio().await;
     let mut host = Host::greeted(context.started(&["connect"], &server.command())).await;
     host.begin("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
     server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
-    let ended = host.close().await;
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let begun = std::time::Instant::now();
+    assert_eq!(host.leave().await.code(), Some(0));
+    assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
     assert!(server.processes().iter().all(|process| !process.running()));
 }

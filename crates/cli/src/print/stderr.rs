@@ -1,0 +1,154 @@
+//! Owns who writes to stderr: whoever has something to say, or a thread of its own where nothing may wait
+//! for a reader. A host that never reads its pipe stops whoever writes to it once it is full.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use anstream::{AutoStream, ColorChoice};
+
+/// The thread's, once there is one.
+static DETACHED: OnceLock<Queue> = OnceLock::new();
+
+/// How much waits to be written. What does not fit is counted instead.
+const MOST_BYTES: usize = 256 * 1024;
+/// How long the end of the process waits for what is left.
+const DRAINING: Duration = Duration::from_millis(200);
+
+/// Writes, or has it written.
+pub(crate) fn write(text: &str, color: ColorChoice) {
+    match DETACHED.get() {
+        Some(queue) => queue.push(text, color),
+        None => write_now(text, color),
+    }
+}
+
+/// From now on, nobody who writes waits.
+pub(crate) fn detach() {
+    let mut first = false;
+    let queue = DETACHED.get_or_init(|| {
+        first = true;
+        Queue::default()
+    });
+    if first {
+        let thread = std::thread::Builder::new().name("stderr".to_owned());
+        // Without a thread nothing is told: to wait for a reader would be worse.
+        let _ = thread.spawn(|| queue.write_all(write_now));
+    }
+}
+
+/// Waits a little for what was said to be written.
+pub(crate) fn drain() {
+    if let Some(queue) = DETACHED.get() {
+        queue.drain(DRAINING);
+    }
+}
+
+/// A stderr that cannot be written to leaves nobody to tell.
+fn write_now(text: &str, color: ColorChoice) {
+    let mut err = AutoStream::new(io::stderr().lock(), color);
+    let _ = err.write_all(text.as_bytes());
+    let _ = err.flush();
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    texts: VecDeque<(String, ColorChoice)>,
+    bytes: usize,
+    /// What did not fit since the last that did.
+    lost: usize,
+    /// One has been taken out, and is not written yet.
+    writing: bool,
+}
+
+impl Queue {
+    fn push(&self, text: &str, color: ColorChoice) {
+        let mut waiting = self.lock();
+        // Nothing goes in after something that did not, before that is told.
+        if waiting.lost > 0 || waiting.bytes + text.len() > MOST_BYTES {
+            waiting.lost += 1;
+            return;
+        }
+        waiting.bytes += text.len();
+        waiting.texts.push_back((text.to_owned(), color));
+        self.changed.notify_all();
+    }
+
+    /// For ever.
+    fn write_all(&self, mut write: impl FnMut(&str, ColorChoice)) {
+        loop {
+            let (text, color) = self.take();
+            write(&text, color);
+            self.lock().writing = false;
+            self.changed.notify_all();
+        }
+    }
+
+    fn take(&self) -> (String, ColorChoice) {
+        let nothing = |waiting: &mut Waiting| waiting.texts.is_empty() && waiting.lost == 0;
+        let waiting = self.changed.wait_while(self.lock(), nothing);
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        waiting.writing = true;
+        if let Some((text, color)) = waiting.texts.pop_front() {
+            waiting.bytes -= text.len();
+            return (text, color);
+        }
+        let lost = std::mem::take(&mut waiting.lost);
+        (format!("note: {lost} more were not written, because nobody read them\n"), ColorChoice::Never)
+    }
+
+    fn drain(&self, patience: Duration) {
+        let busy = |waiting: &mut Waiting| waiting.writing || !waiting.texts.is_empty() || waiting.lost > 0;
+        // Whatever is not written by then is lost with the process.
+        let _ = self.changed.wait_timeout_while(self.lock(), patience, busy);
+    }
+
+    /// Nothing panics while it is held; if it did, the state would still be whole.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A reader that is stuck costs memory up to a limit, and no time; what was lost is told in its place.
+    #[test]
+    fn what_nobody_reads_is_counted() {
+        let queue: &'static Queue = Box::leak(Box::default());
+        let (written, reader) = mpsc::sync_channel(0);
+        let (begin, at_work) = mpsc::channel();
+        std::thread::spawn(move || {
+            queue.write_all(|text, _| {
+                begin.send(()).unwrap();
+                written.send(text.to_owned()).unwrap();
+            });
+        });
+        let large = "x".repeat(MOST_BYTES / 2);
+        queue.push("first", ColorChoice::Never);
+        // Taken out and being written, so that none of the limit is used.
+        at_work.recv().unwrap();
+        for text in [&*large, &large, "lost", "lost too"] {
+            queue.push(text, ColorChoice::Never);
+        }
+        queue.drain(Duration::from_millis(1));
+        assert!(queue.lock().bytes <= MOST_BYTES);
+        let expected = ["first", &large, &large, "note: 2 more were not written, because nobody read them\n"];
+        for text in expected {
+            assert!(reader.recv().unwrap() == text);
+        }
+        queue.drain(Duration::from_secs(60));
+        queue.push("after", ColorChoice::Never);
+        assert_eq!(reader.recv().unwrap(), "after");
+    }
+}

@@ -1,0 +1,63 @@
+//! The hooks for all servers, where no file names the server: `connect` with a URL or a command.
+
+use std::process::Command;
+
+use bowline_testkit as testkit;
+use serde_json::Value;
+
+use crate::connect::host::Host;
+use crate::context::Context;
+
+/// A hook for all servers that writes down what it is told.
+fn hook(context: &Context) -> String {
+    format!("[[hooks]]\ncommand = '/bin/sh'\nargs = ['-c', 'cat >> {}']\n", context.path("told").display())
+}
+
+/// Connects and leaves, which waits for hooks; then gives the events that were told.
+async fn told(context: &Context, command: Command) -> Vec<String> {
+    let ended = Host::greeted(command).await.close().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let told = std::fs::read_to_string(context.path("told")).unwrap_or_default();
+    let event = |line: &str| Some(serde_json::from_str::<Value>(line).ok()?["event"].as_str()?.to_owned());
+    told.lines().map(|line| event(line).unwrap_or_else(|| panic!("{told}"))).collect()
+}
+
+#[tokio::test]
+async fn a_url_has_the_hooks_for_all() {
+    let context = Context::new();
+    context.user_config(&hook(&context));
+    let server = testkit::server().legacy().tool("echo").run().await;
+    assert_eq!(told(&context, context.bowline(["connect", &server.url()])).await, ["connected"]);
+}
+
+#[tokio::test]
+async fn a_command_has_the_hooks_for_all() {
+    let context = Context::new();
+    context.user_config(&hook(&context));
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    assert_eq!(told(&context, context.started(&["connect"], &server.command())).await, ["connected"]);
+}
+
+/// A hook is a command, and the project's file is anybody's.
+#[tokio::test]
+async fn the_projects_are_run_only_if_it_is_trusted() {
+    let context = Context::new();
+    context.project_config(&hook(&context));
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let connect = || context.bowline(["connect", &server.url()]);
+    assert_eq!(told(&context, connect()).await, [""; 0]);
+    let mut trusted = connect();
+    trusted.arg("--trust-project");
+    assert_eq!(told(&context, trusted).await, ["connected"]);
+}
+
+/// No file is needed for it, so none stands in its way.
+#[tokio::test]
+async fn a_broken_file_does_not_stand_in_the_way() {
+    let context = Context::new();
+    context.user_config("[[[");
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let ended = Host::greeted(context.bowline(["connect", &server.url()])).await.close().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("has problems: see `bowline config check`"), "{}", ended.stderr);
+}

@@ -1,0 +1,104 @@
+//! A host that never reads the stderr of `bowline connect`: it is served all the same.
+
+use std::io::{ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::Duration;
+
+use bowline_testkit as testkit;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::time::timeout;
+
+use crate::context::Context;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Both ends of what no byte fits into any more. A write to the second waits for ever.
+fn full() -> (UnixStream, UnixStream) {
+    let (reader, mut writer) = UnixStream::pair().unwrap();
+    writer.set_nonblocking(true).unwrap();
+    let error = loop {
+        if let Err(error) = writer.write(b"x") {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    writer.set_nonblocking(false).unwrap();
+    (reader, writer)
+}
+
+struct Pipes {
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Pipes {
+    async fn say(&mut self, message: Value) {
+        self.stdin.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    /// The answer to a request. Everything else is passed over.
+    async fn ask(&mut self, id: u32, method: &str, params: Value) -> Value {
+        self.say(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        loop {
+            let mut line = String::new();
+            let read = timeout(PATIENCE, self.stdout.read_line(&mut line)).await;
+            assert!(read.unwrap_or_else(|_| panic!("no answer to {method}")).unwrap() > 0, "closed");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_read_stderr_is_served() {
+    for flags in [&[][..], &["--debug"]] {
+        let context = Context::new();
+        let server = testkit::server().legacy().tool("counter").run().await;
+        let entry = format!("[servers.far]\nurl = '{}'\nreconnect_wait = '100ms'\n", server.url());
+        context.user_config(&entry);
+        let (_unread, stderr) = full();
+        let mut command = context.bowline([&["connect", "far"], flags].concat());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(OwnedFd::from(stderr));
+        let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut host = Pipes { stdin, stdout: BufReader::new(stdout) };
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "plain-host", "version": "1"},
+        });
+        let answer = host.ask(1, "initialize", params).await;
+        assert!(answer["result"]["serverInfo"].is_object(), "{answer}");
+        host.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        // There is a note to be written: the server is gone.
+        server.stop().await;
+        for id in 2..4 {
+            let answer = host.ask(id, "tools/call", json!({"name": "counter", "arguments": {}})).await;
+            assert_eq!(answer["error"]["code"], -32050, "{answer}");
+        }
+        assert_eq!(host.ask(4, "ping", json!({})).await["result"], json!({}));
+        kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
+        let status = timeout(PATIENCE, child.wait()).await.expect("SIGTERM is obeyed").unwrap();
+        assert_eq!(status.code(), Some(0));
+    }
+}
+
+/// What cannot be said does not keep it from ending either.
+#[tokio::test]
+async fn a_failure_that_nobody_reads_is_an_end() {
+    let context = Context::new();
+    let (_unread, stderr) = full();
+    let mut command = context.bowline(["connect", "nowhere"]);
+    command.stderr(OwnedFd::from(stderr));
+    let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
+    let status = timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap();
+    assert_eq!(status.code(), Some(2));
+}
