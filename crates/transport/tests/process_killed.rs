@@ -47,6 +47,27 @@ async fn a_daemon_dies() {
     all_die_with_the_host(script, 2).await;
 }
 
+/// As in some builds of BusyBox.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_daemon_dies_where_grep_knows_no_zero_bytes() {
+    let roll = Roll::new();
+    let bin = tempfile::tempdir().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let refuse = r#"for word; do case $word in -*z*) echo "$word" >>"${0%/*}/refused"; exit 2 ;; esac; done"#;
+    process_support::executable(
+        &bin.path().join("grep"),
+        &format!("#!/bin/sh\n{refuse}\nPATH='{path}'\nexec grep \"$@\"\n"),
+    );
+    let script = format!("setsid sh -c 'setsid {0} &'; {0}; echo never", roll.stay());
+    let path = format!("{}:{path}", bin.path().display());
+    let mut host = Host::start_with(HOST, &script, &roll.records(), &[("PATH", &path)]);
+    let present = roll.called(2).await;
+    host.kill();
+    present.gone().await;
+    assert!(bin.path().join("refused").exists());
+}
+
 #[tokio::test]
 async fn what_is_deaf_to_sigterm_is_killed() {
     all_die_with_the_host(|stay| format!("trap '' TERM HUP INT; {stay} & {stay}; {stay}"), 2).await;
@@ -70,6 +91,7 @@ async fn the_watchdog_is_not_in_the_hosts_group() {
     let host = Host::start(HOST, &script, &roll.records());
     let present = roll.called(2).await;
     let watchdog = host.watchdog();
+    ignores_signals(watchdog).await;
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         // Nor is it moved by what is meant for it.
         kill(Pid::from_raw(watchdog.try_into().unwrap()), signal).unwrap();
@@ -80,6 +102,23 @@ async fn the_watchdog_is_not_in_the_hosts_group() {
     // And it does not stay.
     within(async {
         while is_alive(watchdog) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Waits until the shell has come to its first line.
+async fn ignores_signals(watchdog: u32) {
+    let status = std::path::PathBuf::from(format!("/proc/{watchdog}/status"));
+    within(async {
+        // Elsewhere there is nothing to look at, and the servers were started after it.
+        while let Ok(text) = std::fs::read_to_string(&status) {
+            let ignored = text.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+            let mask = ignored.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(u64::MAX);
+            if mask & (1 << (Signal::SIGTERM as u64 - 1)) != 0 {
+                break;
+            }
             tokio::task::yield_now().await;
         }
     })

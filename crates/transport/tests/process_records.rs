@@ -82,6 +82,18 @@ async fn a_server_that_ends_by_itself_is_forgotten() {
     assert!(is_empty(folder.path()));
 }
 
+/// Whoever lists has no part in it: how the server ended is still told.
+#[tokio::test]
+async fn listing_does_not_take_the_exit_of_a_dead_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = start_recorded("echo '{}'; exec cat", folder.path()).await;
+    message(&mut process.reader).await;
+    kill(Pid::from_raw(process.handle.pid().try_into().unwrap()), Signal::SIGKILL).unwrap();
+    // Without a pause: the runtime of this thread cannot reap it before the list sees it dead.
+    while !list(folder.path()).unwrap().is_empty() {}
+    assert_eq!(within(process.handle.shutdown()).await, Exit::Signal(9));
+}
+
 #[tokio::test]
 async fn a_server_runs_also_where_nothing_can_be_written() {
     let file = tempfile::NamedTempFile::new().unwrap();

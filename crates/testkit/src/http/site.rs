@@ -34,7 +34,13 @@ pub(crate) struct Site {
 
 /// Whether the port is listened on or only kept from others.
 enum Place {
-    Listening(JoinHandle<Option<()>>),
+    Listening {
+        accept: JoinHandle<Option<()>>,
+        /// Bound beside the listener, so that the port has an owner at every moment of a stop: else an
+        /// outgoing connection of anybody could get it. Bound before the listener listens, after which it is
+        /// too late. Only Linux has two sockets on one port.
+        kept: Option<Reserved>,
+    },
     Stopped(Reserved),
     Moving,
 }
@@ -67,30 +73,33 @@ impl Site {
                 return Ok(());
             }
         };
+        let kept = cfg!(target_os = "linux").then(|| port::reserve(self.addr)).transpose()?;
         let listener = reserved.listen()?;
         self.engine.ledger.started();
-        *place = Place::Listening(self.tasks.spawn(self.clone().accept(listener)));
+        *place = Place::Listening { accept: self.tasks.spawn(self.clone().accept(listener)), kept };
         Ok(())
     }
 
     /// Closes the port and every connection. What a process would lose is lost.
     pub(super) async fn stop(&self) -> io::Result<()> {
         let listening = std::mem::replace(&mut *lock(&self.place), Place::Moving);
-        match listening {
-            Place::Listening(accept) => {
+        let kept = match listening {
+            Place::Listening { accept, kept } => {
                 accept.abort();
                 let _ = accept.await;
+                kept
             }
             other => {
                 *lock(&self.place) = other;
                 return Ok(());
             }
-        }
+        };
         self.end_connections(Conn::close).await;
         self.engine.abandon();
         lock(&self.streams).clear();
         self.engine.drop_sessions();
-        *lock(&self.place) = Place::Stopped(port::reserve(self.addr)?);
+        let reserved = kept.map_or_else(|| port::reserve(self.addr), Ok)?;
+        *lock(&self.place) = Place::Stopped(reserved);
         Ok(())
     }
 

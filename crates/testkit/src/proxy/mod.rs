@@ -56,7 +56,12 @@ struct Inner {
 }
 
 enum Place {
-    Open(JoinHandle<Option<()>>),
+    Open {
+        listening: JoinHandle<Option<()>>,
+        /// Bound beside the listener, before that listens, so that nobody can get the port while it is being
+        /// closed. Only Linux has two sockets on one port.
+        kept: Option<Reserved>,
+    },
     Closed(Reserved),
     Moving,
 }
@@ -183,8 +188,9 @@ impl Inner {
         let mut place = lock(&self.place);
         match std::mem::replace(&mut *place, Place::Moving) {
             Place::Closed(reserved) => {
+                let kept = cfg!(target_os = "linux").then(|| port::reserve(self.addr)).transpose()?;
                 let listener = reserved.listen()?;
-                *place = Place::Open(self.tasks.spawn(self.clone().listen(listener)));
+                *place = Place::Open { listening: self.tasks.spawn(self.clone().listen(listener)), kept };
             }
             other => *place = other,
         }
@@ -194,10 +200,10 @@ impl Inner {
     async fn close(&self) -> io::Result<()> {
         let place = std::mem::replace(&mut *lock(&self.place), Place::Moving);
         let place = match place {
-            Place::Open(listening) => {
+            Place::Open { listening, kept } => {
                 listening.abort();
                 let _ = listening.await;
-                Place::Closed(port::reserve(self.addr)?)
+                Place::Closed(kept.map_or_else(|| port::reserve(self.addr), Ok)?)
             }
             other => other,
         };

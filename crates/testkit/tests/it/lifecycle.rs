@@ -38,6 +38,23 @@ async fn a_stopped_server_refuses() {
     assert_eq!(server.runs(), 2);
 }
 
+/// Whatever else goes on, nobody else gets the port while the server is being stopped.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_port_is_kept_through_many_stops() {
+    let server = testkit::server().run().await;
+    let crowd = crate::support::Crowd::after(server.addr()).await;
+    for _ in 0..200 {
+        // Stopping may have to wait for it; but it is reset, so that it does not hold the port itself.
+        TcpStream::connect(server.addr()).await.unwrap().set_zero_linger().unwrap();
+        server.stop().await;
+        let refused = TcpStream::connect(server.addr()).await.unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        server.start().await;
+    }
+    assert_eq!((server.runs(), crowd.took()), (201, 0));
+}
+
 #[tokio::test]
 async fn what_came_is_recorded_in_order() {
     let server = testkit::server().tool("echo").run().await;

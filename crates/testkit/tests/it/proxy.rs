@@ -117,6 +117,23 @@ async fn rules_and_resets_for_one_connection() {
     assert_eq!(proxy.accepted(), 2);
 }
 
+/// Nobody else gets the port while it changes hands.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_port_is_kept_through_many_refusals() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = FaultProxy::start(listener.local_addr().unwrap()).await;
+    let crowd = crate::support::Crowd::after(proxy.addr()).await;
+    for _ in 0..200 {
+        proxy.refuse().await;
+        let refused = TcpStream::connect(proxy.addr()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        proxy.accept().await;
+    }
+    assert_eq!(crowd.took(), 0);
+    connect(&proxy, &listener).await;
+}
+
 #[tokio::test]
 async fn refusing_leaves_open_connections_alone() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -2,6 +2,11 @@
 //! the headers it is told to send.
 
 use std::net::SocketAddr;
+#[cfg(target_os = "linux")]
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -11,6 +16,11 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+#[cfg(target_os = "linux")]
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    task::JoinSet,
+};
 
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
@@ -209,5 +219,59 @@ pub(crate) fn modern_client(addr: SocketAddr, method: &str, name: Option<&str>) 
     match name {
         Some(name) => client.with("mcp-name", name),
         None => client,
+    }
+}
+
+/// Others on the machine, who want ports: outgoing connections that come and go, and somebody who takes one
+/// certain port at any moment at which it is nobody's, as such a connection could.
+#[cfg(target_os = "linux")]
+pub(crate) struct Crowd {
+    connections: JoinSet<()>,
+    over: Arc<AtomicBool>,
+    taker: std::thread::JoinHandle<usize>,
+}
+
+#[cfg(target_os = "linux")]
+impl Crowd {
+    pub(crate) async fn after(port: SocketAddr) -> Self {
+        let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = elsewhere.local_addr().unwrap();
+        let mut connections = JoinSet::new();
+        connections.spawn(async move {
+            loop {
+                elsewhere.accept().await.unwrap();
+            }
+        });
+        for _ in 0..16 {
+            connections.spawn(async move {
+                loop {
+                    let stream = TcpStream::connect(target).await.unwrap();
+                    assert_ne!(stream.local_addr().unwrap(), port);
+                    // Its own port is free again at once.
+                    stream.set_zero_linger().unwrap();
+                }
+            });
+        }
+        let over = Arc::new(AtomicBool::new(false));
+        let taker = std::thread::spawn({
+            let over = over.clone();
+            move || {
+                let mut taken = 0;
+                while !over.load(Ordering::Relaxed) {
+                    taken += usize::from(TcpSocket::new_v4().unwrap().bind(port).is_ok());
+                }
+                taken
+            }
+        });
+        Self { connections, over, taker }
+    }
+
+    /// Ends it, and says how often it got the port.
+    pub(crate) fn took(mut self) -> usize {
+        self.over.store(true, Ordering::Relaxed);
+        while let Some(ended) = self.connections.try_join_next() {
+            ended.unwrap();
+        }
+        self.taker.join().unwrap()
     }
 }

@@ -212,3 +212,55 @@ fn pgid(pid: u32) -> Pid {
     let raw = i32::try_from(pid).ok().filter(|raw| *raw > 1).expect("a process id");
     Pid::from_raw(raw)
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use process_wrap::tokio::CommandWrapper;
+
+    use super::*;
+
+    /// A group that hangs in the kernel: killing it moves nothing.
+    #[derive(Debug)]
+    struct Hanging;
+
+    #[derive(Debug)]
+    struct HangingChild(Box<dyn ChildWrapper>);
+
+    impl CommandWrapper for Hanging {
+        fn wrap_child(
+            &mut self,
+            child: Box<dyn ChildWrapper>,
+            _: &CommandWrap,
+        ) -> io::Result<Box<dyn ChildWrapper>> {
+            Ok(Box::new(HangingChild(child)))
+        }
+    }
+
+    impl ChildWrapper for HangingChild {
+        fn inner(&self) -> &dyn ChildWrapper {
+            self.0.inner()
+        }
+
+        fn inner_mut(&mut self) -> &mut dyn ChildWrapper {
+            self.0.inner_mut()
+        }
+
+        fn into_inner(self: Box<Self>) -> Box<dyn ChildWrapper> {
+            self.0.into_inner()
+        }
+
+        fn start_kill(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Group {
+        /// As [`spawn`](Self::spawn), but it hangs when it is killed. Dropped, it ends: its mark is seen.
+        pub(in super::super) fn spawn_hanging(mut command: Command, mark: &Mark) -> io::Result<Self> {
+            command.env(MARK, mark.as_str());
+            let mut command = CommandWrap::from(command);
+            command.wrap(process_wrap::tokio::ProcessGroup::leader()).wrap(Hanging);
+            Self::start(command, Watched::default(), Strays::of(mark))
+        }
+    }
+}

@@ -33,7 +33,7 @@ impl Kin {
         Self { leader: Some(leader), ..Self::marked(mark) }
     }
 
-    /// Those who live.
+    /// Those who live. Changes nothing but what is known.
     pub(super) fn look_in(&mut self, table: &Table) -> Vec<Identity> {
         let leader = self.leader.as_ref().and_then(|leader| table.get(leader));
         let leader = leader.filter(|row| row.ours);
@@ -45,10 +45,16 @@ impl Kin {
                 self.proven.insert(row.id.clone());
             }
         }
+        self.proven.iter().filter(|id| table.is_alive(id)).cloned().collect()
+    }
+
+    /// Reaps those who ended and are ours to reap: as process 1 of a container, or as a subreaper, orphans are.
+    ///
+    /// Only for who ends them: the exit of a server that just ended is its supervisor's to see.
+    pub(super) fn reap_in(&self, table: &Table) {
         for row in self.proven.iter().filter_map(|id| table.get(id)) {
             reap(row);
         }
-        self.proven.iter().filter(|id| table.is_alive(id)).cloned().collect()
     }
 }
 
@@ -62,7 +68,6 @@ pub(super) fn signal(those: &[Identity], signal: Signal) {
     }
 }
 
-/// As process 1 of a container, or as a subreaper, orphans are ours to reap.
 fn reap(row: &Row) {
     if row.zombie
         && row.parent == std::process::id()

@@ -172,7 +172,7 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
         stop: stop.clone(),
         life: life_tx,
         #[cfg(unix)]
-        _record: record,
+        record,
     };
     #[cfg_attr(unix, expect(unused_variables, reason = "only a job object is ended through its task"))]
     let supervisor = tokio::spawn(supervisor.run());

@@ -34,9 +34,12 @@ pub(super) struct Record {
     started: u64,
 }
 
-/// The file of a running server. Dropped, it is removed.
+/// The file of a running server. Dropped, it is removed, unless it was [left](RecordFile::leave).
 #[derive(Debug)]
-pub(super) struct RecordFile(PathBuf);
+pub(super) struct RecordFile {
+    path: PathBuf,
+    is_left: bool,
+}
 
 /// A file in the folder, and what was made of it.
 #[derive(Debug)]
@@ -82,7 +85,7 @@ impl Record {
             let _ = fs::remove_file(&draft);
             return Err(error);
         }
-        Ok(RecordFile(path))
+        Ok(RecordFile { path, is_left: false })
     }
 
     /// When the server was started.
@@ -135,9 +138,18 @@ fn check(folder: &Path) -> io::Result<()> {
 
 // === impl RecordFile ===
 
+impl RecordFile {
+    /// Leaves the file where it is, for a later sweep.
+    pub(super) fn leave(mut self) {
+        self.is_left = true;
+    }
+}
+
 impl Drop for RecordFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if !self.is_left {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -175,7 +187,7 @@ mod tests {
         let folder = folder.path().join("state/processes");
         let (file, mark) = written(&folder);
         assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(fs::metadata(&file.0).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
 
         let found = read(&folder).unwrap();
         assert_eq!(found.len(), 1);
@@ -192,10 +204,10 @@ mod tests {
     fn what_is_not_a_record_of_ours_is_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let (file, mark) = written(folder.path());
-        let good = fs::read_to_string(&file.0).unwrap();
+        let good = fs::read_to_string(&file.path).unwrap();
         let other = Mark::new();
         let believed = |text: &str| {
-            fs::write(&file.0, text).unwrap();
+            fs::write(&file.path, text).unwrap();
             read(folder.path()).unwrap()[0].record.is_some()
         };
         assert!(believed(&good));
@@ -219,7 +231,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         let (file, mark) = written(elsewhere.path());
-        std::os::unix::fs::symlink(&file.0, folder.path().join(format!("{mark}.json"))).unwrap();
+        std::os::unix::fs::symlink(&file.path, folder.path().join(format!("{mark}.json"))).unwrap();
         let pipe = folder.path().join(format!("{}.json", Mark::new()));
         assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
         let found = read(folder.path()).unwrap();

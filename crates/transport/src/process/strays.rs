@@ -65,6 +65,7 @@ impl Strays {
         // Without a process table only the group can be told about.
         let Ok(table) = Table::read() else { return group.is_none() };
         self.alive = kin.look_in(&table);
+        kin.reap_in(&table);
         // Those in the group get its signals.
         self.alive.retain(|id| group.is_none() || table.get(id).map(|row| row.group) != group);
         self.alive.is_empty() && !group.is_some_and(|group| table.has_group(group))

@@ -46,7 +46,7 @@ pub(super) struct Supervisor {
     pub(super) life: watch::Sender<Life>,
     /// Gone from the disk when the group is gone.
     #[cfg(unix)]
-    pub(super) _record: Option<RecordFile>,
+    pub(super) record: Option<RecordFile>,
 }
 
 /// How the supervisor is told to end the process.
@@ -67,6 +67,13 @@ enum Stage {
     AfterKill(Instant),
 }
 
+/// Whether nothing is left of a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cleared {
+    Yes,
+    No,
+}
+
 /// How long a killed process may take to be gone before we no longer wait: it can hang in the kernel.
 const KILLED: Duration = Duration::from_secs(2);
 /// How long an ended child's stderr may be held open by others before what was read has to do.
@@ -83,7 +90,16 @@ impl Supervisor {
         let last_words = Instant::now() + LAST_WORDS;
         while self.stderr.is_open() && timeout_at(last_words, self.stderr.fill()).await.is_ok() {}
         self.life.send_replace(Life::Exited(exit));
-        self.clear_group(stage).await;
+        let cleared = self.clear_group(stage).await;
+        // What is left stays written down, so that it is listed, and a later sweep can end it.
+        #[cfg(unix)]
+        if cleared == Cleared::No
+            && let Some(record) = self.record.take()
+        {
+            record.leave();
+        }
+        #[cfg(windows)]
+        let _ = cleared;
         self.life.send_replace(Life::Gone(exit));
     }
 
@@ -115,14 +131,14 @@ impl Supervisor {
     }
 
     /// The child has ended; what it started goes the same way.
-    async fn clear_group(&mut self, stage: Stage) {
+    async fn clear_group(&mut self, stage: Stage) -> Cleared {
         // A job has no other way to end, and nobody can tell whether it is empty.
         if cfg!(windows) {
             self.group.kill();
-            return;
+            return Cleared::Yes;
         }
         if self.group.is_cleared().await {
-            return;
+            return Cleared::Yes;
         }
         let mut deadline = match stage {
             Stage::AfterKill(_) => Instant::now(),
@@ -139,7 +155,7 @@ impl Supervisor {
         while !self.group.is_cleared().await {
             if killed && Instant::now() >= deadline {
                 tracing::warn!(server = self.stderr.server, "what the server started cannot be ended");
-                return;
+                return Cleared::No;
             }
             if !killed && (Instant::now() >= deadline || self.stop.at_once.load(Ordering::Relaxed)) {
                 (killed, deadline) = (true, Instant::now() + KILLED);
@@ -151,6 +167,7 @@ impl Supervisor {
             sleep(ask).await;
             ask = (ask * 2).min(ASK_LATER);
         }
+        Cleared::Yes
     }
 }
 
@@ -206,5 +223,48 @@ impl Stderr {
             tail.finish(log);
             self.io = None;
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io;
+    use std::process::Stdio;
+
+    use tokio::process::Command;
+
+    use super::super::mark::Mark;
+    use super::super::record::{Record, read};
+    use super::*;
+
+    /// Sees to the end of a server that leaves a child behind; gives how many records there are then.
+    async fn records_left(spawn: fn(Command, &Mark) -> io::Result<Group>) -> usize {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = Mark::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' TERM; sleep 300 & exit 0"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let group = spawn(command, &mark).unwrap();
+        let record = Record::write(folder.path(), "files", group.pid(), &mark).unwrap();
+        let supervisor = Supervisor {
+            group,
+            stderr: Stderr::new(None, Arc::default(), "files"),
+            grace: Grace { eof: Duration::ZERO, term: Duration::ZERO },
+            stop: Arc::default(),
+            life: watch::Sender::new(Life::Running),
+            record: Some(record),
+        };
+        supervisor.run().await;
+        read(folder.path()).unwrap().len()
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_ended_stays_written_down() {
+        assert_eq!(records_left(Group::spawn_hanging).await, 1);
+    }
+
+    #[tokio::test]
+    async fn what_was_ended_is_forgotten() {
+        assert_eq!(records_left(Group::spawn).await, 0);
     }
 }

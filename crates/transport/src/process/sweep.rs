@@ -121,6 +121,7 @@ mod unix {
             let (mut still, mut gone, mut alive) = (Vec::new(), Vec::new(), Vec::new());
             for mut one in left {
                 let living = one.kin.look_in(&table);
+                one.kin.reap_in(&table);
                 one.orphan.processes = one.orphan.processes.max(living.len());
                 if living.is_empty() {
                     one.found.remove();

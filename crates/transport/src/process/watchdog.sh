@@ -42,9 +42,24 @@ look() {
     for mark in $marks; do
         set -- "$@" -e "BOWLINE_SERVER=$mark"
     done
-    for file in $(grep -lszxF "$@" /proc/[0-9]*/environ); do
+    for file in $(carriers "$@"); do
         file=${file#/proc/}
         left="$left ${file%/environ}"
+    done
+}
+
+# ENTRIES...: the environments that have one of these. Not every grep (BusyBox) knows entries that end with a
+# zero byte. Those that do not are asked file by file, which is slow where there are many.
+carriers() {
+    if printf 'x\000' | grep -qzxF x; then
+        grep -lszxF "$@" /proc/[0-9]*/environ
+        return
+    fi
+    for file in /proc/[0-9]*/environ; do
+        # A line break within an entry must not make two of it.
+        if tr '\n\000' '\001\n' <"$file" | grep -qxF "$@"; then
+            echo "$file"
+        fi
     done
 }
 

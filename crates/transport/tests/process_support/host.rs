@@ -41,8 +41,13 @@ impl Host {
     /// Starts this very test binary again, with this script as its server. `test` is the test in it that
     /// calls [`be_the_host_if_asked`].
     pub(crate) fn start(test: &str, script: &str, records: &Path) -> Self {
+        Self::start_with(test, script, records, &[])
+    }
+
+    /// The same, with these in its environment.
+    pub(crate) fn start_with(test: &str, script: &str, records: &Path, env: &[(&str, &str)]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--quiet", "--exact", test]);
+        command.args(["--quiet", "--exact", test]).envs(env.iter().copied());
         command.env(SCRIPT, script).env(RECORDS, records);
         // In a group of its own, as a shell would start it.
         command.process_group(0);

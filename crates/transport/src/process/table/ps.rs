@@ -49,7 +49,8 @@ fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
     let ours = field()?.parse::<u32>().ok()? == uid;
     let kilobytes: u64 = field()?.parse().ok()?;
     let zombie = field()?.starts_with('Z');
-    let age = elapsed(field()?)?;
+    // A process that was started in this very moment can be given a negative age, which some print as an immense one.
+    let age = elapsed(field()?).filter(|age| *age < CENTURY).unwrap_or_default();
     let start = [field()?, field()?, field()?, field()?, field()?].join(" ");
     let program = rest.trim();
     Some(Row {
@@ -64,6 +65,9 @@ fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
         mark: None,
     })
 }
+
+/// No machine has been up for this long.
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// `[[days-]hours:]minutes:seconds`
 fn elapsed(text: &str) -> Option<Duration> {
