@@ -47,11 +47,9 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, status: &Status) -> RpcEr
     RpcError { code: UNREACHABLE, message, data: Json::of(&json!({ "bowline": facts })).ok() }
 }
 
-/// More is under way than one host may have.
-pub(crate) fn too_many(server: &str, most: usize) -> RpcError {
-    let message = format!("bowline: more than {most} requests are under way");
-    let facts = json!({ "bowline": { "server": server, "cause": "too_many", "execution": "not_executed" } });
-    RpcError { code: UNREACHABLE, message, data: Json::of(&facts).ok() }
+/// What a server is told whose request the host has left unanswered.
+pub(crate) fn host_is_silent() -> RpcError {
+    plain(code::INTERNAL_ERROR, "the host did not answer in time".to_owned())
 }
 
 /// A method that is not there.

@@ -5,6 +5,7 @@ mod asks;
 mod output;
 mod requests;
 mod stdin;
+mod stdout;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use asks::Asks;
 use output::Output;
-pub(crate) use requests::{Refused, Requests};
+pub(crate) use requests::{Requests, Twice};
 use stdin::Stdin;
 
 /// A host that speaks to us over a pair of byte streams.
@@ -28,6 +29,8 @@ use stdin::Stdin;
 pub struct Host {
     reader: PipeReader,
     pub(crate) link: HostLink,
+    /// Whether nobody reads any more, which a stream tells only to who writes to it.
+    is_left: fn() -> bool,
 }
 
 /// How the host is spoken to. Clones are the same link.
@@ -55,7 +58,9 @@ impl Host {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn stdio() -> Self {
-        Self::new(Stdin::new(), tokio::io::stdout())
+        let mut host = Self::new(Stdin::new(), tokio::io::stdout());
+        host.is_left = stdout::is_left;
+        host
     }
 
     /// A host on any pair of streams.
@@ -70,7 +75,7 @@ impl Host {
         let (output, written) = Output::new(writer);
         let (writer, reader) = pipe(reader, output, DEFAULT_LIMIT);
         let shared = Shared { writer, asks: Asks::default(), gone: CancellationToken::new(), written };
-        Self { reader, link: HostLink(Arc::new(shared)) }
+        Self { reader, link: HostLink(Arc::new(shared)), is_left: || false }
     }
 
     /// What the host says next, each message by itself. `None`: it has closed its end.
@@ -104,6 +109,22 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Resolves when nobody reads what we write, as far as that can be known without writing.
+    pub(crate) async fn left(&mut self) {
+        let mut look = tokio::time::interval(LOOKING);
+        loop {
+            look.tick().await;
+            if (self.is_left)() {
+                return;
+            }
+        }
+    }
+}
+
+/// How often to look whether the host is still there, once it has nothing more to say.
+const LOOKING: Duration = Duration::from_millis(100);
+
 impl HostLink {
     /// Answers a request of the host.
     pub(crate) async fn answer(&self, id: &Id, answer: &Answer) {
@@ -134,9 +155,14 @@ impl HostLink {
         self.0.gone.cancelled().await;
     }
 
+    /// The host has closed its end: whoever waits for an answer of its is told that there will be none.
+    pub(crate) fn no_more_answers(&self) {
+        self.0.asks.end();
+    }
+
     /// Takes no further message and waits until what was said is written, or `patience` is over.
     pub(crate) async fn close(&self, patience: Duration) {
-        self.0.asks.end();
+        self.no_more_answers();
         self.0.writer.close();
         if timeout(patience, self.0.written.cancelled()).await.is_err() {
             tracing::debug!("the host did not read all that was said");

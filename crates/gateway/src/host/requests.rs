@@ -1,4 +1,5 @@
 //! What the host asked and has no answer to yet: each a task, so many at most, and each can be taken back.
+//! Whoever has more to ask waits.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -6,47 +7,44 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline::wire::{Id, Json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 /// Requests of the host that are under way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Requests {
+    room: Arc<Semaphore>,
     tasks: TaskTracker,
     /// By the text of the id: `1` and `"1"` are two.
     open: Arc<Mutex<HashMap<String, AbortHandle>>>,
 }
 
-/// Why a request was not begun.
+/// One with the same id is under way: to answer this one would be to answer that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// Too many are under way.
-    TooMany,
-    /// One with that id is under way. To answer this one would be to answer that one.
-    Twice,
-}
+pub(crate) struct Twice;
 
 impl Requests {
     /// More at once than any host has; each keeps a task and perhaps a result.
     pub(crate) const MOST: usize = 512;
 
-    /// Begins `work`, which ends with the answer to `id`.
-    pub(crate) fn begin(
+    /// Begins `work`, which ends with the answer to `id`, as soon as there is room for it.
+    ///
+    /// Dropping the future before that begins nothing.
+    pub(crate) async fn begin(
         &self,
         id: &Id,
         work: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Twice> {
+        let place = Arc::clone(&self.room).acquire_owned().await.expect("it is never closed");
         let key = id.to_string();
         // Held until the entry is in, so that quick work cannot take it out before.
         let mut open = self.open();
         if open.contains_key(&key) {
-            return Err(Refused::Twice);
+            return Err(Twice);
         }
-        if open.len() >= Self::MOST {
-            return Err(Refused::TooMany);
-        }
-        let entry = Entry { open: Arc::clone(&self.open), key: key.clone() };
+        let entry = Entry { open: Arc::clone(&self.open), key: key.clone(), _place: place };
         let task = self.tasks.spawn(async move {
             work.await;
             drop(entry);
@@ -86,10 +84,18 @@ impl Requests {
     }
 }
 
+impl Default for Requests {
+    fn default() -> Self {
+        let room = Arc::new(Semaphore::new(Self::MOST));
+        Self { room, tasks: TaskTracker::new(), open: Arc::default() }
+    }
+}
+
 /// A request that is under way. Takes itself out however its task ends.
 struct Entry {
     open: Arc<Mutex<HashMap<String, AbortHandle>>>,
     key: String,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Drop for Entry {

@@ -1,7 +1,9 @@
 //! One request of the host's, from its line to the line of its answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use bowline::config::Timeouts;
 use bowline::wire::object::Edit;
 use bowline::wire::{Id, Json, code, meta, method};
 use bowline::{Answer, CallOptions, Era, Status};
@@ -25,6 +27,19 @@ impl Session {
         let answer = match upstream.greeted().await {
             None => Err(refusal::out_of_order("initialize failed; say it again")),
             Some(offer) => {
+                // Hosts give up on a server whose first list fails or takes long, and look again when it has
+                // changed, which they are told when the server comes.
+                if offer.is_blind()
+                    && !upstream.has_come()
+                    && let Some(nothing) = greeting::empty_list(&method)
+                {
+                    self.link.answer(&id, &Ok(nothing)).await;
+                    // It may have been announced before this was written.
+                    if upstream.has_come() {
+                        upstream.announce(&self.link).await;
+                    }
+                    return;
+                }
                 let answer = Box::pin(self.call(&upstream, &method, params)).await;
                 match answer {
                     // The host was promised lists that this server turned out not to have.
@@ -35,6 +50,7 @@ impl Session {
                 }
             }
         };
+        upstream.all_told().await;
         self.link.answer(&id, &answer).await;
     }
 
@@ -46,10 +62,8 @@ impl Session {
         {
             return Err(refused);
         }
-        // How long a call may take is the host's to say: it cancels what it no longer waits for. Ours is the
-        // limit for those that never do.
-        let most = self.relay.server.timeouts.max;
-        let mut options = CallOptions::new().timeout(most).max_timeout(most);
+        let timeouts = &self.relay.server.timeouts;
+        let mut options = CallOptions::new().timeout(silence(timeouts)).max_timeout(timeouts.max);
         let token = params.as_ref().and_then(|params| params.member("_meta")?.member(meta::PROGRESS_TOKEN));
         let (heard, mut progress) = mpsc::channel(PROGRESS);
         if token.is_some() {
@@ -87,7 +101,31 @@ impl Session {
     }
 }
 
+/// How long a call may be silent.
+///
+/// That is the host's to say: it cancels what it no longer waits for, and many tools are silent for longer than
+/// the default. So without a word of a person's only the limit for the whole call holds, for hosts that never
+/// cancel; what a person has set is meant.
+fn silence(timeouts: &Timeouts) -> Duration {
+    if timeouts.call == Timeouts::default().call { timeouts.max } else { timeouts.call }
+}
+
 /// How much progress of a call waits for a host that reads slowly.
 const PROGRESS: usize = 64;
 /// More than any progress says.
 const LARGEST_PROGRESS: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_limit_that_was_set_ends_a_silent_call() {
+        let seconds = Duration::from_secs;
+        for (call, max, limit) in [(60, 600, 600), (5, 600, 5), (120, 600, 120), (30, 30, 30), (60, 60, 60)] {
+            let timeouts = Timeouts { call: seconds(call), max: seconds(max), ..Timeouts::default() };
+            assert_eq!(silence(&timeouts), seconds(limit));
+        }
+        assert_eq!(Timeouts::default().call, seconds(60));
+    }
+}

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use bowline::wire::Json;
 use bowline::{Client, Event, Life, Status, Turn};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::Observer;
@@ -13,19 +13,46 @@ use super::upstream::{Gate, PASSING};
 use crate::greeting::Offer;
 use crate::host::HostLink;
 
+/// Somebody who has an answer for the host, and lets what was said before it go first. It is let go by
+/// dropping this.
+pub(super) type Behind = oneshot::Sender<()>;
+
 /// Carries what the server says, and what its client found out about its lists, to the host.
+///
+/// Events are told when they are read from the server, before the result of a later message is given to
+/// its caller. So whoever is `behind` has only to wait for those that are in the stream by now.
 pub(super) async fn to_host(
     mut events: broadcast::Receiver<Event>,
+    mut behind: mpsc::Receiver<Behind>,
     link: HostLink,
     gate: Gate,
     observer: Observer,
 ) {
+    let mut waiting: Vec<Behind> = Vec::new();
+    // How many events are before those who wait. What comes later is not: a server that never stops talking
+    // must not hold up its answers.
+    let mut ahead = 0;
     loop {
+        if ahead == 0 {
+            waiting.clear();
+        }
         let event = tokio::select! {
             // First what has happened, then the end.
             biased;
+            Some(first) = behind.recv(), if waiting.is_empty() => {
+                waiting.push(first);
+                while let Ok(next) = behind.try_recv() {
+                    waiting.push(next);
+                }
+                ahead = events.len();
+                continue;
+            }
             event = events.recv() => event,
             () = gate.ended().cancelled() => return,
+        };
+        let passed = match &event {
+            Err(RecvError::Lagged(missed)) => usize::try_from(*missed).unwrap_or(usize::MAX),
+            _ => 1,
         };
         if let Ok(Event::Life(life)) = &event {
             log(life);
@@ -34,7 +61,7 @@ pub(super) async fn to_host(
         // A host that does not read must not hold up the end.
         match gate.ended().run_until_cancelled(tell(event, &link, &gate)).await {
             Some(ControlFlow::Break(())) => return,
-            Some(ControlFlow::Continue(())) | None => {}
+            Some(ControlFlow::Continue(())) | None => ahead = ahead.saturating_sub(passed),
         }
     }
 }
@@ -51,15 +78,18 @@ async fn tell(event: Result<Event, RecvError>, link: &HostLink, gate: &Gate) -> 
             }
             link.notify(&said.method, said.params.as_ref()).await;
         }
-        // The server that the host was greeted without is there.
-        Ok(Event::Life(life))
-            if life.turn == Turn::Connected && gate.offer().is_some_and(Offer::is_blind) =>
-        {
-            announce(link, gate).await;
+        Ok(Event::Life(life)) if life.turn == Turn::Connected => {
+            gate.server_has_come();
+            // The host was greeted without it.
+            if gate.offer().is_some_and(Offer::is_blind) {
+                announce(link, gate).await;
+            }
         }
         Ok(_) => {}
         Err(RecvError::Lagged(missed)) => {
             tracing::warn!(missed, "the host reads too slowly; it is told to look again");
+            // That may have been among it.
+            gate.server_has_come();
             announce(link, gate).await;
         }
         Err(RecvError::Closed) => return ControlFlow::Break(()),
@@ -126,7 +156,8 @@ mod tests {
         let (stdout, from) = tokio::io::duplex(64 * 1024);
         let host = Host::new(tokio::io::empty(), stdout);
         let offer = Offer { tools: true, prompts: false, resources: true, made: Made::Knowing };
-        let carrying = to_host(receiver, host.link.clone(), Gate::opened(offer), Arc::new(|_| {}));
+        let carrying =
+            to_host(receiver, mpsc::channel(1).1, host.link.clone(), Gate::opened(offer), Arc::new(|_| {}));
         drop(events);
         carrying.await;
         host.link.close(PASSING).await;
@@ -141,5 +172,31 @@ mod tests {
             assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#));
         }
         assert_eq!(lines.next_line().await.unwrap(), None);
+    }
+
+    /// Also where some of it was missed, and while the server may go on talking.
+    #[tokio::test]
+    async fn an_answer_waits_for_what_was_said_before_it_and_for_nothing_else() {
+        let (events, receiver) = broadcast::channel(2);
+        for number in 0..5 {
+            events.send(said(&format!("notifications/{number}"))).unwrap();
+        }
+        let (behind, answers) = mpsc::channel(1);
+        let (answer, passed) = oneshot::channel();
+        behind.try_send(answer).unwrap();
+        let (stdout, from) = tokio::io::duplex(64 * 1024);
+        let host = Host::new(tokio::io::empty(), stdout);
+        let offer = Offer { tools: false, prompts: false, resources: false, made: Made::Knowing };
+        let gate = Gate::opened(offer);
+        let carrying = tokio::spawn(to_host(receiver, answers, host.link.clone(), gate, Arc::new(|_| {})));
+        timeout(PASSING, passed).await.expect("it is let go").expect_err("by being dropped");
+        host.link.notify("the answer", None).await;
+        let mut lines = BufReader::new(from).lines();
+        for method in ["notifications/3", "notifications/4", "the answer"] {
+            let line = lines.next_line().await.unwrap().unwrap();
+            assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#));
+        }
+        drop(events);
+        carrying.await.unwrap();
     }
 }

@@ -15,7 +15,7 @@ use bowline::{Life, Server};
 use tokio::time::timeout;
 
 use crate::greeting::Hello;
-use crate::host::{Host, HostLink, Refused, Requests};
+use crate::host::{Host, HostLink, Requests, Twice};
 use crate::refusal;
 use upstream::Upstream;
 
@@ -32,6 +32,7 @@ use upstream::Upstream;
 pub struct Relay {
     server: Server,
     greeting: Duration,
+    settling: Duration,
     observer: Observer,
     records: Option<PathBuf>,
 }
@@ -42,14 +43,22 @@ type Observer = Arc<dyn Fn(&Life) + Send + Sync>;
 impl Relay {
     /// In front of `server`.
     pub fn new(server: Server) -> Self {
-        Self { server, greeting: GREETING, observer: Arc::new(|_| {}), records: None }
+        let observer = Arc::new(|_: &Life| {});
+        Self { server, greeting: GREETING, settling: SETTLING, observer, records: None }
     }
 
     /// How long the host waits for the answer to its `initialize` while the server is being reached
-    /// (default 25 s). Then it is answered without the server.
+    /// (default 4 s). Then it is answered without the server.
     #[must_use]
     pub fn with_greeting(mut self, greeting: Duration) -> Self {
         self.greeting = greeting;
+        self
+    }
+
+    /// How long requests that are open when the host closes its end may still be answered (default 30 s).
+    #[must_use]
+    pub fn with_settling(mut self, settling: Duration) -> Self {
+        self.settling = settling;
         self
     }
 
@@ -67,8 +76,9 @@ impl Relay {
         self
     }
 
-    /// Serves the host until it closes its end, or until `stop`. Then everything is ended in good order:
-    /// open calls are cancelled, a session is ended on the server, a process is shut down.
+    /// Serves the host until it closes its end and has its answers, or until it can no longer be written to,
+    /// or until `stop`. Then everything is ended in good order: open calls are cancelled, a session is ended
+    /// on the server, a process is shut down.
     ///
     /// Dropping the future leaves the ending to go on in the background.
     pub async fn run(self, mut host: Host, stop: impl Future<Output = ()>) {
@@ -80,7 +90,7 @@ impl Relay {
             upstream: Mutex::default(),
         });
         tokio::select! {
-            () = session.read(&mut host) => session.requests.settle(SETTLING).await,
+            () = session.serve_host(&mut host) => {}
             () = session.link.gone() => {}
             () = stop => {}
         }
@@ -104,8 +114,19 @@ struct Session {
 }
 
 impl Session {
+    /// Takes what the host says until it closes its end, and then lets it have its answers.
+    async fn serve_host(self: &Arc<Self>, host: &mut Host) {
+        self.read(host).await;
+        self.link.no_more_answers();
+        tokio::select! {
+            () = self.requests.settle(self.relay.settling) => {}
+            () = host.left() => tracing::debug!("the host has left"),
+        }
+    }
+
     /// Takes what the host says until it closes its end. Whatever waits for a server is done in a task of
-    /// its own; what is waited for here is the host, so that one who does not read is not read.
+    /// its own; what is waited for here is the host, so that one who does not read is not read, nor one who
+    /// has asked for more than can be under way.
     async fn read(self: &Arc<Self>, host: &mut Host) {
         while let Some(messages) = host.next().await {
             for message in messages {
@@ -130,11 +151,11 @@ impl Session {
             method::PING => return self.link.answer(&id, &Ok(Json::empty_object())).await,
             // That is how a host of both eras learns that it has to shake hands.
             method::DISCOVER => refusal::unknown_method("server/discover is not known here: use initialize"),
-            method::INITIALIZE => match self.initialize(&id, params) {
+            method::INITIALIZE => match self.initialize(&id, params).await {
                 Ok(()) => return,
                 Err(refused) => refused,
             },
-            _ => match self.serve_later(&id, method, params) {
+            _ => match self.serve_later(&id, method, params).await {
                 Ok(()) => return,
                 Err(refused) => refused,
             },
@@ -142,7 +163,7 @@ impl Session {
         self.link.answer(&id, &Err(refused)).await;
     }
 
-    fn serve_later(
+    async fn serve_later(
         self: &Arc<Self>,
         id: &Id,
         method: Box<str>,
@@ -151,32 +172,32 @@ impl Session {
         let Some(upstream) = self.upstream().clone() else {
             return Err(refusal::out_of_order("the first request must be initialize"));
         };
-        self.begin(id, Arc::clone(self).serve(upstream, id.clone(), method, params))
+        self.begin(id, Arc::clone(self).serve(upstream, id.clone(), method, params)).await;
+        Ok(())
     }
 
-    fn begin(&self, id: &Id, work: impl Future<Output = ()> + Send + 'static) -> Result<(), RpcError> {
-        match self.requests.begin(id, work) {
-            Ok(()) => Ok(()),
-            Err(Refused::TooMany) => Err(refusal::too_many(&self.relay.server.name, Requests::MOST)),
-            Err(Refused::Twice) => {
-                tracing::warn!(%id, "a request of the host with the id of one under way was ignored");
-                Ok(())
-            }
+    async fn begin(&self, id: &Id, work: impl Future<Output = ()> + Send + 'static) {
+        if let Err(Twice) = self.requests.begin(id, work).await {
+            tracing::warn!(%id, "a request of the host with the id of one under way was ignored");
         }
     }
 
     /// Opens the connection to the server on behalf of the host, and answers when it is known.
-    fn initialize(self: &Arc<Self>, id: &Id, params: Option<Json>) -> Result<(), RpcError> {
+    async fn initialize(self: &Arc<Self>, id: &Id, params: Option<Json>) -> Result<(), RpcError> {
+        let hello = Hello::of(params.as_ref());
+        let upstream = self.open(&hello)?;
+        self.begin(id, Arc::clone(self).greet(upstream, id.clone(), hello)).await;
+        Ok(())
+    }
+
+    fn open(&self, hello: &Hello) -> Result<Arc<Upstream>, RpcError> {
         let mut slot = self.upstream();
         if slot.is_some() {
             return Err(refusal::out_of_order("initialize was said before"));
         }
-        let hello = Hello::of(params.as_ref());
         tracing::info!(host = hello.client.as_str(), revision = %hello.revision, "a host is here");
-        let upstream = Upstream::open(&self.relay, &self.link, &hello)?;
-        *slot = Some(Arc::clone(&upstream));
-        drop(slot);
-        self.begin(id, Arc::clone(self).greet(upstream, id.clone(), hello))
+        let upstream = Upstream::open(&self.relay, &self.link, hello)?;
+        Ok(Arc::clone(slot.insert(upstream)))
     }
 
     fn handle_notification(&self, method: Box<str>, params: Option<Json>) {
@@ -213,11 +234,12 @@ impl Session {
     }
 }
 
-/// Shorter than the shortest limit that hosts in wide use set themselves for a handshake, 30 s: whoever
-/// is answered after that has left.
-const GREETING: Duration = Duration::from_secs(25);
-/// A host that closes its end wants to leave; `echo … | bowline connect` wants its answers.
-const SETTLING: Duration = Duration::from_secs(1);
+/// Shorter than the shortest limit that hosts in wide use set themselves for a handshake: opencode 5 s, Codex
+/// 10 s, Claude Code 30 s. Whoever is answered after that has left.
+const GREETING: Duration = Duration::from_secs(4);
+/// `printf … | bowline connect` wants its answers. A host that wants to leave closes its other end too, or
+/// sends a signal.
+const SETTLING: Duration = Duration::from_secs(30);
 /// Longer than a process is given to end: stdin closed, then TERM, then KILL.
 const CLOSING: Duration = Duration::from_secs(15);
 /// For what was said to the host before it left.

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use bowline::fault::{Cause, Fault};
 use bowline::wire::{Id, Json, RpcError};
 use bowline::{Answer, Client, Era, Handler, Peer, ServerRequest, Status};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{Relay, Session, forward};
 use crate::greeting::{Hello, Offer};
-use crate::host::HostLink;
+use crate::host::{HostLink, Requests};
 use crate::refusal;
 
 /// The connection to the server on behalf of one host.
@@ -26,6 +26,8 @@ pub(super) struct Upstream {
     gate: Gate,
     /// What the host says unasked, in order.
     notes: mpsc::Sender<(Box<str>, Option<Json>)>,
+    /// Answers that let what was said before them go first.
+    behind: mpsc::Sender<forward::Behind>,
     /// What carries messages from the server to the host.
     telling: Mutex<JoinSet<()>>,
     /// The other way.
@@ -38,6 +40,8 @@ pub(super) struct Gate {
     welcome: Arc<watch::Sender<Welcome>>,
     /// The host said so, or it asked for something.
     ready: CancellationToken,
+    /// The server was there once.
+    come: CancellationToken,
     /// There is no more host.
     ended: CancellationToken,
 }
@@ -72,8 +76,12 @@ impl Upstream {
     /// Begins to connect as `hello` says.
     pub(super) fn open(relay: &Relay, link: &HostLink, hello: &Hello) -> Result<Arc<Self>, RpcError> {
         let gate = Gate::new();
-        let behalf =
-            Behalf { link: link.clone(), gate: gate.clone(), capabilities: hello.capabilities.clone() };
+        let behalf = Behalf {
+            link: link.clone(),
+            gate: gate.clone(),
+            capabilities: hello.capabilities.clone(),
+            patience: relay.server.timeouts.max,
+        };
         let mut builder = Client::builder(relay.server.clone())
             .implementation(hello.client.clone())
             // The host speaks the handshake. A server that speaks both gives it more in the same era: changes
@@ -85,9 +93,10 @@ impl Upstream {
         }
         let client = builder.open().map_err(|error| refusal::of(&error, &Status::Idle))?;
         let (notes, queue) = mpsc::channel(NOTES);
+        let (behind, answers) = mpsc::channel(Requests::MOST);
         let (mut telling, mut passing) = (JoinSet::new(), JoinSet::new());
         let observer = Arc::clone(&relay.observer);
-        telling.spawn(forward::to_host(client.events(), link.clone(), gate.clone(), observer));
+        telling.spawn(forward::to_host(client.events(), answers, link.clone(), gate.clone(), observer));
         passing.spawn(forward::to_server(queue, client.clone()));
         let hooks = bowline::hooks::spawn(&client, relay.server.hooks.iter().cloned());
         Ok(Arc::new(Self {
@@ -95,6 +104,7 @@ impl Upstream {
             hooks: Mutex::new(Some(hooks)),
             gate,
             notes,
+            behind,
             telling: Mutex::new(telling),
             _passing: passing,
         }))
@@ -113,6 +123,27 @@ impl Upstream {
         Some(offer)
     }
 
+    /// Whether the server was there since the host came.
+    pub(super) fn has_come(&self) -> bool {
+        // It is there before it is told.
+        self.gate.come.is_cancelled() || matches!(&*self.client.status().borrow(), Status::Ready(_))
+    }
+
+    /// Tells the host that every list may be another one.
+    pub(super) async fn announce(&self, link: &HostLink) {
+        forward::announce(link, &self.gate).await;
+    }
+
+    /// Waits until the host was told all that the server has said by now. It takes as long as the host takes
+    /// to read it, which an answer would have to wait for as well.
+    pub(super) async fn all_told(&self) {
+        let (behind, passed) = oneshot::channel();
+        if self.behind.send(behind).await.is_ok() {
+            // Dropped when it is so, or when nothing more is told.
+            let _ = passed.await;
+        }
+    }
+
     /// Passes on what the host says unasked.
     pub(super) fn pass(&self, method: Box<str>, params: Option<Json>) {
         if let Err(error) = self.notes.try_send((method, params)) {
@@ -129,7 +160,7 @@ impl Upstream {
         // They are told of the end too, within the time that they are given.
         let hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(hooks) = hooks {
-            let _ = tokio::time::timeout(LAST_HOOKS, hooks.finished()).await;
+            let _ = timeout(LAST_HOOKS, hooks.finished()).await;
         }
     }
 
@@ -188,9 +219,8 @@ impl Session {
         turned_away.armed = false;
         upstream.gate.welcome.send_replace(Welcome::Given(offer));
         // It may have come in this very moment, and nobody would say so.
-        let is_ready = matches!(&*upstream.client.status().borrow(), Status::Ready(_));
-        if offer.is_blind() && is_ready {
-            forward::announce(&self.link, &upstream.gate).await;
+        if offer.is_blind() && upstream.has_come() {
+            upstream.announce(&self.link).await;
         }
     }
 }
@@ -218,7 +248,12 @@ impl Drop for TurnAway<'_> {
 impl Gate {
     fn new() -> Self {
         let welcome = Arc::new(watch::Sender::new(Welcome::Pending));
-        Self { welcome, ready: CancellationToken::new(), ended: CancellationToken::new() }
+        Self {
+            welcome,
+            ready: CancellationToken::new(),
+            come: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        }
     }
 
     #[cfg(test)]
@@ -227,6 +262,11 @@ impl Gate {
         gate.ready.cancel();
         gate.welcome.send_replace(Welcome::Given(offer));
         gate
+    }
+
+    /// The server is there. Said before the host is told, so that whoever sees that it is not is told later.
+    pub(super) fn server_has_come(&self) {
+        self.come.cancel();
     }
 
     /// What the host was offered, if it was greeted by now.
@@ -264,6 +304,8 @@ struct Behalf {
     link: HostLink,
     gate: Gate,
     capabilities: Json,
+    /// How long a host may take. Often a person has to decide, so it is long; but nothing waits for ever.
+    patience: Duration,
 }
 
 impl Handler for Behalf {
@@ -273,11 +315,17 @@ impl Handler for Behalf {
 
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
         Box::pin(async move {
-            // A server may ask as soon as its own handshake is done; the host is not asked before its.
-            match self.gate.open().await {
-                Some(_) => self.link.ask(&request.method, &request.params).await,
-                None => Err(refusal::out_of_order("the host was turned away")),
-            }
+            let answer = async {
+                // A server may ask as soon as its own handshake is done; the host is not asked before its.
+                match self.gate.open().await {
+                    Some(_) => self.link.ask(&request.method, &request.params).await,
+                    None => Err(refusal::out_of_order("the host was turned away")),
+                }
+            };
+            timeout(self.patience, answer).await.unwrap_or_else(|_| {
+                tracing::warn!(method = %request.method, "the host did not answer the server in time");
+                Err(refusal::host_is_silent())
+            })
         })
     }
 }

@@ -1,9 +1,12 @@
 //! Requests of the server's, which the host answers.
 
+use std::time::Duration;
+
+use bowline_gateway::Relay;
 use bowline_testkit::{self as testkit};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, TestHost, text};
+use crate::support::{PATIENCE, TestHost, at, text};
 
 fn all() -> Value {
     json!({"roots": {"listChanged": true}, "sampling": {}, "elicitation": {}})
@@ -100,6 +103,20 @@ async fn cn_04_a_request_that_the_server_takes_back_is_taken_back_from_the_host(
     assert_eq!(server.count("response"), 0);
 }
 
+/// Nothing waits for ever: not a server for a host that leaves its request lying.
+#[tokio::test]
+async fn a_host_that_does_not_answer_is_asked_no_longer() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let reached = at(&server).with_max_timeout(Duration::from_millis(300));
+    let mut host = TestHost::start(Relay::new(reached));
+    host.greet(all()).await;
+    let answer = server.request("sampling/createMessage", json!({"messages": []})).await;
+    assert_eq!(answer["error"]["message"], "the host did not answer in time", "{answer}");
+    let asked = host.asked().await;
+    let cancelled = host.told("notifications/cancelled").await;
+    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+}
+
 /// PR-01: the host hears our token, the server its own.
 #[tokio::test]
 async fn progress_of_a_servers_request_goes_back_under_its_own_token() {
@@ -132,7 +149,7 @@ async fn lc_05_what_the_host_did_not_declare_is_refused_for_it() {
 #[tokio::test]
 async fn the_host_is_not_asked_before_it_is_ready() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let mut host = TestHost::start(bowline_gateway::Relay::new(crate::support::at(&server)));
+    let mut host = TestHost::start(Relay::new(at(&server)));
     host.ask(1, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": all()})).await;
     host.answer(1).await;
     server.send(json!({"jsonrpc": "2.0", "id": "early", "method": "roots/list"})).await;

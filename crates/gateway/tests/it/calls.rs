@@ -1,10 +1,13 @@
 //! Requests of the host: ids, order, progress, cancellation, limits.
 
-use bowline_gateway::UNREACHABLE;
+use std::time::Duration;
+
+use bowline_gateway::{Relay, UNREACHABLE};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, TestHost, text};
+use crate::raw_server::RawServer;
+use crate::support::{PATIENCE, TestHost, at, text};
 
 /// BM-03: value and type of an id come back unchanged.
 #[tokio::test]
@@ -76,20 +79,71 @@ async fn cn_01_a_cancelled_request_is_cancelled_on_the_server() {
     assert_eq!(text(&host.call("c", "echo", json!({})).await), "{}");
 }
 
+/// More than can be under way: the rest is read when there is room.
 #[tokio::test]
-async fn more_requests_than_any_host_has_are_refused() {
+async fn a_thousand_requests_at_once_are_all_answered() {
     let server = testkit::server().legacy().tool("slow").run().await;
     let mut host = TestHost::of(&server).await;
-    for id in 0..520 {
+    for id in 0..1000 {
+        host.ask(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 200}})).await;
+    }
+    for id in 0..1000 {
+        let answer = host.answer(id).await;
+        assert!(answer["result"].is_object(), "{answer}");
+    }
+    assert_eq!(server.executions("slow"), 1000);
+    assert!(host.silent().await);
+}
+
+/// As many as can be under way, and then the host is not read before one ends.
+#[tokio::test]
+async fn a_host_with_too_much_under_way_is_not_read() {
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let mut host = TestHost::of(&server).await;
+    for id in 0..511 {
         host.ask(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
     }
-    for id in 512..520 {
-        let refused = host.answer(id).await;
-        assert_eq!(refused["error"]["code"], UNREACHABLE);
-        assert_eq!(refused["error"]["data"]["bowline"]["cause"], "too_many");
-        assert_eq!(refused["error"]["data"]["bowline"]["execution"], "not_executed");
+    server.wait_for_nth(510, |received| received.tool() == Some("slow"), PATIENCE).await;
+    host.ask("last", "tools/call", json!({"name": "slow", "arguments": {"ms": 1000}})).await;
+    host.ask("waits", "tools/call", json!({"name": "slow", "arguments": {"ms": 0}})).await;
+    host.ask("after", "ping", Value::Null).await;
+    assert_eq!(host.hear().await["id"], "last");
+    for _ in 0..2 {
+        let id = host.hear().await["id"].clone();
+        assert!(id == "waits" || id == "after", "{id}");
     }
-    assert!(host.silent().await);
+    host.stop();
+}
+
+/// PR-02 for everything that a server says: it comes before the result that it came before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_said_before_a_result_comes_before_it() {
+    const LOG: &str =
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+    const OTHER: &str = r#"{"jsonrpc":"2.0","method":"notifications/x-vendor"}"#;
+    let server = RawServer::saying(&[LOG, OTHER], r#""result":{"content":[]}"#).await;
+    let mut host = TestHost::start(Relay::new(server.server()));
+    host.ask("hello", "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    // It holds a number that is none to others.
+    host.line().await;
+    for id in 0..300 {
+        host.ask(id, "tools/call", json!({"name": "any"})).await;
+        assert_eq!(host.hear().await["method"], "notifications/message");
+        assert_eq!(host.hear().await["method"], "notifications/x-vendor");
+        assert_eq!(host.hear().await["id"], id);
+    }
+}
+
+/// What a person has set is meant: a call is given up when it is silent for that long.
+#[tokio::test]
+async fn a_configured_timeout_holds() {
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let reached = at(&server).with_timeout(Duration::from_millis(300));
+    let mut host = TestHost::start(Relay::new(reached));
+    host.greet(json!({})).await;
+    let failed = host.call(1, "slow", json!({"ms": 60_000})).await;
+    assert_eq!(failed["error"]["data"]["bowline"]["cause"], "timeout", "{failed}");
+    server.wait_until(|server| !server.cancellations().is_empty(), PATIENCE).await;
 }
 
 #[tokio::test]

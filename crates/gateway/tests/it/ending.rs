@@ -21,9 +21,10 @@ async fn hl_04_closing_stdin_ends_the_session_on_the_server() {
 }
 
 #[tokio::test]
-async fn calls_that_are_open_when_stdin_closes_are_cancelled_on_the_server() {
+async fn calls_that_take_too_long_after_stdin_closed_are_cancelled_on_the_server() {
     let server = testkit::server().legacy().tool("slow").run().await;
-    let mut host = TestHost::of(&server).await;
+    let mut host = TestHost::start(Relay::new(at(&server)).with_settling(Duration::from_millis(300)));
+    host.greet(json!({})).await;
     host.ask(1, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
     server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
     assert!(host.close().await.is_empty(), "no answer to what was cancelled");
@@ -33,15 +34,34 @@ async fn calls_that_are_open_when_stdin_closes_are_cancelled_on_the_server() {
 
 /// `echo … | bowline connect`
 #[tokio::test]
-async fn what_can_be_answered_at_once_is_answered_after_stdin_closed() {
-    let server = testkit::server().legacy().tool("echo").run().await;
+async fn what_was_asked_is_answered_after_stdin_closed() {
+    let server = testkit::server().legacy().tool("echo").tool("slow").run().await;
     let mut host = TestHost::start(Relay::new(at(&server)));
     host.ask(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
     host.ask(2, "tools/list", Value::Null).await;
+    host.ask(3, "tools/call", json!({"name": "slow", "arguments": {"ms": 2000}})).await;
     let said = host.close().await;
-    assert_eq!(said.iter().map(|message| message["id"].clone()).collect::<Vec<_>>(), [json!(1), json!(2)]);
+    assert_eq!(said.iter().map(|message| message["id"].clone()).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(said[1]["result"]["tools"][0]["name"], "echo");
+    assert!(said[2]["result"].is_object(), "{}", said[2]);
     assert_eq!(server.count("DELETE"), 1);
+}
+
+/// Nor is anybody kept waiting for what a host without stdin cannot say.
+#[tokio::test]
+async fn a_stop_ends_it_after_stdin_closed() {
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let relay = Relay::new(at(&server)).with_settling(PATIENCE * 2);
+    let mut host = TestHost::start(relay);
+    host.greet(json!({"roots": {}})).await;
+    host.ask(1, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+    host.hang_up().await;
+    let answer = server.request("roots/list", json!({})).await;
+    assert_eq!(answer["error"]["message"], "the host has left", "{answer}");
+    host.stop();
+    host.close().await;
+    assert_eq!((server.cancellations().len(), server.count("DELETE")), (1, 1));
 }
 
 #[tokio::test]
@@ -73,7 +93,7 @@ async fn a_process_is_ended_with_the_host() {
 #[tokio::test]
 async fn a_host_that_leaves_while_the_server_is_being_reached_is_not_waited_for() {
     let server = testkit::server().legacy().tool("echo").fault(testkit::Fault::silent().always()).run().await;
-    let mut host = TestHost::start(Relay::new(at(&server)));
+    let mut host = TestHost::start(Relay::new(at(&server)).with_settling(Duration::from_millis(300)));
     host.ask(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
     server.wait_until(|server| !server.received().is_empty(), PATIENCE).await;
     let begun = std::time::Instant::now();

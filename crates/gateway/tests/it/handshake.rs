@@ -94,6 +94,40 @@ async fn a_host_is_greeted_without_the_server_and_told_when_it_comes() {
     assert_eq!(host.answer(3).await["result"], json!({"prompts": []}));
 }
 
+/// Hosts drop a server whose first lists fail or take long.
+#[tokio::test]
+async fn lists_are_empty_at_once_while_the_server_was_never_there() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    server.stop().await;
+    // A call would wait for the server longer than the test does.
+    let reached = at(&server).with_reconnect_wait(PATIENCE * 2);
+    let mut host = TestHost::start(Relay::new(reached).with_greeting(Duration::from_millis(100)));
+    host.greet(json!({})).await;
+    for (method, list) in [
+        ("tools/list", "tools"),
+        ("prompts/list", "prompts"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+    ] {
+        host.ask(method, method, Value::Null).await;
+        assert_eq!(host.answer(method).await["result"], json!({ list: [] }));
+    }
+    server.start().await;
+    host.told("notifications/tools/list_changed").await;
+    host.ask(1, "tools/list", Value::Null).await;
+    assert_eq!(host.answer(1).await["result"]["tools"][0]["name"], "echo");
+}
+
+/// The shortest limit of a host in wide use is 5 s.
+#[tokio::test]
+async fn a_host_is_greeted_before_it_gives_up() {
+    let server = testkit::server().legacy().tool("echo").fault(testkit::Fault::silent().always()).run().await;
+    let mut host = TestHost::start(Relay::new(at(&server)));
+    let begun = std::time::Instant::now();
+    assert!(host.greet(json!({})).await["result"].is_object());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
 #[tokio::test]
 async fn what_cannot_help_itself_is_an_error_and_may_be_tried_again() {
     let missing = Server::stdio("missing", "/nonexistent/program", [""; 0]);

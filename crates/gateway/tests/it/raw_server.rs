@@ -17,6 +17,11 @@ pub(crate) struct RawServer {
 impl RawServer {
     /// `answer` is what follows the id in each answer, such as `"result":{}`.
     pub(crate) async fn start(answer: &'static str) -> Self {
+        Self::saying(&[], answer).await
+    }
+
+    /// The same, and in one write with each answer, before it, these messages.
+    pub(crate) async fn saying(before: &'static [&'static str], answer: &'static str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let bodies: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -24,7 +29,7 @@ impl RawServer {
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let kept = Arc::clone(&kept);
-                tokio::spawn(async move { drop(converse(stream, answer, kept).await) });
+                tokio::spawn(async move { drop(converse(stream, before, answer, kept).await) });
             }
         });
         Self { bodies, port, task: task.abort_handle() }
@@ -49,7 +54,12 @@ impl Drop for RawServer {
     }
 }
 
-async fn converse(stream: TcpStream, answer: &str, kept: Arc<Mutex<Vec<String>>>) -> std::io::Result<()> {
+async fn converse(
+    stream: TcpStream,
+    before: &[&str],
+    answer: &str,
+    kept: Arc<Mutex<Vec<String>>>,
+) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let (mut length, mut first) = (0, String::new());
@@ -74,12 +84,20 @@ async fn converse(stream: TcpStream, answer: &str, kept: Arc<Mutex<Vec<String>>>
         let reply = if !first.starts_with("POST") {
             "HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n".to_owned()
         } else if let Some(id) = id_of(&body) {
-            let answer = if body.contains("\"method\":\"initialize\"") { INITIALIZED } else { answer };
+            let (before, answer) = if body.contains("\"method\":\"initialize\"") {
+                (&[][..], INITIALIZED)
+            } else {
+                (before, answer)
+            };
             let json = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{answer}}}");
-            let length = json.len();
-            format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{json}"
-            )
+            let (kind, reply) = if before.is_empty() {
+                ("application/json", json)
+            } else {
+                let said = before.iter().copied().chain([&*json]);
+                ("text/event-stream", said.flat_map(|message| ["data: ", message, "\n\n"]).collect())
+            };
+            let length = reply.len();
+            format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{reply}")
         } else {
             "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned()
         };

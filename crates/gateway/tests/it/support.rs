@@ -149,6 +149,11 @@ impl TestHost {
         self.passed.is_empty()
     }
 
+    /// Closes stdin, and stays.
+    pub(crate) async fn hang_up(&mut self) {
+        self.to.shutdown().await.expect("the pipe is whole");
+    }
+
     pub(crate) fn stop(&mut self) {
         let _ = self.stop.take().map(|stop| stop.send(()));
     }

@@ -1,0 +1,21 @@
+//! Whether somebody still reads our stdout.
+
+/// Whether the other end of stdout was closed.
+#[cfg(unix)]
+pub(super) fn is_left() -> bool {
+    use std::os::fd::AsFd as _;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    let stdout = std::io::stdout();
+    // Nothing is asked for: that the other end is gone is told all the same.
+    let mut seen = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+    let found = poll(&mut seen, PollTimeout::ZERO);
+    found.is_ok_and(|found| found > 0)
+}
+
+/// Not to be had without writing.
+#[cfg(not(unix))]
+pub(super) fn is_left() -> bool {
+    false
+}
