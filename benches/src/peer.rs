@@ -1,6 +1,8 @@
 //! Which clients are compared, and how the process of each is started.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,21 @@ pub(crate) enum Peer {
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
+}
+
+// === impl Launch ===
+
+impl Launch {
+    /// Starts the leg with a job. Both its outputs are for the caller to read.
+    pub(crate) fn start(&self, job: &str) -> io::Result<Child> {
+        Command::new(&self.program)
+            .args(&self.args)
+            .arg(job)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
 }
 
 // === impl Peer ===

@@ -10,7 +10,7 @@ mod table;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -94,14 +94,7 @@ struct Running {
 
 impl Running {
     fn start(launch: &Launch, job: &str) -> anyhow::Result<Self> {
-        let mut child = Command::new(&launch.program)
-            .args(&launch.args)
-            .arg(job)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| launch.program.display().to_string())?;
+        let mut child = launch.start(job).with_context(|| launch.program.display().to_string())?;
         let stdout = child.stdout.take().context("stdout")?;
         let mut stderr = child.stderr.take().context("stderr")?;
         let (line, lines) = channel();

@@ -152,14 +152,7 @@ fn job(scenario: Scenario, origins: &[String], limits: Limits) -> anyhow::Result
 
 /// Runs one leg to its end. A leg that fails says why in its place in the table.
 fn run_leg(launch: &Launch, job: &str) -> Result<Sample, String> {
-    let mut child = Command::new(&launch.program)
-        .args(&launch.args)
-        .arg(job)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{}: {error}", launch.program.display()))?;
+    let mut child = launch.start(job).map_err(|error| format!("{}: {error}", launch.program.display()))?;
     // Both pipes are read to their end aside, so that neither a flood nor silence blocks the clock.
     let stdout = drain(child.stdout.take().ok_or("no stdout")?);
     let stderr = drain(child.stderr.take().ok_or("no stderr")?);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bowline_config::HookEvent;
 use bowline_proto::fault::Fault;
 use bowline_proto::session::Announcement;
 use bowline_proto::wire::{Json, method as name};
@@ -130,13 +131,20 @@ impl Life {
 impl Turn {
     /// Its name in configuration, hooks and logs.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Connected => "connected",
-            Self::Disconnected => "disconnected",
-            Self::SessionLost => "session_lost",
-            Self::Recovered => "recovered",
-            Self::NeedsLogin => "needs_login",
-            Self::Failed => "failed",
+        HookEvent::from(self).as_str()
+    }
+}
+
+/// What hooks wait for is a turn, or more.
+impl From<Turn> for HookEvent {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::Connected => Self::Connected,
+            Turn::Disconnected => Self::Disconnected,
+            Turn::SessionLost => Self::SessionLost,
+            Turn::Recovered => Self::Recovered,
+            Turn::NeedsLogin => Self::NeedsLogin,
+            Turn::Failed => Self::Failed,
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, status: &Status) -> RpcEr
     };
     let mut facts = Map::new();
     facts.insert("server".into(), server.into());
-    facts.insert("cause".into(), name(&fault.cause).into());
+    facts.insert("cause".into(), fault.cause.kind().into());
     facts.insert("execution".into(), execution.into());
     if let Status::BackingOff { until, .. } = status {
         let wait = until.saturating_duration_since(Instant::now());
@@ -82,29 +82,6 @@ fn plain(code: i64, message: String) -> RpcError {
 fn seconds(wait: Duration) -> Value {
     // Tenths: nobody plans more finely, and a long fraction reads badly.
     ((wait.as_secs_f64() * 10.0).round() / 10.0).into()
-}
-
-/// The name of a cause for machines: it never changes its meaning.
-fn name(cause: &Cause) -> &'static str {
-    match cause {
-        Cause::Refused => "refused",
-        Cause::Dns => "dns",
-        Cause::Unreachable => "unreachable",
-        Cause::Tls => "tls",
-        Cause::Cut => "cut",
-        Cause::Timeout(_) => "timeout",
-        Cause::Status { .. } => "status",
-        Cause::LoginRequired { .. } => "login_required",
-        Cause::Redirect { .. } => "redirect",
-        Cause::Spawn(_) => "spawn",
-        Cause::Exited(_) => "exited",
-        Cause::Protocol(_) => "protocol",
-        Cause::SessionLost => "session_lost",
-        Cause::NotAffine => "not_affine",
-        Cause::Versions { .. } => "versions",
-        Cause::Closed => "closed",
-        _ => "other",
-    }
 }
 
 #[cfg(test)]

@@ -286,6 +286,30 @@ impl fmt::Display for Fault {
     }
 }
 
+impl Cause {
+    /// What kind it is, as one word for machines. Scripts match on it, so a word never changes.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Dns => "dns",
+            Self::Unreachable => "unreachable",
+            Self::Tls => "tls",
+            Self::Cut => "cut",
+            Self::Timeout(_) => "timeout",
+            Self::Status { .. } => "status",
+            Self::LoginRequired { .. } => "login_required",
+            Self::Redirect { .. } => "redirect",
+            Self::Spawn(_) => "spawn",
+            Self::Exited(_) => "exited",
+            Self::Protocol(_) => "protocol",
+            Self::SessionLost => "session_lost",
+            Self::NotAffine => "not_affine",
+            Self::Versions { .. } => "versions",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -4,7 +4,6 @@ use std::time::{Instant, SystemTime};
 
 use anstyle::Style;
 use bowline::fault::Fault;
-use bowline::hooks::cause_kind;
 use bowline::{ServerStatus, State};
 use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -103,7 +102,7 @@ impl Row {
         let error = self.fault.as_ref().map(|(at, fault)| {
             json!({
                 "message": fault.to_string(),
-                "kind": cause_kind(&fault.cause),
+                "kind": fault.cause.kind(),
                 "time": clock::utc(*at),
             })
         });

@@ -104,36 +104,20 @@ fn the_length_has_limits() {
 
 #[cfg(unix)]
 mod unix {
-    use std::fs::File;
     use std::io::{BufRead as _, BufReader, Read as _};
     use std::process::Stdio;
     use std::time::{Duration, Instant};
 
-    use nix::pty::{Winsize, openpty};
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
 
     use super::*;
+    use crate::terminal::on_terminal_of;
 
     /// What a terminal is sent in a run of one second.
     fn on_terminal() -> String {
-        let context = Context::new();
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-        let pty = openpty(&size, None).expect("a terminal");
-        let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
-        let mut command = context.bowline(["demo", "--seconds", "1", "--seed", "9", "--color", "never"]);
-        let mut child = command.env("TERM", "xterm").stdout(slave()).stderr(slave()).spawn().unwrap();
-        // Our ends must go, or the terminal would never be at its end.
-        drop((command, pty.slave));
-        let mut seen = Vec::new();
-        let mut buffer = [0; 4096];
-        let mut master = File::from(pty.master);
-        // Linux ends a terminal with an error, others with nothing more to read.
-        while let Ok(count @ 1..) = master.read(&mut buffer) {
-            seen.extend_from_slice(&buffer[..count]);
-        }
-        child.wait().unwrap();
-        String::from_utf8(seen).unwrap()
+        let demo = ["demo", "--seconds", "1", "--seed", "9", "--color", "never"];
+        on_terminal_of(80, Context::new().bowline(demo))
     }
 
     #[test]

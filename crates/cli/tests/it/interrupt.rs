@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, Control, Fault};
+use bowline_testkit::{self as testkit, Control, Fault, ProcessEvent};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -88,7 +88,8 @@ async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
     let grandchild = server.spawn_grandchild().await;
     // Twice: the second time without patience for an orderly end.
     send(Signal::SIGINT, &child);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // The first was taken when it shows: an orderly end begins with the end of the server's input.
+    server.wait_until(|_| server.processes()[0].events.contains(&ProcessEvent::Eof), PATIENCE).await;
     send(Signal::SIGINT, &child);
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
     let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");

@@ -12,8 +12,13 @@ use serde_json::json;
 use crate::context::{Context, snapshot};
 
 /// What a terminal of sixty columns is sent on stdout and stderr together.
-fn on_terminal(mut command: Command) -> String {
-    let size = Winsize { ws_row: 24, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
+fn on_terminal(command: Command) -> String {
+    on_terminal_of(60, command).replace("\r\n", "\n")
+}
+
+/// The same for so many columns, with the line ends as they are sent.
+pub(crate) fn on_terminal_of(columns: u16, mut command: Command) -> String {
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = openpty(&size, None).expect("a terminal");
     let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
     let mut child =
@@ -28,7 +33,7 @@ fn on_terminal(mut command: Command) -> String {
         seen.extend_from_slice(&buffer[..count]);
     }
     child.wait().expect("bowline ends");
-    String::from_utf8_lossy(&seen).replace("\r\n", "\n")
+    String::from_utf8_lossy(&seen).into_owned()
 }
 
 fn script() -> Script {

@@ -212,7 +212,7 @@ impl Shared {
                 }
             }
             Wire::EventStream { post, headers } => {
-                let posting = event_stream::post(self, &live.wire, post, frame.body(), headers);
+                let posting = event_stream::post(self, &live.wire, id, post, frame.body(), headers);
                 tokio::pin!(posting);
                 let outcome = tokio::select! {
                     biased;

@@ -357,13 +357,13 @@ impl Driver {
                 // What a server writes under a notification is nobody's business.
                 Wire::Http { link, .. } if matches!(hello, Hello::Initialized(_)) => {
                     match link.post(frame.body(), &hello_headers(hello, &session)).await {
-                        Ok(answer) if !(200..300).contains(&answer.status) => exchange::refusal(&answer),
+                        Ok(answer) if !(200..300).contains(&answer.status) => exchange::refusal(&answer, id),
                         Ok(_) => Reply::Accepted,
                         Err(fault) => Reply::Fault(fault),
                     }
                 }
                 Wire::EventStream { post, headers } => {
-                    match (event_stream::post(&shared, &wire, post, frame.body(), headers).await, hello) {
+                    match (event_stream::post(&shared, &wire, id, post, frame.body(), headers).await, hello) {
                         (Some(reply), _) => reply,
                         (None, Hello::Initialized(_)) => Reply::Accepted,
                         // The reader of the stream finds the answer.

@@ -32,12 +32,13 @@ pub(super) async fn open(shared: &Arc<Shared>, attempt: Attempt, link: &HttpLink
 pub(super) async fn post(
     shared: &Arc<Shared>,
     wire: &Wire,
+    id: u64,
     post: &HttpLink,
     body: Bytes,
     headers: &HeaderMap,
 ) -> Option<Reply> {
     match post.post(body, headers).await {
-        Ok(answer) if !(200..300).contains(&answer.status) => Some(refusal(&answer)),
+        Ok(answer) if !(200..300).contains(&answer.status) => Some(refusal(&answer, id)),
         Ok(answer) => {
             if let Body::Json(body) = &answer.body {
                 wire::parse(body, |parsed| {

@@ -10,7 +10,7 @@ use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault, Misbehaviour};
 use bowline_proto::frame::sse;
 use bowline_proto::revision::Era;
-use bowline_proto::wire::{self, Message, Parsed, RpcError};
+use bowline_proto::wire::{self, Message, Parsed};
 use bowline_transport::http::{Answer, Body, Events, HttpLink};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
@@ -64,7 +64,7 @@ impl Exchange<'_> {
 
     async fn read(&self, answer: Answer, headers: &HeaderMap) -> Reply {
         if !(200..300).contains(&answer.status) {
-            return refusal(&answer);
+            return refusal(&answer, self.id);
         }
         match answer.body {
             Body::Empty => Reply::Accepted,
@@ -259,35 +259,18 @@ fn no_answer(body: &[u8]) -> Reply {
 
 /// A status that is no success: a JSON-RPC error if there is one in the body, in whatever framing (HT-03);
 /// else what the status says.
-pub(super) fn refusal(answer: &Answer) -> Reply {
+/// Whether the error names the request `id` is half of what it says: a server that answers by the id has looked at it.
+pub(super) fn refusal(answer: &Answer, id: u64) -> Reply {
     let fault = answer.refusal();
     let is_login = matches!(fault.cause, Cause::LoginRequired { .. });
     if let Body::Json(body) | Body::Other(body) = &answer.body
         && !is_login
-        && let Some(error) = rpc_error(body)
+        && let Some((named, error)) = wire::find_error(body)
     {
-        return Reply::Error { status: Some(answer.status), error, stray: false };
+        let stray = named.and_then(|named| named.as_ours()) != Some(id);
+        return Reply::Error { status: Some(answer.status), error, stray };
     }
     Reply::Fault(fault)
-}
-
-fn rpc_error(body: &Bytes) -> Option<RpcError> {
-    let as_error = |frame: &Bytes| match wire::parse_one(frame) {
-        Ok(Message::Error { error, .. }) => Some(error),
-        _ => None,
-    };
-    as_error(body).or_else(|| {
-        let mut decoder = sse::Decoder::new();
-        decoder.push(body.clone());
-        // A body may lack the blank line that ends an event.
-        decoder.push(Bytes::from_static(b"\n\n"));
-        while let Some(Ok(event)) = decoder.next() {
-            if let Some(error) = as_error(&event.data) {
-                return Some(error);
-            }
-        }
-        None
-    })
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use self::webhook::{Posted, Webhook};
 use crate::client::Client;
 use crate::registry::{Fed, Feed};
 
-pub use notice::{Notice, cause_kind};
+pub use notice::Notice;
 
 /// Hooks at work. They end when their client is closed and they were told everything.
 ///

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bowline_config::HookEvent;
-use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::fault::Fault;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::events::{Event, Topic, Turn};
+use crate::events::{Event, Topic};
 
 /// Something that happened to a server, as hooks are told.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,18 +38,11 @@ impl Notice {
     pub fn of(server: &Arc<str>, event: &Event) -> Option<Self> {
         match event {
             Event::Life(life) => Some(Self {
-                event: match life.turn {
-                    Turn::Connected => HookEvent::Connected,
-                    Turn::Disconnected => HookEvent::Disconnected,
-                    Turn::SessionLost => HookEvent::SessionLost,
-                    Turn::Recovered => HookEvent::Recovered,
-                    Turn::NeedsLogin => HookEvent::NeedsLogin,
-                    Turn::Failed => HookEvent::Failed,
-                },
+                event: life.turn.into(),
                 server: Arc::clone(server),
                 at: life.at,
                 cause: life.cause.as_ref().map(told),
-                cause_kind: life.cause.as_ref().map(|fault| cause_kind(&fault.cause)),
+                cause_kind: life.cause.as_ref().map(|fault| fault.cause.kind()),
                 attempt: life.attempt,
                 outage: life.outage,
                 missed: 0,
@@ -138,33 +131,12 @@ fn rfc3339(at: SystemTime) -> String {
     format!("{stamp:.3}")
 }
 
-/// The kind of a cause, as one word. Scripts match on it, so a word never changes.
-pub fn cause_kind(cause: &Cause) -> &'static str {
-    match cause {
-        Cause::Refused => "refused",
-        Cause::Dns => "dns",
-        Cause::Unreachable => "unreachable",
-        Cause::Tls => "tls",
-        Cause::Cut => "cut",
-        Cause::Timeout(_) => "timeout",
-        Cause::Status { .. } => "status",
-        Cause::LoginRequired { .. } => "login_required",
-        Cause::Redirect { .. } => "redirect",
-        Cause::Spawn(_) => "spawn",
-        Cause::Exited(_) => "exited",
-        Cause::Protocol(_) => "protocol",
-        Cause::SessionLost => "session_lost",
-        Cause::NotAffine => "not_affine",
-        Cause::Versions { .. } => "versions",
-        Cause::Closed => "closed",
-        _ => "other",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Life, Notification};
+    use bowline_proto::fault::Cause;
+
+    use crate::events::{Life, Notification, Turn};
 
     fn life(cause: Option<Fault>) -> Event {
         Event::Life(Life {

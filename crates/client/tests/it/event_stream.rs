@@ -7,7 +7,7 @@ use bowline::{CallOptions, Client, Era, Server, Status};
 use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 
-use crate::support::{SOON, http};
+use crate::support::{SOON, burst, http};
 
 fn sse(server: &HttpServer) -> Server {
     Server::sse("test", server.url()).expect("a valid URL")
@@ -109,15 +109,7 @@ async fn a_burst_on_a_forgotten_session_is_saved() {
     let client = Client::connect(sse(&server)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
     server.arm(Fault::answer(Answer::new(404).text("Could not find session")).on("tools/call").times(20));
-    let calls: Vec<_> = (0..20)
-        .map(|_| {
-            let client = client.clone();
-            tokio::spawn(async move { client.call_tool("counter", &Value::Null).await })
-        })
-        .collect();
-    for call in calls {
-        call.await.unwrap().unwrap();
-    }
+    burst(&client, 20, "counter").await;
     assert_eq!(server.executions("counter"), 21);
     client.close().await;
 }

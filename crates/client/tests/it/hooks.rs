@@ -167,14 +167,10 @@ async fn changed_tools_are_told() {
     let file = folder.file("json");
     let hooks = hooks::spawn(&client, [diary(&file).on([HookEvent::ToolsChanged, HookEvent::Failed])]);
     client.list_tools().await.unwrap();
+    let mut events = client.events();
     server.wait_until(|server| server.announce_tools() > 0, SOON).await;
-    timeout(SOON, async {
-        while read(&file).is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await
-    .expect("the hook runs");
+    // Heard by the client, it is told to hooks before they end.
+    while !matches!(timeout(SOON, events.recv()).await.unwrap().unwrap(), bowline::Event::Notification(_)) {}
     client.close().await;
     timeout(SOON, hooks.finished()).await.unwrap();
     let told = read(&file);

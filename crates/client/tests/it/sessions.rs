@@ -11,7 +11,7 @@ use bowline::{CallOptions, Client, ErrorKind, Event, Handler, ServerRequest, Sta
 use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 
-use crate::support::{SOON, http};
+use crate::support::{SOON, burst, http};
 
 async fn connect(server: &HttpServer) -> Client {
     Client::connect(http(server).with_protocol(bowline::config::Protocol::Legacy)).await.unwrap()
@@ -98,15 +98,7 @@ async fn a_suspicion_is_settled_for_all_who_have_it() {
     for round in 1..=5 {
         count(&client).await;
         server.drop_sessions();
-        let calls: Vec<_> = (0..20)
-            .map(|_| {
-                let client = client.clone();
-                tokio::spawn(async move { client.call_tool("counter", &Value::Null).await })
-            })
-            .collect();
-        for call in calls {
-            call.await.unwrap().unwrap();
-        }
+        burst(&client, 20, "counter").await;
         assert_eq!((server.initialize_count(), server.executions("counter")), (1 + round, 21 * round as u64));
     }
     client.close().await;

@@ -1,6 +1,6 @@
 //! Streams that end, break or never come: taken up where they stopped, and never hammered.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bowline::config::Protocol;
 use bowline::{Client, Event, Topic};
@@ -13,22 +13,36 @@ async fn connect(server: &HttpServer) -> Client {
     Client::connect(http(server).with_protocol(Protocol::Legacy)).await.unwrap()
 }
 
-/// HL-08: whatever the server says, a stream that is always cut is asked for a few times and then less often.
+/// HL-08: whatever the server says, a stream that is always cut is asked for a few times and then less often: the
+/// request after so many others does not come before the waits between them have passed.
 #[tokio::test]
 async fn hl_08_a_server_that_always_cuts_is_not_hammered() {
-    for retry in [Some(Duration::ZERO), None] {
+    let at_once = Some(Duration::ZERO);
+    let word = "retry: 0\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n";
+    let told = Fault::raw_as("text/event-stream", word);
+    for (retry, cut, requests, not_before) in [
+        // Nothing comes of it: each wait is twice the last, whatever `retry` says.
+        (at_once, Fault::end_after(0), 4, 1_700),
+        (None, Fault::end_after(0), 3, 2_900),
+        (at_once, Fault::reset(), 4, 1_700),
+        // Something is said each time, so each time there is progress: a pace is kept, and then a slower one.
+        (at_once, told, 12, 3_600),
+    ] {
         let mut script = testkit::server().legacy().tool("echo").priming().event_ids();
         if let Some(retry) = retry {
             script = script.retry(retry);
         }
         let server = script.run().await;
-        // Each stream ends as soon as it has begun.
-        server.arm(Fault::end_after(0).on("GET").always());
+        server.arm(cut.clone().on("GET").always());
         let client = connect(&server).await;
-        let begun = server.count("GET");
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let asked = server.count("GET") - begun;
-        assert!(asked <= 6, "{asked} requests in three seconds with retry {retry:?}");
+        server.wait_for(|received| received.is("GET"), SOON).await;
+        let begun = Instant::now();
+        server.wait_for_nth(requests - 1, |received| received.is("GET"), SOON).await;
+        let waited = begun.elapsed();
+        assert!(
+            waited >= Duration::from_millis(not_before),
+            "{requests} requests in {waited:?}: {retry:?}, {cut:?}"
+        );
         client.call_tool("echo", &json!({ "text": "x" })).await.unwrap();
         assert_eq!(server.initialize_count(), 1, "a stream is no session");
         client.close().await;

@@ -3,9 +3,10 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use bowline::Server;
 use bowline::config::Protocol;
+use bowline::{Client, Server};
 use bowline_testkit::{Control, HttpServer, Script, StdioServer};
+use serde_json::Value;
 
 /// Generous: these tests wait on events, and end long before.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -63,4 +64,17 @@ pub(crate) async fn everywhere(script: Script) -> Vec<(&'static str, Running, Se
         all.push((if name == "legacy" { "legacy stdio" } else { "modern stdio" }, child, server));
     }
     all
+}
+
+/// So many calls of a tool at the same time, each of which succeeds.
+pub(crate) async fn burst(client: &Client, calls: usize, tool: &'static str) {
+    let calls: Vec<_> = (0..calls)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.call_tool(tool, &Value::Null).await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
 }

@@ -1,8 +1,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::frame::sse;
-use crate::wire::{Id, Message, parse_one};
+use crate::wire::{Id, find_error};
 
 mod decoys;
 mod properties;
@@ -67,24 +66,6 @@ impl Case {
             own_id: found.as_ref().is_some_and(|(id, _)| id.as_ref().and_then(Id::as_ours) == Some(OURS)),
         })
     }
-}
-
-fn find_error(body: &Bytes) -> Option<(Option<Id>, RpcError)> {
-    let as_error = |frame: &Bytes| match parse_one(frame) {
-        Ok(Message::Error { id, error }) => Some((id, error)),
-        _ => None,
-    };
-    as_error(body).or_else(|| {
-        let mut decoder = sse::Decoder::new();
-        decoder.push(body.clone());
-        decoder.push(Bytes::from_static(b"\n\n"));
-        while let Some(Ok(event)) = decoder.next() {
-            if let Some(error) = as_error(&event.data) {
-                return Some(error);
-            }
-        }
-        None
-    })
 }
 
 fn rpc(id: &str, code: i64, message: &str) -> String {

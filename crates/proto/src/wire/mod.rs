@@ -8,12 +8,14 @@ pub mod object;
 pub mod outgoing;
 pub mod view;
 
+mod body;
 mod id;
 mod json;
 mod message;
 mod names;
 mod scan;
 
+pub use body::find_error;
 pub use id::Id;
 pub use json::Json;
 pub use message::{Defect, Malformed, Message, Parsed, RpcError, parse, parse_one};
