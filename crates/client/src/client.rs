@@ -48,6 +48,7 @@ pub struct Builder {
     handler: Arc<dyn Handler>,
     records: Option<PathBuf>,
     era: Option<Era>,
+    track_lists: bool,
 }
 
 impl Client {
@@ -66,6 +67,7 @@ impl Client {
             handler: Arc::new(NoHandler),
             records: None,
             era: None,
+            track_lists: false,
         }
     }
 
@@ -153,6 +155,16 @@ impl Client {
     /// The configured name of the server.
     pub fn name(&self) -> &str {
         &self.shared().name
+    }
+
+    /// How the server is reached: `stdio`, `http` or `sse`. As it is configured, or what was fallen back to.
+    pub fn transport(&self) -> &'static str {
+        self.shared().transport()
+    }
+
+    /// [`Builder::track_lists`] for a client that is open already.
+    pub(crate) fn track_lists(&self) {
+        self.shared().start_tracking();
     }
 
     /// The state of the connection, now and whenever it changes.
@@ -252,6 +264,14 @@ impl Builder {
         self
     }
 
+    /// Looks at all lists of the server when it connects, and again after each recovery, so that a change
+    /// meanwhile is told as an [`Event`] even of lists that nobody has asked for.
+    #[must_use]
+    pub fn track_lists(mut self) -> Self {
+        self.track_lists = true;
+        self
+    }
+
     /// Connects, and waits until calls can go.
     ///
     /// Dropping the future closes what was opened so far, in the background.
@@ -275,9 +295,11 @@ impl Builder {
     }
 
     fn start(self, target: Target) -> Client {
-        let identity = Identity { client_info: self.client_info, capabilities: self.handler.capabilities() };
-        let Self { server, handler, records, era, .. } = self;
-        let (shared, driver) = Driver::new(Setup { server, target, records, era, identity, handler });
+        let identity =
+            Identity { client_info: self.client_info.clone(), capabilities: self.handler.capabilities() };
+        let Self { server, handler, records, era, track_lists, client_info: _ } = self;
+        let (shared, driver) =
+            Driver::new(Setup { server, target, records, era, identity, handler, track_lists });
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
         tokio::spawn(async move {

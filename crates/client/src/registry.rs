@@ -44,6 +44,7 @@ pub struct RegistryBuilder {
     at_once: usize,
     patience: Duration,
     connect: Box<Connect>,
+    track_lists: bool,
     events: broadcast::Sender<Named>,
 }
 
@@ -65,7 +66,7 @@ pub struct Named {
 pub struct ServerStatus {
     /// Its name.
     pub name: Arc<str>,
-    /// How it is reached, as it is configured: `stdio`, `http` or `sse`.
+    /// How it is reached: `stdio`, `http` or `sse`. As it is configured, or what was fallen back to.
     pub transport: &'static str,
     /// What it is doing.
     pub state: State,
@@ -112,6 +113,7 @@ struct Inner {
 /// What all servers share.
 struct Common {
     connect: Box<Connect>,
+    track_lists: bool,
     gate: Semaphore,
     patience: Duration,
     events: broadcast::Sender<Named>,
@@ -136,6 +138,7 @@ impl Registry {
             at_once: AT_ONCE,
             patience: PATIENCE,
             connect: Box::new(Client::builder),
+            track_lists: false,
             events: broadcast::Sender::new(EVENT_BUFFER),
         }
     }
@@ -248,6 +251,14 @@ impl RegistryBuilder {
         self
     }
 
+    /// Looks at all lists of all servers; see [`Builder::track_lists`]. Without it only those servers are
+    /// looked at that have a hook for it.
+    #[must_use]
+    pub fn track_lists(mut self) -> Self {
+        self.track_lists = true;
+        self
+    }
+
     /// What will happen, from the very first event on; see [`Registry::events`].
     pub fn events(&self) -> broadcast::Receiver<Named> {
         self.events.subscribe()
@@ -260,6 +271,7 @@ impl RegistryBuilder {
         let stop = CancellationToken::new();
         let common = Arc::new(Common {
             connect: self.connect,
+            track_lists: self.track_lists,
             gate: Semaphore::new(self.at_once),
             patience: self.patience,
             events: self.events,
@@ -281,10 +293,11 @@ impl RegistryBuilder {
 
 impl fmt::Debug for RegistryBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at_once, patience, connect: _, events: _ } = self;
+        let Self { at_once, patience, connect: _, track_lists, events: _ } = self;
         f.debug_struct("RegistryBuilder")
             .field("at_once", at_once)
             .field("patience", patience)
+            .field("track_lists", track_lists)
             .finish_non_exhaustive()
     }
 }

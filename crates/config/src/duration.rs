@@ -35,6 +35,10 @@ pub(crate) fn from_number(number: &str, unit: Unit, zero: Zero) -> Result<Durati
 /// A number with its unit, such as `20s`, `500ms`, `1.5m` or `1h`.
 pub(crate) fn from_text(text: &str, zero: Zero) -> Result<Duration, Finding> {
     let text = text.trim();
+    // The one number that needs no unit.
+    if zero == Zero::Meant && text == "0" {
+        return Ok(Duration::ZERO);
+    }
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(not_a_duration)?;
     let (number, unit) = text.split_at(unit_at);
     let number = number.parse::<f64>().map_err(|_| not_a_duration())?;
@@ -102,7 +106,7 @@ mod tests {
         for number in ["0", "0.0", "-0.0", "+0"] {
             assert_eq!(from_number(number, Unit::Seconds, Zero::Meant), Ok(Duration::ZERO), "{number}");
         }
-        for text in ["0s", "0ms", "0.0h"] {
+        for text in ["0", "0s", "0ms", "0.0h"] {
             assert_eq!(from_text(text, Zero::Meant), Ok(Duration::ZERO), "{text}");
         }
         for number in ["-1", "inf", "nan", "-nan", "1e99", "1e-300", "1e-10"] {

@@ -48,6 +48,17 @@ pub enum Transport {
     Sse(Http),
 }
 
+impl Transport {
+    /// In a word, as it is shown and as a file names it: `stdio`, `http` or `sse`.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Http(_) => "http",
+            Self::Sse(_) => "sse",
+        }
+    }
+}
+
 /// A server that is started as a child process. `Debug` leaves out the arguments: people pass
 /// keys in them.
 #[derive(Clone, PartialEq, Eq)]

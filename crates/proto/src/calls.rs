@@ -99,6 +99,14 @@ impl<T> Calls<T> {
         self.open.get_mut(&id).map(|call| &mut call.waiter)
     }
 
+    /// How long nothing was heard of a call, and how much longer that might have gone on. `None`: it has
+    /// ended, or a person is being asked, which says nothing of the server.
+    pub fn silence(&self, now: Instant, id: u64) -> Option<(Duration, Duration)> {
+        let call = self.open.get(&id).filter(|call| call.paused.is_none())?;
+        let left = call.idle_end.min(call.total_end).saturating_duration_since(now);
+        Some((call.idle.saturating_sub(call.idle_end.saturating_duration_since(now)), left))
+    }
+
     /// Stops the clocks of a call while a person is asked.
     pub fn pause(&mut self, now: Instant, id: u64) {
         if let Some(call) = self.open.get_mut(&id) {

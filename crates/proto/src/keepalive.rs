@@ -12,7 +12,6 @@
 use std::time::{Duration, Instant};
 
 use crate::era::Peer;
-use crate::revision::Era;
 use crate::wire::method;
 
 /// The keepalive of one server, across its connections.
@@ -26,6 +25,8 @@ pub struct Keepalive {
     last: Option<Instant>,
     /// When it was last asked.
     asked: Option<Instant>,
+    /// A request went unanswered: until the server is heard, whoever else waits is no sign of life.
+    doubted: bool,
     phase: Phase,
 }
 
@@ -50,7 +51,7 @@ struct Next {
 /// A request without effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// `ping`
+    /// `ping`, or what takes its place: a modern server has none, and is asked to describe itself (LC-14).
     Ping,
     /// The first page of a list, by its method.
     List(&'static str),
@@ -96,7 +97,7 @@ impl Keepalive {
     /// Probes after `interval` without traffic, which is raised to [`FLOOR`]. `None` is off, and so is zero.
     pub fn new(interval: Option<Duration>) -> Self {
         let configured = interval.filter(|interval| !interval.is_zero()).map(|interval| interval.max(FLOOR));
-        Self { configured, learned: None, last: None, asked: None, phase: Phase::Silent }
+        Self { configured, learned: None, last: None, asked: None, doubted: false, phase: Phase::Silent }
     }
 
     /// A connection is ready. `needed` says whether there is anything to keep alive: over HTTP, a session.
@@ -104,6 +105,7 @@ impl Keepalive {
     /// What the last connection taught about `ping` is forgotten.
     pub fn connected(&mut self, now: Instant, peer: &Peer, needed: bool) {
         self.last = Some(now);
+        self.doubted = false;
         let offered = &peer.capabilities;
         // LC-05: only what is advertised. Tools first, since nearly all servers have them.
         let list = if offered.tools.is_some() {
@@ -113,14 +115,10 @@ impl Keepalive {
         } else {
             offered.resources.is_some().then_some(method::RESOURCES_LIST)
         };
-        // LC-14: a modern server has no `ping`.
-        let probe = match peer.era() {
-            Era::Legacy => Some(Probe::Ping),
-            Era::Modern => list.map(Probe::List),
-        };
-        self.phase = match probe {
-            Some(probe) if needed => Phase::Idle { next: Next { probe, list }, due: self.after(now) },
-            _ => Phase::Silent,
+        self.phase = if needed {
+            Phase::Idle { next: Next { probe: Probe::Ping, list }, due: self.after(now) }
+        } else {
+            Phase::Silent
         };
     }
 
@@ -139,7 +137,10 @@ impl Keepalive {
         }
         self.last = Some(at);
         let after = self.after(at);
-        if let Phase::Idle { due, .. } = &mut self.phase {
+        // What is sent to a server that may be deaf does not put the question off.
+        if let Phase::Idle { due, .. } = &mut self.phase
+            && !self.doubted
+        {
             *due = after;
         }
     }
@@ -155,9 +156,10 @@ impl Keepalive {
     /// The probe to send now, if it is time. Tell how it ended with [`answered`](Self::answered): until then
     /// there is no other.
     ///
-    /// `busy`: calls are open. Each has its own deadline, and shows as well as a probe who is there.
+    /// `busy`: calls are open. Each has its own deadline, and shows as well as a probe who is there, unless
+    /// one of them has shown that nobody may be.
     pub fn handle_timeout(&mut self, now: Instant, busy: bool) -> Option<Probe> {
-        let after = self.after(now);
+        let (after, busy) = (self.after(now), busy && !self.doubted);
         match &mut self.phase {
             Phase::Idle { due: Some(due), .. } if now < *due => None,
             Phase::Idle { due: Some(_), next } if !busy => {
@@ -184,6 +186,7 @@ impl Keepalive {
             if let (Probe::Ping, Heard::Unsupported, Some(list)) = (with, heard, next.list) {
                 next.probe = Probe::List(list);
             }
+            self.doubted = false;
             self.phase = Phase::Idle { next, due };
         }
         match heard {
@@ -215,10 +218,24 @@ impl Keepalive {
     ///
     /// Not sooner than [`FLOOR`] after the last probe, however often this is said.
     pub fn hurry(&mut self) {
-        let soonest = self.asked.and_then(|asked| asked.checked_add(FLOOR)).max(self.last);
+        let soonest = self.soonest();
         if let (Phase::Idle { due: Some(due), .. }, Some(soonest)) = (&mut self.phase, soonest) {
             *due = soonest.min(*due);
         }
+    }
+
+    /// A request was left without an answer: the server is asked as soon as [`hurry`](Self::hurry) would,
+    /// and also if it is never asked otherwise. Who wants no keepalive wants no hung server either.
+    pub fn doubt(&mut self) {
+        self.doubted = true;
+        let soonest = self.soonest();
+        if let (Phase::Idle { due, .. }, Some(soonest)) = (&mut self.phase, soonest) {
+            *due = Some(due.map_or(soonest, |due| soonest.min(due)));
+        }
+    }
+
+    fn soonest(&self) -> Option<Instant> {
+        self.asked.and_then(|asked| asked.checked_add(FLOOR)).max(self.last)
     }
 
     /// The interval in force.

@@ -481,7 +481,7 @@ impl Session {
         // soon as it is started is dear, and so is a handshake for nothing.
         let cheap = self.carrier != Carrier::Pipe && cause.cause != Cause::NotAffine;
         let outage = self.outage.filter(|_| cheap).map(|outage| outage.since);
-        let (soonest, wait) = self.pace.waits(now, outage);
+        let (soonest, wait) = self.pace.waits(now, outage, cheap && cause.cause == Cause::Refused);
         // What the server asked for holds, but a person who waits is not sent away for an hour on its word.
         let asked = retry.min(PATIENCE);
         Phase::BackingOff { not_before: now + soonest.max(asked), until: now + wait.max(retry), cause }

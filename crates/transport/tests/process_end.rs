@@ -49,7 +49,7 @@ async fn a_grandchild_that_holds_stdout_hides_nothing() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_daemon_that_holds_stdout_hides_nothing() {
-    let daemon = r#"env -u BOWLINE_SERVER setsid sh -c 'echo "[$$]"; exec sleep 100' &"#;
+    let daemon = r#"env -u BOWLINE_OWNER setsid sh -c 'echo "[$$]"; exec sleep 100' &"#;
     let mut process = start(&sh(&format!("{daemon} read go < /dev/stdin; exit 4")), PATIENT).await;
     let pid = message(&mut process.reader).await;
     let pid = nix::unistd::Pid::from_raw(pid.trim_matches(['[', ']']).parse().unwrap());

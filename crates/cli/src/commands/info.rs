@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use bowline::config::{Server, Transport};
+use bowline::Server;
 use bowline::wire::Json;
 use bowline::wire::object::Edit;
 use bowline::{Era, Peer};
@@ -21,23 +21,25 @@ pub(super) async fn run(args: ListArgs, settings: &Settings) -> Outcome {
     let name = Words::new("info", "", words, &target.command)?.end()?;
     let server = settings.server(name.as_deref(), target)?;
     let printer = &settings.printer;
-    let peer = session::with(settings, &server, async |client| client.server().await).await?;
+    let (peer, transport) =
+        session::with(settings, &server, async |client| Ok((client.server().await?, client.transport())))
+            .await?;
     if printer.is_json() {
-        printer.json(for_machines(&server, &peer).as_str())?;
+        printer.json(for_machines(&server, transport, &peer).as_str())?;
     } else {
-        printer.layout(&for_people(printer, &server, &peer))?;
+        printer.layout(&for_people(printer, &server, transport, &peer))?;
     }
     Ok(Exit::Ok)
 }
 
 /// What the server said of itself stands in it as it came.
-fn for_machines(server: &Server, peer: &Peer) -> Json {
+fn for_machines(server: &Server, transport: &str, peer: &Peer) -> Json {
     let null = Json::parse("null").expect("`null` is JSON");
     let who = peer.server.as_ref().map_or(&null, |server| &server.json);
     let instructions = Json::of(&peer.instructions).expect("text is JSON");
     Edit::new()
         .set_str("name", &server.name)
-        .set_str("transport", transport(server))
+        .set_str("transport", transport)
         .set_str("revision", peer.revision.as_str())
         .set_str("era", era(peer))
         .set("server", who)
@@ -47,7 +49,7 @@ fn for_machines(server: &Server, peer: &Peer) -> Json {
         .expect("a new object can be written to")
 }
 
-fn for_people(printer: &Printer, server: &Server, peer: &Peer) -> String {
+fn for_people(printer: &Printer, server: &Server, transport: &str, peer: &Peer) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| {
         let label = printer.paint(STRONG, &format!("{label:<13}"));
@@ -67,7 +69,7 @@ fn for_people(printer: &Printer, server: &Server, peer: &Peer) -> String {
         },
     );
     line("server", &who);
-    line("transport", transport(server));
+    line("transport", transport);
     line("protocol", &format!("{} ({})", peer.revision.as_str(), era(peer)));
     line("offers", &offers(&peer.capabilities.json));
     if let Some(website) = peer.server.as_ref().and_then(bowline::view::Implementation::website_url) {
@@ -90,14 +92,6 @@ fn offers(capabilities: &Json) -> String {
     });
     let named: Vec<String> = named.collect();
     if named.is_empty() { "nothing".to_owned() } else { named.join(", ") }
-}
-
-fn transport(server: &Server) -> &'static str {
-    match server.transport {
-        Transport::Stdio(_) => "stdio",
-        Transport::Http(_) => "http",
-        Transport::Sse(_) => "sse",
-    }
 }
 
 fn era(peer: &Peer) -> &'static str {

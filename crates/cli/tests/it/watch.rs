@@ -175,3 +175,49 @@ async fn hooks_of_a_project_need_trust() {
     watching.interrupt().await;
     assert!(mark.exists());
 }
+
+/// Nobody has asked for a list; what changed during an outage is told all the same.
+#[tokio::test]
+async fn tools_that_changed_meanwhile_are_told() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    context.user_config(&web("rope", &server));
+    let mut watching = Watching::start(context.bowline(["watch"]));
+    watching.line().await;
+    server.wait_for(|received| received.is("tools/list"), PATIENCE).await;
+    server.edit(|script| script.tool("counter"));
+    server.restart().await;
+    loop {
+        let line = watching.line().await;
+        if line.ends_with("\trope\ttools_changed") {
+            break;
+        }
+        assert!(
+            line.contains("\tdisconnected")
+                || line.contains("\tsession_lost")
+                || line.contains("\trecovered")
+        );
+    }
+    watching.interrupt().await;
+}
+
+/// A hook that takes its time does not outlive the bowline that started it, however that ends.
+#[tokio::test]
+async fn a_hook_ends_with_a_killed_bowline() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let fifo = context.path("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let hook = format!(
+        "[[servers.rope.hooks]]\non = ['connected']\ncommand = '/bin/sh'\nargs = ['-c', 'exec > {} && echo up && sleep 100']\n",
+        fifo.display()
+    );
+    context.user_config(&format!("{}{hook}", web("rope", &server)));
+    let mut watching = Watching::start(context.bowline(["watch"]));
+    // The hook and its child hold the other end; its end is the end of both.
+    let mut lines = BufReader::new(std::fs::File::open(&fifo).unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "up");
+    watching.child.kill().unwrap();
+    let ended = tokio::task::spawn_blocking(move || lines.next().is_none());
+    assert!(tokio::time::timeout(PATIENCE, ended).await.expect("the hook ends").unwrap());
+}

@@ -19,11 +19,13 @@ pub(super) struct Traffic {
     last: Instant,
     /// The last call before the pause that the newest call ended.
     before_pause: Instant,
+    /// How often the server answered, or said how far it is.
+    heard: u64,
 }
 
 impl Traffic {
     pub(super) fn new(now: Instant) -> Self {
-        Self { last: now, before_pause: now }
+        Self { last: now, before_pause: now, heard: 0 }
     }
 
     pub(super) fn begun(&mut self, now: Instant) {
@@ -31,6 +33,10 @@ impl Traffic {
             self.before_pause = self.last;
         }
         self.last = now;
+    }
+
+    pub(super) fn heard(&mut self) {
+        self.heard += 1;
     }
 }
 
@@ -41,13 +47,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Watch {
     keepalive: Keepalive,
     live: Option<Arc<Live>>,
-    /// A call went unanswered: whoever else waits is no sign that the server is there.
-    doubted: bool,
+    /// How long the callers who left before their time would still have waited.
+    grace: Duration,
 }
 
 impl Watch {
     pub(super) fn new(interval: Option<Duration>) -> Self {
-        Self { keepalive: Keepalive::new(interval), live: None, doubted: false }
+        Self { keepalive: Keepalive::new(interval), live: None, grace: Duration::ZERO }
     }
 
     pub(super) fn connected(&mut self, live: &Arc<Live>) {
@@ -60,7 +66,7 @@ impl Watch {
     pub(super) fn disconnected(&mut self) {
         self.keepalive.disconnected();
         self.live = None;
-        self.doubted = false;
+        self.grace = Duration::ZERO;
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
@@ -74,10 +80,15 @@ impl Watch {
         self.keepalive.hurry();
     }
 
-    /// A call went unanswered for all the time it had.
-    pub(super) fn doubt(&mut self, shared: &Shared) {
-        self.doubted = true;
-        self.hurry(shared);
+    /// A call went unanswered for all the time it had, or its caller left after a long silence. The server
+    /// then has as much time as it would have had if the caller had stayed: whoever is impatient may not
+    /// get a process ended that works.
+    pub(super) fn doubt(&mut self, shared: &Shared, attempt: Attempt, grace: Duration) {
+        if self.live.as_ref().is_some_and(|live| live.attempt == attempt) {
+            self.grace = self.grace.max(grace);
+            self.keepalive.traffic(shared.core().traffic.last);
+            self.keepalive.doubt();
+        }
     }
 
     /// The server forgot the session: was it idle for too long?
@@ -96,13 +107,13 @@ impl Watch {
         }
         let (traffic, busy) = {
             let core = shared.core();
-            (core.traffic.last, !core.calls.is_empty() && !self.doubted)
+            (core.traffic.last, !core.calls.is_empty())
         };
         self.keepalive.traffic(traffic);
         let Some(probe) = self.keepalive.handle_timeout(now, busy) else { return };
-        let (shared, live) = (Arc::clone(shared), Arc::clone(live));
+        let (shared, live, grace) = (Arc::clone(shared), Arc::clone(live), std::mem::take(&mut self.grace));
         tokio::spawn(async move {
-            let heard = shared.probe(&live, probe).await;
+            let heard = shared.probe(&live, probe, grace).await;
             let _ = shared.news.send(News::Probed(live.attempt, heard));
         });
     }
@@ -122,10 +133,7 @@ impl Watch {
             Err(failure) => (Heard::Failed, Some(death(live, failure))),
         };
         match self.keepalive.answered(now, heard) {
-            Proof::Alive => {
-                self.doubted = false;
-                None
-            }
+            Proof::Alive => None,
             Proof::Dead => event,
         }
     }
@@ -153,7 +161,12 @@ fn death(live: &Live, failure: Failure) -> Event {
 
 impl Shared {
     /// Sends a probe of the keepalive. `Err`: what it proves, beyond that the server is not alive.
-    pub(super) async fn probe(self: &Arc<Self>, live: &Arc<Live>, probe: Probe) -> Result<Heard, Failure> {
+    pub(super) async fn probe(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        probe: Probe,
+        grace: Duration,
+    ) -> Result<Heard, Failure> {
         let method = match probe {
             // LC-14
             Probe::Ping if live.peer.era() == Era::Modern => method::DISCOVER,
@@ -162,7 +175,9 @@ impl Shared {
         };
         // A process that works on something may be slow to answer, and is dear to replace.
         let patience = if live.wire.is_http() { PROBE } else { 3 * PROBE };
+        let patience = patience.saturating_add(grace);
         let options = CallOptions::new().timeout(patience).max_timeout(patience);
+        let before = self.core().traffic.heard;
         match self.once(live, method, None, &options).await {
             Ok(_) => {
                 live.prove();
@@ -173,6 +188,12 @@ impl Shared {
             Err(Failure::Fault(Fault { cause: Cause::Status { code: 429, .. }, .. })) => Ok(Heard::Alive),
             Err(Failure::Fault(Fault { cause: Cause::Status { code: 400..500, .. }, .. })) => {
                 Ok(Heard::Unsupported)
+            }
+            // It answers others, so it is only slow with this.
+            Err(Failure::Fault(Fault { cause: Cause::Timeout(_), .. }))
+                if self.core().traffic.heard != before =>
+            {
+                Ok(Heard::Alive)
             }
             Err(failure) => Err(failure),
         }
@@ -194,7 +215,7 @@ impl Shared {
             Some(list) if verdict == Verdict::Uninitialized => Probe::List(list),
             _ => Probe::Ping,
         };
-        let standing = match self.probe(live, probe).await {
+        let standing = match self.probe(live, probe, Duration::ZERO).await {
             // An error like any other is an answer.
             Ok(_) | Err(Failure::Server(_)) => Standing::There,
             Err(Failure::Session(judged)) => match (judged.verdict, &judged.shown) {

@@ -8,7 +8,7 @@ use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
 use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
-use bowline_proto::session::Event as SessionEvent;
+use bowline_proto::session::{Attempt, Event as SessionEvent};
 use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::outgoing;
 use bowline_proto::wire::view::{Progress, ResultType, result_type};
@@ -313,13 +313,13 @@ impl Shared {
         self.core().session.attempt() == live.attempt
     }
 
-    /// Ends the calls whose time is up. Says whether the server has left one unanswered.
-    pub(super) fn expire_calls(self: &Arc<Self>, now: Instant) -> bool {
+    /// Ends the calls whose time is up. Says on which link the server has left one unanswered.
+    pub(super) fn expire_calls(self: &Arc<Self>, now: Instant) -> Option<Attempt> {
         let mut expired = Vec::new();
         {
             let mut core = self.core();
             if core.watched.is_none_or(|watched| now < watched) {
-                return false;
+                return None;
             }
             let ids: Vec<_> = core.calls.ids().collect();
             let mut next = None;
@@ -332,11 +332,11 @@ impl Shared {
             }
             core.watched = next;
         }
-        let mut unanswered = false;
+        let mut unanswered = None;
         for (id, waiter, limit) in expired {
             if let Waiter::Call { answer, live, sent, .. } = waiter {
                 if sent != Sent::No && limit == Limit::Idle {
-                    unanswered = true;
+                    unanswered = Some(live.attempt);
                     live.wire.distrust();
                 }
                 let mut fault = Fault::new(Cause::Timeout(limit));
@@ -428,9 +428,18 @@ impl Guard<'_> {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // CN-01: only a call that is still open is cancelled.
-        let open = self.shared.core().calls.end(self.id);
+        let (silence, open) = {
+            let mut core = self.shared.core();
+            (core.calls.silence(Instant::now(), self.id), core.calls.end(self.id))
+        };
         if let Some(Waiter::Call { live, sent: Sent::Posting | Sent::Yes, .. }) = open {
             self.shared.cancel(&live, self.id, "the caller no longer waits");
+            // Hosts have clocks of their own: one that gives up before us has seen as well that nobody answers.
+            if let Some((waited, left)) = silence
+                && waited >= LONG_SILENCE
+            {
+                let _ = self.shared.news.send(News::Doubt(live.attempt, left));
+            }
         }
     }
 }
@@ -458,6 +467,9 @@ fn judged(live: &Live, method: &str, reply: Reply) -> Failure {
 fn gone() -> Outcome {
     Err(Failure::Fault(Fault::new(Cause::Closed)))
 }
+
+/// A caller that leaves sooner has thought better of it; later, the server may be the reason.
+const LONG_SILENCE: Duration = Duration::from_secs(5);
 
 /// With more calls than this under way, frames are gathered.
 const CROWD: usize = 8;

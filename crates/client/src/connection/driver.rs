@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -54,6 +55,8 @@ pub(crate) struct Setup {
     pub(crate) era: Option<Era>,
     pub(crate) identity: Identity,
     pub(crate) handler: Arc<dyn Handler>,
+    /// Whether all lists are looked at, also those that nobody has asked for.
+    pub(crate) track_lists: bool,
 }
 
 /// Owns the links of one server.
@@ -81,7 +84,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// A connection that does nothing before it is told to connect.
     pub(crate) fn new(setup: Setup) -> (Arc<Shared>, Self) {
-        let Setup { server, target, records, era: remembered, identity, handler } = setup;
+        let Setup { server, target, records, era: remembered, identity, handler, track_lists } = setup;
         let (news_in, news) = mpsc::unbounded_channel();
         let session = Session::new(Settings { remembered, ..settings(&server, &target) });
         let alive = Watch::new(server.keepalive);
@@ -107,6 +110,8 @@ impl Driver {
             errands: Errands::new(),
             told: Mutex::default(),
             catalog: Mutex::default(),
+            track_lists: AtomicBool::new(track_lists),
+            transport: server.transport.as_str(),
             health: Mutex::default(),
             place: Mutex::default(),
         });
@@ -159,8 +164,8 @@ impl Driver {
                 () = sleep_until(due) => {
                     let now = Instant::now();
                     self.shared.core().session.handle_timeout(now);
-                    if self.shared.expire_calls(now) {
-                        self.alive.doubt(&self.shared);
+                    if let Some(attempt) = self.shared.expire_calls(now) {
+                        self.alive.doubt(&self.shared, attempt, Duration::ZERO);
                     }
                     if now >= self.wake.due() && self.wake.look(now) {
                         tracing::debug!(server = %self.shared.name, "the machine slept, or its network changed");
@@ -191,6 +196,10 @@ impl Driver {
             News::Command(command) => core.session.handle_command(now, command),
             // The loop looks at the clock anew.
             News::Deadline => {}
+            News::Doubt(attempt, grace) => {
+                drop(core);
+                self.alive.doubt(&self.shared, attempt, grace);
+            }
             News::Link(attempt, event) => {
                 if attempt == core.session.attempt() && matches!(event, Event::Forgotten { .. }) {
                     self.alive.session_dropped(now, core.traffic);
@@ -424,6 +433,9 @@ impl Driver {
         }
         if link.fresh {
             let looking = Arc::clone(&self.shared).look_again(Arc::clone(&live));
+            link.tasks.push(tokio::spawn(looking).abort_handle());
+        } else if self.shared.tracks_lists() {
+            let looking = Arc::clone(&self.shared).look(Arc::clone(&live));
             link.tasks.push(tokio::spawn(looking).abort_handle());
         }
         self.shared.set_live(live);

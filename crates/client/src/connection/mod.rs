@@ -79,6 +79,10 @@ pub(crate) struct Shared {
     told: Mutex<Told>,
     /// What the server's lists were when they were last seen.
     catalog: Mutex<Catalog>,
+    /// Whether all lists are looked at, also those that nobody has asked for.
+    track_lists: AtomicBool,
+    /// How the server is reached, by configuration.
+    transport: &'static str,
     health: Mutex<Health>,
     /// Where the standalone stream of a session was left: the session, and its last event.
     place: Mutex<Option<(HeaderValue, HeaderValue)>>,
@@ -189,6 +193,8 @@ enum News {
     Probed(Attempt, Result<Heard, Failure>),
     /// A call has a deadline earlier than any before.
     Deadline,
+    /// A caller left after a long silence. With the time for which it would still have waited.
+    Doubt(Attempt, Duration),
     /// A link that took time to open.
     Opened(Attempt, Box<link::OpenLink>),
 }
@@ -226,6 +232,13 @@ impl Shared {
     pub(crate) fn command(&self, command: Command) {
         // The driver ends only after `Close`; then there is nothing left to command.
         let _ = self.news.send(News::Command(command));
+    }
+
+    pub(crate) fn transport(&self) -> &'static str {
+        match self.live() {
+            Some(live) if matches!(live.wire, Wire::EventStream { .. }) => "sse",
+            _ => self.transport,
+        }
     }
 
     pub(crate) fn health(&self) -> Health {
@@ -270,7 +283,11 @@ impl Shared {
 
     /// Gives a call its outcome. Late and unknown ids find nobody (CN-03).
     fn finish(&self, id: Option<u64>, outcome: Outcome) {
-        let waiter = id.and_then(|id| self.core().calls.end(id));
+        let waiter = id.and_then(|id| {
+            let mut core = self.core();
+            core.traffic.heard();
+            core.calls.end(id)
+        });
         match waiter {
             Some(Waiter::Call { answer, .. }) => {
                 // The caller may have left in this very moment.
@@ -309,9 +326,13 @@ impl Shared {
         let Some(params) = params else { return };
         let Ok(progress) = Progress::decode(&params) else { return };
         let Some(id) = progress.token.as_ours() else { return };
-        let listener = match self.core().calls.heard(Instant::now(), id) {
-            Some(Waiter::Call { progress, .. }) => progress.clone(),
-            _ => None,
+        let listener = {
+            let mut core = self.core();
+            core.traffic.heard();
+            match core.calls.heard(Instant::now(), id) {
+                Some(Waiter::Call { progress, .. }) => progress.clone(),
+                _ => None,
+            }
         };
         // A listener that panics must not take the connection with it.
         if let Some(listener) = listener

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bowline_proto::era::Peer;
 use bowline_proto::loss::Verdict;
 use bowline_proto::session::Event as SessionEvent;
 use bowline_proto::wire::view::{Item, Prompt, Resource, ResourceTemplate};
@@ -103,7 +105,16 @@ impl Shared {
         if self.declares_roots_changed() {
             let _ = live.wire.send(&outgoing::notification(method::ROOTS_CHANGED, None)).await;
         }
-        for list in self.seen_lists() {
+        self.look(live).await;
+    }
+
+    /// The same on the first connection: nothing can have changed yet, but from now on it can.
+    pub(super) async fn look(self: Arc<Self>, live: Arc<Live>) {
+        let mut lists = self.seen_lists();
+        if self.tracks_lists() {
+            lists.extend(advertised(&live.peer).filter(|list| !lists.contains(list)).collect::<Vec<_>>());
+        }
+        for list in lists {
             let changed = match list {
                 method::TOOLS_LIST => self.changed_tools(&live).await,
                 method::PROMPTS_LIST => self.changed::<Prompt>(&live, list).await,
@@ -123,6 +134,19 @@ impl Shared {
         }
     }
 
+    pub(super) fn tracks_lists(&self) -> bool {
+        self.track_lists.load(Ordering::Relaxed)
+    }
+
+    /// From now on all lists are looked at.
+    pub(crate) fn start_tracking(self: &Arc<Self>) {
+        if !self.track_lists.swap(true, Ordering::Relaxed)
+            && let Some(live) = self.live()
+        {
+            tokio::spawn(Arc::clone(self).look(live));
+        }
+    }
+
     async fn changed<T: Item>(self: &Arc<Self>, live: &Arc<Live>, list: &'static str) -> Option<bool> {
         let fetched = Box::pin(lists::all::<T>(self, live, list, &CallOptions::new())).await.ok()?;
         Some(self.keep_list(list, Digest::of(&fetched.items)))
@@ -131,13 +155,25 @@ impl Shared {
     async fn changed_tools(self: &Arc<Self>, live: &Arc<Live>) -> Option<bool> {
         let before = self.seen_list(method::TOOLS_LIST);
         Box::pin(tools::list(self, live, &CallOptions::new())).await.ok()?;
-        Some(before != self.seen_list(method::TOOLS_LIST))
+        Some(before.is_some() && before != self.seen_list(method::TOOLS_LIST))
     }
 
     fn declares_roots_changed(&self) -> bool {
         let roots = self.identity.capabilities.member("roots");
         roots.and_then(|roots| roots.member("listChanged")).is_some_and(|changed| changed.as_str() == "true")
     }
+}
+
+/// The lists that a server has (LC-05).
+fn advertised(peer: &Peer) -> impl Iterator<Item = &'static str> {
+    let offered = &peer.capabilities;
+    let lists = [
+        (method::TOOLS_LIST, offered.tools.is_some()),
+        (method::PROMPTS_LIST, offered.prompts.is_some()),
+        (method::RESOURCES_LIST, offered.resources.is_some()),
+        (method::TEMPLATES_LIST, offered.resources.is_some()),
+    ];
+    lists.into_iter().filter_map(|(list, offered)| offered.then_some(list))
 }
 
 /// For one thing that a new session is told.

@@ -9,7 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_transport::process::INHERITED;
+use bowline_transport::process::{self, INHERITED};
 use process_wrap::tokio::{ChildWrapper, CommandWrap};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
@@ -48,7 +48,7 @@ impl Run<'_> {
     /// background is left alone: that was its author's intention.
     pub(super) async fn run(&self, notice: &Notice) -> io::Result<Ran> {
         let mut group = Group::start(self.command(notice))?;
-        let child = group.0.as_mut();
+        let child = group.child.as_mut();
         let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
         let (out, err) = (Head::default(), Head::default());
         let json = format!("{}\n", notice.to_json());
@@ -61,7 +61,7 @@ impl Run<'_> {
             loop {
                 tokio::select! {
                     // The leader's end is the end; the wrapper would wait for the whole group.
-                    exit = group.0.inner_mut().wait() => return exit,
+                    exit = group.child.inner_mut().wait() => return exit,
                     () = &mut pumps, if pumping => pumping = false,
                 }
             }
@@ -95,35 +95,58 @@ impl Run<'_> {
     }
 }
 
-/// A started command and its group. Dropped before it is over, it kills them.
-struct Group(Box<dyn ChildWrapper>, bool);
+/// A started command and its group. Dropped before it is over, it kills them; if we are killed first, the
+/// watchdog does.
+struct Group {
+    child: Box<dyn ChildWrapper>,
+    over: bool,
+    #[cfg(unix)]
+    watched: Option<process::Watched>,
+}
 
 impl Group {
-    fn start(command: Command) -> io::Result<Self> {
+    fn start(#[cfg_attr(windows, expect(unused_mut))] mut command: Command) -> io::Result<Self> {
+        // Before it is started, so that there is no moment at which nobody would end it.
+        #[cfg(unix)]
+        let (mut watched, mark) = process::Watched::marked();
+        #[cfg(unix)]
+        command.env(process::MARK, mark);
         let mut command = CommandWrap::from(command);
         #[cfg(unix)]
         command.wrap(process_wrap::tokio::ProcessGroup::leader());
         #[cfg(windows)]
         command.wrap(process_wrap::tokio::JobObject);
-        command.spawn().map(|child| Self(child, false))
+        let child = command.spawn()?;
+        #[cfg(unix)]
+        if let Some(leader) = child.id() {
+            watched.add_group(leader);
+        }
+        Ok(Self {
+            over: false,
+            #[cfg(unix)]
+            watched: Some(watched),
+            child,
+        })
     }
 
     /// Its leader has ended and was reaped: the group's number may be another's from now on.
     fn over(&mut self) {
-        self.1 = true;
+        self.over = true;
+        #[cfg(unix)]
+        drop(self.watched.take());
     }
 
     async fn kill(&mut self) {
-        let _ = self.0.start_kill();
-        let _ = timeout(LAST_WORDS, self.0.inner_mut().wait()).await;
+        let _ = self.child.start_kill();
+        let _ = timeout(LAST_WORDS, self.child.inner_mut().wait()).await;
         self.over();
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !self.1 {
-            let _ = self.0.start_kill();
+        if !self.over {
+            let _ = self.child.start_kill();
         }
     }
 }

@@ -57,6 +57,12 @@ impl Feed {
         feed
     }
 
+    /// One event, of a client that never was.
+    pub(crate) fn only(life: Life) -> Self {
+        let (events, status) = (broadcast::channel(1).1, watch::channel(Status::Closed).1);
+        Self { events, status, present: Present::Untold(life) }
+    }
+
     /// The next. `None`: the client is closed, and everything was told.
     pub(crate) async fn next(&mut self) -> Option<Fed> {
         if let Present::Untold(life) = std::mem::replace(&mut self.present, Present::None) {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use bowline_config::{Server, Transport};
+use bowline_config::{HookEvent, Server, Transport};
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::session::Status;
 use tokio::sync::watch;
@@ -37,8 +37,12 @@ enum Phase {
         client: Client,
         hooks: Option<Hooks>,
     },
-    /// It could not even be tried.
-    Broken(SystemTime, Fault),
+    /// It could not even be tried. Its hooks are being told.
+    Broken {
+        at: SystemTime,
+        fault: Fault,
+        hooks: Hooks,
+    },
     /// Its predecessor is being closed.
     Replacing,
     Closed,
@@ -68,7 +72,11 @@ impl Slot {
             Phase::Waiting if !common.stop.is_cancelled() => {}
             _ => return None,
         }
-        let opened = match (common.connect)(server.clone()).open() {
+        let mut builder = (common.connect)(server.clone());
+        if common.track_lists || wants_changes(server) {
+            builder = builder.track_lists();
+        }
+        let opened = match builder.open() {
             Ok(client) => {
                 tokio::spawn(pass_on(
                     Arc::clone(&self.name),
@@ -84,9 +92,10 @@ impl Slot {
                 let other = || Fault::before_sending(Cause::Closed).note(error.to_string());
                 let fault = error.fault().cloned().unwrap_or_else(other);
                 let (at, cause) = (SystemTime::now(), Some(fault.clone()));
-                let server = Arc::clone(&self.name);
-                let life = Life { turn: Turn::Failed, server, at, cause, attempt: 1, outage: None };
-                *phase = Phase::Broken(at, fault);
+                let name = Arc::clone(&self.name);
+                let life = Life { turn: Turn::Failed, server: name, at, cause, attempt: 1, outage: None };
+                let hooks = Hooks::start(&self.name, Feed::only(life.clone()), server.hooks.clone());
+                *phase = Phase::Broken { at, fault, hooks };
                 let server = Arc::clone(&self.name);
                 // Nobody need listen.
                 let _ = common.events.send(Named { server, event: Event::Life(life), missed: 0 });
@@ -133,6 +142,9 @@ impl Slot {
                 // From now on: the new ones did not see it connect, and need not hear of it again.
                 let new = (!server.hooks.is_empty())
                     .then(|| Hooks::start(&self.name, Feed::from_now(client), server.hooks.clone()));
+                if wants_changes(&server) {
+                    client.track_lists();
+                }
                 old = std::mem::replace(hooks, new);
             }
             content.server = server;
@@ -141,10 +153,7 @@ impl Slot {
             let phase = std::mem::replace(&mut content.phase, Phase::Replacing);
             content.server = server;
             self.moved.send_replace(false);
-            match phase {
-                Phase::Open { client, hooks } => (Some(client), hooks),
-                _ => (None, None),
-            }
+            phase.into_parts()
         };
         drop(content);
         let (slot, common) = (Arc::clone(self), Arc::clone(common));
@@ -170,20 +179,15 @@ impl Slot {
     pub(super) async fn close(&self) {
         let phase = std::mem::replace(&mut self.content().phase, Phase::Closed);
         self.moved.send_replace(true);
-        if let Phase::Open { client, hooks } = phase {
-            end(Some(client), hooks).await;
-        }
+        let (client, hooks) = phase.into_parts();
+        end(client, hooks).await;
     }
 
     pub(super) fn status(&self) -> ServerStatus {
         let content = self.content();
         let mut status = ServerStatus {
             name: Arc::clone(&self.name),
-            transport: match content.server.transport {
-                Transport::Stdio(_) => "stdio",
-                Transport::Http(_) => "http",
-                Transport::Sse(_) => "sse",
-            },
+            transport: content.server.transport.as_str(),
             state: State::Waiting,
             peer: None,
             next_attempt: None,
@@ -193,12 +197,13 @@ impl Slot {
             Phase::Disabled => status.state = State::Disabled,
             Phase::Waiting | Phase::Replacing => {}
             Phase::Closed => status.state = State::Closed,
-            Phase::Broken(at, fault) => {
+            Phase::Broken { at, fault, .. } => {
                 status.state = State::Failed;
                 status.health.last_fault = Some((*at, fault.clone()));
             }
             Phase::Open { client, .. } => {
                 status.health = client.health();
+                status.transport = client.transport();
                 status.state = match &*client.status().borrow() {
                     Status::Idle | Status::Connecting => State::Connecting,
                     Status::Ready(peer) => {
@@ -228,9 +233,23 @@ impl Phase {
         if server.enabled { Self::Waiting } else { Self::Disabled }
     }
 
+    /// What there is to be closed.
+    fn into_parts(self) -> (Option<Client>, Option<Hooks>) {
+        match self {
+            Self::Open { client, hooks } => (Some(client), hooks),
+            Self::Broken { hooks, .. } => (None, Some(hooks)),
+            Self::Disabled | Self::Waiting | Self::Replacing | Self::Closed => (None, None),
+        }
+    }
+
     fn has_moved(&self) -> bool {
         !matches!(self, Self::Waiting | Self::Replacing)
     }
+}
+
+/// Whether somebody is to be told when lists change.
+fn wants_changes(server: &Server) -> bool {
+    server.hooks.iter().any(|hook| hook.waits_for(HookEvent::ToolsChanged))
 }
 
 /// Closes a connection, then sees its hooks off. Neither may take for ever.

@@ -38,6 +38,7 @@ async fn hs_04_the_older_transport_is_fallen_back_to() {
         let server = testkit::server().http_sse().tool("echo").sse_refusal(refusal.clone()).run().await;
         let client = Client::connect(http(&server)).await.unwrap();
         client.call_tool("echo", &json!({ "text": "x" })).await.unwrap();
+        assert_eq!(client.transport(), "sse", "not as it is configured");
         client.close().await;
         let strict = http(&server).without_fallback().unwrap();
         let error = Client::connect(strict).await.unwrap_err();

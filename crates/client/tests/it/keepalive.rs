@@ -62,3 +62,25 @@ async fn a_hung_process_is_replaced() {
     assert_eq!(server.runs(), 2);
     client.close().await;
 }
+
+/// Whoever waits less long than we do has seen as well that nobody answers: the server is asked, also where
+/// the keepalive is off. Who thinks better of it at once has seen nothing.
+#[tokio::test]
+async fn a_caller_that_leaves_a_silent_server_leaves_a_doubt() {
+    let server = testkit::server().legacy().tool("counter").stdio().await;
+    let entry = stdio(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
+    let client = Client::connect(entry).await.unwrap();
+    server.arm(Fault::silent().on_tool("counter").always());
+    let leave_after = async |patience| {
+        let call = client.call_tool("counter", &Value::Null);
+        tokio::time::timeout(patience, call).await.unwrap_err();
+    };
+    leave_after(S / 10).await;
+    // What is told to the driver is told before the next answer is.
+    client.request("tools/list", &Value::Null).await.unwrap();
+    assert_eq!(server.count("ping"), 0);
+    leave_after(5 * S).await;
+    server.wait_for(|received| received.is("ping"), SOON).await;
+    assert_eq!(server.runs(), 1, "it answered, and goes on");
+    client.close().await;
+}

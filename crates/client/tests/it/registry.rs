@@ -211,3 +211,23 @@ async fn dropping_ends_everything() {
     server.wait_until(|_| server.processes().iter().all(|it| !it.running()), SOON).await;
     timeout(SOON, async { while events.recv().await.is_ok() {} }).await.expect("nothing is left to tell");
 }
+
+/// A server that cannot even be tried is told to its hooks like any other that failed.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_cannot_be_opened_is_told_to_hooks() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = folder.path().join("told");
+    let hook = Hook::command("/bin/sh", ["-c".to_owned(), format!("cat >> '{}'", told.display())]);
+    let mut server = Server::http("rope", "http://127.0.0.1/").unwrap();
+    if let bowline::config::Transport::Http(http) = &mut server.transport {
+        http.url = "ftp://127.0.0.1/".parse().unwrap();
+    }
+    server.hooks.push(hook);
+    let registry = Registry::open([server]);
+    timeout(SOON, registry.settled()).await.unwrap();
+    assert_eq!(state_of(&registry, "rope"), State::Failed);
+    registry.close().await;
+    let told: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(told).unwrap()).unwrap();
+    assert_eq!((&told["event"], &told["server"]), (&json!("failed"), &json!("rope")));
+}

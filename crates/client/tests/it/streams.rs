@@ -108,3 +108,47 @@ async fn hl_07_a_broken_answer_is_taken_up_again() {
         client.close().await;
     }
 }
+
+/// An answer that breaks off on a stream without event ids cannot be taken up: the call ends at once, with
+/// the truth, and no stream is asked for in vain.
+#[tokio::test]
+async fn hl_07_without_event_ids_there_is_nothing_to_take_up() {
+    for fault in [Fault::end_after(0).executed(), Fault::cut_after(30)] {
+        let server = testkit::server().legacy().tool("counter").reply_sse().no_get_stream().run().await;
+        let client = connect(&server).await;
+        client.list_tools().await.unwrap();
+        server.arm(fault.on_tool("counter"));
+        let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
+        assert_eq!(error.execution(), bowline::fault::Execution::Unknown, "{error}");
+        assert_eq!(server.executions("counter"), 1);
+        let resumed = server.received_of("GET").iter().any(|get| get.header("last-event-id").is_some());
+        assert!(!resumed);
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        client.close().await;
+    }
+}
+
+/// HL-09: the standalone stream is cut in the middle of an event. The half is forgotten, the stream is opened
+/// again behind the last whole event, and what the half was about comes in full.
+#[tokio::test]
+async fn hl_09_half_an_event_is_no_event() {
+    let server = testkit::server().legacy().tool("echo").event_ids().run().await;
+    let half = "id: 7\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\nid: 8\ndata: {\"jsonrpc\":\"2.0\",";
+    server.arm(Fault::raw_as("text/event-stream", half).on("GET"));
+    let client = Client::builder(http(&server).with_protocol(Protocol::Legacy)).open().unwrap();
+    let mut events = client.events();
+    client.ready().await.unwrap();
+    let resumed = server.wait_for_nth(1, |received| received.is("GET"), SOON).await;
+    assert_eq!(resumed.header("last-event-id"), Some("7"));
+    server.wait_until(|server| server.announce_tools() > 0, SOON).await;
+    let mut said = Vec::new();
+    while said.len() < 2 {
+        let event = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap();
+        if let Event::Notification(notification) = event {
+            said.push(notification.method);
+        }
+    }
+    assert_eq!(said, ["notifications/x".into(), "notifications/tools/list_changed".into()] as [Box<str>; 2]);
+    assert_eq!(server.initialize_count(), 1);
+    client.close().await;
+}

@@ -171,17 +171,37 @@ fn what_needs_no_warmth_is_left_alone() {
         keepalive.connected(start, &peer, false);
         keepalive.traffic(start + secs(1));
         keepalive.hurry();
+        keepalive.doubt();
         assert_eq!(keepalive.poll_timeout(), None);
         assert_eq!(keepalive.handle_timeout(start + 2 * INTERVAL, false), None);
     }
 }
 
-/// LC-14, PG-02: no `ping` on a modern connection. A modern process can still hang.
+/// A modern process can hang too, whatever it offers.
 #[test]
-fn lc_14_a_modern_process_is_asked_for_a_list() {
-    let mut keepalive = connected(INTERVAL, &modern(&["prompts"]), Instant::now());
-    assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::List("prompts/list"));
-    assert_eq!(connected(INTERVAL, &modern(&[]), Instant::now()).poll_timeout(), None);
+fn a_modern_process_is_asked_too() {
+    for offers in [&["prompts"][..], &[]] {
+        let mut keepalive = connected(INTERVAL, &modern(offers), Instant::now());
+        assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
+    }
+}
+
+/// A request that nobody answered is asked about at once, also where the keepalive is off, and while others
+/// wait or come; but not in a storm.
+#[test]
+fn a_doubt_is_asked_about() {
+    let start = Instant::now();
+    for interval in [None, Some(INTERVAL)] {
+        let mut keepalive = Keepalive::new(interval);
+        keepalive.connected(start, &peer(&["tools"]), true);
+        keepalive.doubt();
+        keepalive.traffic(start + secs(1));
+        assert_eq!(keepalive.handle_timeout(start + secs(1), true), Some(Probe::Ping));
+        assert_eq!(keepalive.answered(start + secs(2), Heard::Alive), Proof::Alive);
+        assert_eq!(keepalive.poll_timeout(), interval.map(|interval| start + secs(2) + interval));
+        keepalive.doubt();
+        assert_eq!(keepalive.poll_timeout(), Some(start + secs(1) + FLOOR));
+    }
 }
 
 /// "The interval adapts downward when a server is seen to drop sessions sooner", and stays there.
@@ -263,6 +283,7 @@ enum Step {
     Answered(Heard),
     Dropped,
     Hurry,
+    Doubt,
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -281,6 +302,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         4 => heard.prop_map(Step::Answered),
         1 => Just(Step::Dropped),
         1 => Just(Step::Hurry),
+        1 => Just(Step::Doubt),
     ]
 }
 
@@ -289,13 +311,13 @@ fn any_step() -> impl Strategy<Value = Step> {
 #[expect(clippy::struct_excessive_bools, reason = "facts of a test, independent of each other")]
 struct Model {
     up: bool,
-    modern: bool,
     latched: bool,
     list: bool,
     open: Option<Probe>,
     life: Option<Instant>,
     probed: Option<Instant>,
     hurried: bool,
+    doubted: bool,
 }
 
 proptest! {
@@ -317,7 +339,6 @@ proptest! {
                     keepalive.connected(now, &peer, needed);
                     model = Model {
                         up: needed,
-                        modern: is_modern,
                         list: !offers.is_empty(),
                         life: Some(now),
                         probed: model.probed,
@@ -338,6 +359,10 @@ proptest! {
                     keepalive.hurry();
                     model.hurried = true;
                 }
+                Step::Doubt => {
+                    keepalive.doubt();
+                    model.doubted = true;
+                }
                 Step::Dropped => {
                     let before = keepalive.interval();
                     keepalive.session_dropped(now);
@@ -346,9 +371,11 @@ proptest! {
                 Step::Answered(heard) => {
                     let proof = keepalive.answered(now, heard);
                     prop_assert_eq!(proof == Proof::Dead, heard == Heard::Failed);
-                    if model.open.take() == Some(Probe::Ping) && heard == Heard::Unsupported && model.list {
+                    let asked = model.open.take();
+                    if asked == Some(Probe::Ping) && heard == Heard::Unsupported && model.list {
                         model.latched = true;
                     }
+                    model.doubted &= asked.is_none();
                     if heard != Heard::Failed {
                         model.life = Some(now);
                     }
@@ -356,13 +383,14 @@ proptest! {
                 Step::Timeout { busy } => {
                     let probe = keepalive.handle_timeout(now, busy);
                     if let Some(probe) = probe {
-                        prop_assert!(on && model.up && !busy && model.open.is_none());
-                        let interval = keepalive.interval().unwrap();
+                        prop_assert!(model.up && model.open.is_none());
+                        prop_assert!(model.doubted || on && !busy);
+                        let interval = keepalive.interval().unwrap_or(Duration::MAX);
                         let quiet = model.life.map_or(Duration::MAX, |life| now - life);
                         // The interval may have come down since the time was set, never gone up.
-                        prop_assert!(model.hurried || quiet >= interval);
+                        prop_assert!(model.hurried || model.doubted || quiet >= interval);
                         prop_assert!(model.probed.is_none_or(|probed| now - probed >= FLOOR));
-                        prop_assert_eq!(probe == Probe::Ping, !model.modern && !model.latched);
+                        prop_assert_eq!(probe == Probe::Ping, !model.latched);
                         model.open = Some(probe);
                         model.probed = Some(now);
                         model.hurried = false;
@@ -370,7 +398,7 @@ proptest! {
                 }
             }
             // It is off, down, asking, or has a time at which it will ask.
-            let waits = on && model.up && model.open.is_none() && (!model.modern || model.list);
+            let waits = (on || model.doubted) && model.up && model.open.is_none();
             prop_assert_eq!(keepalive.poll_timeout().is_some(), waits);
             if let Some(interval) = keepalive.interval() {
                 prop_assert!(interval >= FLOOR && interval <= secs(configured.unwrap()).max(FLOOR));

@@ -61,12 +61,19 @@ impl Pace {
 
     /// The wait before the next attempt: if somebody waits for it, and if nobody does. `outage` is when the present
     /// one began, where it is to be judged by itself and not by all since a connection last held.
-    pub(super) fn waits(&mut self, now: Instant, outage: Option<Instant>) -> (Duration, Duration) {
+    /// `refused`: nobody was there to be troubled by the last attempt.
+    pub(super) fn waits(
+        &mut self,
+        now: Instant,
+        outage: Option<Instant>,
+        refused: bool,
+    ) -> (Duration, Duration) {
         let first = *self.trouble.get_or_insert(now);
         let wait = self.backoff.wait_after(now.saturating_duration_since(first));
-        // A twentieth of the outage so far: short ones end within a blink of the server's return, long ones
-        // cost a server that is down next to nothing.
-        let demand = (now.saturating_duration_since(outage.unwrap_or(first)) / 20)
+        // A small part of the outage so far: short ones end within a blink of the server's return, long ones
+        // cost a server that is down next to nothing. A port that is closed costs nothing at all.
+        let part = if refused { 100 } else { 20 };
+        let demand = (now.saturating_duration_since(outage.unwrap_or(first)) / part)
             .clamp(self.demand_floor, DEMAND_CAP.max(self.demand_floor));
         (demand.min(wait), wait)
     }
@@ -124,13 +131,15 @@ mod tests {
     #[test]
     fn demand_waits_for_a_twentieth_of_the_trouble() {
         let (mut pace, t0) = (pace(), Instant::now());
-        let mut demand = |after: Duration| pace.waits(t0 + after, None).0;
+        let mut demand = |after: Duration| pace.waits(t0 + after, None, false).0;
         assert_eq!(demand(Duration::ZERO), 50 * MS);
         assert_eq!(demand(S), 50 * MS);
         assert_eq!(demand(2 * S), 100 * MS);
         assert_eq!(demand(10 * S), 500 * MS);
         assert_eq!(demand(20 * S), S);
         assert_eq!(demand(3_600 * S), S);
+        assert_eq!(pace.waits(t0 + 10 * S, None, true).0, 100 * MS);
+        assert_eq!(pace.waits(t0 + 3_600 * S, None, true).0, S);
     }
 
     /// Who waits never waits longer than who does not.
@@ -139,7 +148,7 @@ mod tests {
         let settings = Settings { demand_floor: 5 * S, ..Settings::default() };
         let (mut pace, t0) = (Pace::new(&settings), Instant::now());
         for n in 0..20 {
-            let (demand, wait) = pace.waits(t0 + n * S, None);
+            let (demand, wait) = pace.waits(t0 + n * S, None, false);
             assert!(demand <= wait && demand <= 5 * S);
         }
     }
@@ -150,13 +159,13 @@ mod tests {
         assert!(pace.first(t0));
         assert!(!pace.first(t0 + S));
         for _ in 0..10 {
-            pace.waits(t0, None);
+            pace.waits(t0, None, false);
         }
         pace.held(29_999 * MS);
         assert!(!pace.first(t0 + 60 * S));
-        assert_eq!(pace.waits(t0 + 60 * S, None).0, S);
+        assert_eq!(pace.waits(t0 + 60 * S, None, false).0, S);
         pace.held(30 * S);
-        assert_eq!(pace.waits(t0 + 60 * S, None), (50 * MS, 250 * MS));
+        assert_eq!(pace.waits(t0 + 60 * S, None, false), (50 * MS, 250 * MS));
     }
 
     /// Thirty at once, one each half second, and what is saved up is no more than the thirty.

@@ -1,6 +1,6 @@
 //! Owns what an answer is made of, and how much of a body is read.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bowline_proto::fault::{Cause, Fault, Misbehaviour};
 use bytes::{Bytes, BytesMut};
@@ -70,6 +70,19 @@ const HEAD_TIME: Duration = Duration::from_secs(2);
 /// Nobody is told to come back next year.
 const RETRY_AFTER_CAP: Duration = Duration::from_secs(3_600);
 
+/// `Retry-After`, as seconds or as a date.
+fn retry_after(value: &str) -> Option<Duration> {
+    let wait = match value.trim().parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        // What is past is now.
+        Err(_) => httpdate::parse_http_date(value.trim())
+            .ok()?
+            .duration_since(SystemTime::now())
+            .unwrap_or_default(),
+    };
+    Some(wait.min(RETRY_AFTER_CAP))
+}
+
 impl Answer {
     /// The text of a header, if it is there and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -84,8 +97,7 @@ impl Answer {
         let cause = if code == 401 || (code == 403 && !challenge.is_empty()) {
             Cause::LoginRequired { code, challenge }
         } else {
-            let seconds = self.header(RETRY_AFTER.as_str()).and_then(|value| value.parse().ok());
-            let retry_after = seconds.map(Duration::from_secs).map(|wait| wait.min(RETRY_AFTER_CAP));
+            let retry_after = self.header(RETRY_AFTER.as_str()).and_then(retry_after);
             Cause::Status { code, retry_after }
         };
         let fault = match &self.body {
@@ -212,5 +224,21 @@ async fn first_data(chunks: Chunks) -> Option<Bytes> {
         if !event.data.is_empty() {
             return Some(event.data);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let date = |time| httpdate::fmt_http_date(time);
+        assert_eq!(retry_after("3"), Some(Duration::from_secs(3)));
+        assert_eq!(retry_after("99999999"), Some(RETRY_AFTER_CAP));
+        let soon = retry_after(&date(SystemTime::now() + Duration::from_secs(100))).unwrap();
+        assert!((90..=100).contains(&soon.as_secs()), "{soon:?}");
+        assert_eq!(retry_after(&date(SystemTime::UNIX_EPOCH)), Some(Duration::ZERO));
+        assert_eq!(retry_after("soon"), None);
     }
 }

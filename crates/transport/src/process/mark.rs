@@ -6,7 +6,7 @@
 //! not reliably (macOS hides it for its own programs), so there a process that left its group is not found.
 //!
 //! Accepted: a program that throws its environment away escapes, which is also the way to let one stay
-//! behind on purpose: `env -u BOWLINE_SERVER my-daemon`.
+//! behind on purpose: `env -u BOWLINE_OWNER my-daemon`.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// The environment variable that tells which server a process belongs to. Its value says nothing else.
 ///
 /// A server that starts something which is meant to outlive it takes the variable out of its environment.
-pub const MARK: &str = "BOWLINE_SERVER";
+pub const MARK: &str = "BOWLINE_OWNER";
 
 /// What one server's processes have in common, and no other process has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -54,6 +54,8 @@ pub use list::{Entry, Running, list};
 pub use mark::MARK;
 pub use reader::ProcessReader;
 pub use sweep::{Orphan, sweep};
+#[cfg(unix)]
+pub use watchdog::Watched;
 
 use self::group::Group;
 use self::program::Program;

@@ -31,7 +31,7 @@ use super::mark::Mark;
 
 /// What the watchdog is to end without us. Dropped when it has ended.
 #[derive(Debug, Default)]
-pub(super) struct Watched {
+pub struct Watched {
     wards: Vec<Ward>,
 }
 
@@ -43,11 +43,20 @@ enum Ward {
 }
 
 impl Watched {
+    /// What is about to be started with this value of [`MARK`](super::MARK) in its environment, which is
+    /// unlike all others.
+    pub fn marked() -> (Self, String) {
+        let (mut watched, mark) = (Self::default(), Mark::new());
+        watched.add_mark(&mark);
+        (watched, mark.into())
+    }
+
     pub(super) fn add_mark(&mut self, mark: &Mark) {
         self.add(Ward::Mark(mark.clone()));
     }
 
-    pub(super) fn add_group(&mut self, leader: u32) {
+    /// Also the process group of this leader, which is a child of ours.
+    pub fn add_group(&mut self, leader: u32) {
         self.add(Ward::Group(leader));
     }
 

@@ -40,7 +40,7 @@ look() {
     [ -n "$marks" ] && [ -r /proc/self/environ ] || return 0
     set --
     for mark in $marks; do
-        set -- "$@" -e "BOWLINE_SERVER=$mark"
+        set -- "$@" -e "BOWLINE_OWNER=$mark"
     done
     for file in $(carriers "$@"); do
         file=${file#/proc/}

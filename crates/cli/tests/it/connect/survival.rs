@@ -1,6 +1,7 @@
 //! Restarts, crashes and outages of the server, and the end of the host.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bowline_testkit::{self as testkit, Fault, Script, StdioServer, Tool, Via};
 use serde_json::{Value, json};
@@ -233,4 +234,26 @@ async fn a_host_that_ends_ends_a_process_and_its_children() {
     assert_eq!(host.leave().await.code(), Some(0));
     assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
     assert!(server.processes().iter().all(|process| !process.running()));
+}
+
+/// Hosts have clocks of their own. A process that hangs is replaced although every call was given up before
+/// ours ran out, and although nobody wants a keepalive.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_hung_process_is_replaced_for_a_host_that_gives_up_first() {
+    let context = Context::new();
+    let server = script().legacy().stdio().await;
+    let entry = crate::status::child("rope", &server.command());
+    context.user_config(&format!("{entry}timeout = 6\nkeepalive_interval = 0\n"));
+    let mut host = Host::greeted(context.bowline(["connect", "rope"])).await;
+    text(&host.call("lookup").await);
+    server.arm(Fault::silent().always());
+    let id = host.begin("tools/call", json!({"name": "counter", "arguments": {}})).await;
+    tokio::time::sleep(Duration::from_millis(5_500)).await;
+    host.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}))
+        .await;
+    server.wait_for(|received| received.is("ping"), PATIENCE).await;
+    server.disarm();
+    server.wait_until(|server| server.runs() == 2, 2 * PATIENCE).await;
+    text(&host.call("lookup").await);
 }
