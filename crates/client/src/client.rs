@@ -48,7 +48,6 @@ pub struct Builder {
     handler: Arc<dyn Handler>,
     records: Option<PathBuf>,
     era: Option<Era>,
-    track_lists: bool,
 }
 
 impl Client {
@@ -67,7 +66,6 @@ impl Client {
             handler: Arc::new(NoHandler),
             records: None,
             era: None,
-            track_lists: false,
         }
     }
 
@@ -162,9 +160,12 @@ impl Client {
         self.shared().transport()
     }
 
-    /// [`Builder::track_lists`] for a client that is open already.
-    pub(crate) fn track_lists(&self) {
-        self.shared().start_tracking();
+    /// Looks at the server's tools from now on, on every new connection, so that it is told as an
+    /// [`Event`] if they changed meanwhile. Without it only the lists are compared that somebody has asked for.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn track_tools(&self) {
+        self.shared().track_tools();
     }
 
     /// The state of the connection, now and whenever it changes.
@@ -264,14 +265,6 @@ impl Builder {
         self
     }
 
-    /// Looks at all lists of the server when it connects, and again after each recovery, so that a change
-    /// meanwhile is told as an [`Event`] even of lists that nobody has asked for.
-    #[must_use]
-    pub fn track_lists(mut self) -> Self {
-        self.track_lists = true;
-        self
-    }
-
     /// Connects, and waits until calls can go.
     ///
     /// Dropping the future closes what was opened so far, in the background.
@@ -297,9 +290,8 @@ impl Builder {
     fn start(self, target: Target) -> Client {
         let identity =
             Identity { client_info: self.client_info.clone(), capabilities: self.handler.capabilities() };
-        let Self { server, handler, records, era, track_lists, client_info: _ } = self;
-        let (shared, driver) =
-            Driver::new(Setup { server, target, records, era, identity, handler, track_lists });
+        let Self { server, handler, records, era, client_info: _ } = self;
+        let (shared, driver) = Driver::new(Setup { server, target, records, era, identity, handler });
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
         tokio::spawn(async move {

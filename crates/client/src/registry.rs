@@ -44,7 +44,7 @@ pub struct RegistryBuilder {
     at_once: usize,
     patience: Duration,
     connect: Box<Connect>,
-    track_lists: bool,
+    track_tools: bool,
     events: broadcast::Sender<Named>,
 }
 
@@ -113,7 +113,7 @@ struct Inner {
 /// What all servers share.
 struct Common {
     connect: Box<Connect>,
-    track_lists: bool,
+    track_tools: bool,
     gate: Semaphore,
     patience: Duration,
     events: broadcast::Sender<Named>,
@@ -138,7 +138,7 @@ impl Registry {
             at_once: AT_ONCE,
             patience: PATIENCE,
             connect: Box::new(Client::builder),
-            track_lists: false,
+            track_tools: false,
             events: broadcast::Sender::new(EVENT_BUFFER),
         }
     }
@@ -251,11 +251,11 @@ impl RegistryBuilder {
         self
     }
 
-    /// Looks at all lists of all servers; see [`Builder::track_lists`]. Without it only those servers are
+    /// Looks at the tools of all servers; see [`Client::track_tools`]. Without it only those servers are
     /// looked at that have a hook for it.
     #[must_use]
-    pub fn track_lists(mut self) -> Self {
-        self.track_lists = true;
+    pub fn track_tools(mut self) -> Self {
+        self.track_tools = true;
         self
     }
 
@@ -271,7 +271,7 @@ impl RegistryBuilder {
         let stop = CancellationToken::new();
         let common = Arc::new(Common {
             connect: self.connect,
-            track_lists: self.track_lists,
+            track_tools: self.track_tools,
             gate: Semaphore::new(self.at_once),
             patience: self.patience,
             events: self.events,
@@ -293,11 +293,11 @@ impl RegistryBuilder {
 
 impl fmt::Debug for RegistryBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at_once, patience, connect: _, track_lists, events: _ } = self;
+        let Self { at_once, patience, connect: _, track_tools, events: _ } = self;
         f.debug_struct("RegistryBuilder")
             .field("at_once", at_once)
             .field("patience", patience)
-            .field("track_lists", track_lists)
+            .field("track_tools", track_tools)
             .finish_non_exhaustive()
     }
 }

@@ -68,7 +68,7 @@ impl<T> Calls<T> {
         let id = self.fresh_id();
         let call = Call {
             waiter,
-            idle: limits.idle,
+            idle: limits.idle.min(FOREVER),
             idle_end: far(now, limits.idle),
             total_end: far(now, limits.total),
             paused: None,
@@ -200,9 +200,12 @@ impl Hasher for Spread {
 
 const PAUSED_LOOK: Duration = Duration::from_secs(1);
 
+/// Nobody waits longer.
+const FOREVER: Duration = Duration::from_secs(86_400 * 365);
+
 /// `now + wait`, where a wait of centuries (a caller's `Duration::MAX`) must not overflow.
 fn far(now: Instant, wait: Duration) -> Instant {
-    now.checked_add(wait).unwrap_or_else(|| now + Duration::from_secs(86_400 * 365))
+    now + wait.min(FOREVER)
 }
 
 #[cfg(test)]

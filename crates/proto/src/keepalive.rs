@@ -25,8 +25,8 @@ pub struct Keepalive {
     last: Option<Instant>,
     /// When it was last asked.
     asked: Option<Instant>,
-    /// A request went unanswered: until the server is heard, whoever else waits is no sign of life.
-    doubted: bool,
+    /// A request went unanswered: when to ask for that reason.
+    doubt: Option<Instant>,
     phase: Phase,
 }
 
@@ -97,7 +97,7 @@ impl Keepalive {
     /// Probes after `interval` without traffic, which is raised to [`FLOOR`]. `None` is off, and so is zero.
     pub fn new(interval: Option<Duration>) -> Self {
         let configured = interval.filter(|interval| !interval.is_zero()).map(|interval| interval.max(FLOOR));
-        Self { configured, learned: None, last: None, asked: None, doubted: false, phase: Phase::Silent }
+        Self { configured, learned: None, last: None, asked: None, doubt: None, phase: Phase::Silent }
     }
 
     /// A connection is ready. `needed` says whether there is anything to keep alive: over HTTP, a session.
@@ -105,7 +105,7 @@ impl Keepalive {
     /// What the last connection taught about `ping` is forgotten.
     pub fn connected(&mut self, now: Instant, peer: &Peer, needed: bool) {
         self.last = Some(now);
-        self.doubted = false;
+        self.doubt = None;
         let offered = &peer.capabilities;
         // LC-05: only what is advertised. Tools first, since nearly all servers have them.
         let list = if offered.tools.is_some() {
@@ -137,10 +137,7 @@ impl Keepalive {
         }
         self.last = Some(at);
         let after = self.after(at);
-        // What is sent to a server that may be deaf does not put the question off.
-        if let Phase::Idle { due, .. } = &mut self.phase
-            && !self.doubted
-        {
+        if let Phase::Idle { due, .. } = &mut self.phase {
             *due = after;
         }
     }
@@ -148,7 +145,7 @@ impl Keepalive {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Idle { due, .. } => due,
+            Phase::Idle { due, .. } => [due, self.doubt_due()].into_iter().flatten().min(),
             Phase::Silent | Phase::Asked { .. } => None,
         }
     }
@@ -156,24 +153,28 @@ impl Keepalive {
     /// The probe to send now, if it is time. Tell how it ended with [`answered`](Self::answered): until then
     /// there is no other.
     ///
-    /// `busy`: calls are open. Each has its own deadline, and shows as well as a probe who is there, unless
-    /// one of them has shown that nobody may be.
+    /// `busy`: the server may be at work on something, which has a deadline of its own and shows as well as a
+    /// probe who is there. To one that is [doubted](Self::doubts) less counts as work than to others.
     pub fn handle_timeout(&mut self, now: Instant, busy: bool) -> Option<Probe> {
-        let (after, busy) = (self.after(now), busy && !self.doubted);
-        match &mut self.phase {
-            Phase::Idle { due: Some(due), .. } if now < *due => None,
-            Phase::Idle { due: Some(_), next } if !busy => {
-                let (next, with) = (*next, next.probe);
-                self.asked = Some(now);
-                self.phase = Phase::Asked { next, with };
-                Some(with)
-            }
-            Phase::Idle { due, .. } if due.is_some() => {
-                *due = after;
-                None
-            }
-            Phase::Idle { .. } | Phase::Silent | Phase::Asked { .. } => None,
+        if self.poll_timeout().is_none_or(|due| now < due) {
+            return None;
         }
+        let (after, doubts) = (self.after(now), self.doubts(now));
+        let Phase::Idle { due, next } = &mut self.phase else { return None };
+        if busy {
+            if due.is_some_and(|due| now >= due) {
+                *due = after;
+            }
+            if doubts {
+                self.doubt = now.checked_add(FLOOR);
+            }
+            return None;
+        }
+        let (next, with) = (*next, next.probe);
+        self.asked = Some(now);
+        self.doubt = None;
+        self.phase = Phase::Asked { next, with };
+        Some(with)
     }
 
     /// What the answer to the probe proves.
@@ -186,7 +187,6 @@ impl Keepalive {
             if let (Probe::Ping, Heard::Unsupported, Some(list)) = (with, heard, next.list) {
                 next.probe = Probe::List(list);
             }
-            self.doubted = false;
             self.phase = Phase::Idle { next, due };
         }
         match heard {
@@ -218,24 +218,36 @@ impl Keepalive {
     ///
     /// Not sooner than [`FLOOR`] after the last probe, however often this is said.
     pub fn hurry(&mut self) {
-        let soonest = self.soonest();
+        let soonest = self.soonest().max(self.last);
         if let (Phase::Idle { due: Some(due), .. }, Some(soonest)) = (&mut self.phase, soonest) {
             *due = soonest.min(*due);
         }
     }
 
-    /// A request was left without an answer: the server is asked as soon as [`hurry`](Self::hurry) would,
-    /// and also if it is never asked otherwise. Who wants no keepalive wants no hung server either.
-    pub fn doubt(&mut self) {
-        self.doubted = true;
-        let soonest = self.soonest();
-        if let (Phase::Idle { due, .. }, Some(soonest)) = (&mut self.phase, soonest) {
-            *due = Some(due.map_or(soonest, |due| soonest.min(due)));
-        }
+    /// A request was left without an answer: the server is asked at `at`, but as seldom as
+    /// [`hurry`](Self::hurry) would. Also one that is never asked otherwise: who wants no keepalive wants no
+    /// hung server either.
+    pub fn doubt(&mut self, at: Instant) {
+        self.doubt = Some(self.doubt.map_or(at, |doubt| doubt.min(at)));
     }
 
+    /// Whether it is time to ask for a [`doubt`](Self::doubt).
+    pub fn doubts(&self, now: Instant) -> bool {
+        self.doubt_due().is_some_and(|at| now >= at)
+    }
+
+    /// The server was heard since.
+    pub fn trust(&mut self) {
+        self.doubt = None;
+    }
+
+    fn doubt_due(&self) -> Option<Instant> {
+        self.doubt.map(|at| self.soonest().map_or(at, |soonest| at.max(soonest)))
+    }
+
+    /// Not sooner than [`FLOOR`] after the last probe.
     fn soonest(&self) -> Option<Instant> {
-        self.asked.and_then(|asked| asked.checked_add(FLOOR)).max(self.last)
+        self.asked.and_then(|asked| asked.checked_add(FLOOR))
     }
 
     /// The interval in force.

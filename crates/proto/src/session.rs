@@ -118,6 +118,11 @@ impl Session {
         }
     }
 
+    /// By what the server is reached, or was last tried.
+    pub fn carrier(&self) -> Carrier {
+        self.carrier
+    }
+
     /// The owner wants something.
     pub fn handle_command(&mut self, now: Instant, command: Command) {
         self.phase = match (mem::take(&mut self.phase), command) {

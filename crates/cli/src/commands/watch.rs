@@ -27,7 +27,7 @@ pub(super) async fn run(args: WatchArgs, settings: &Settings) -> Outcome {
     let watching = units::count(enabled.len(), "server");
     printer.note(&format!("watching {watching}; Ctrl-C ends it"));
     let width = enabled.iter().map(|server| server.name.width()).max().unwrap_or(0).min(WIDEST);
-    let builder = settings.registry().track_lists();
+    let builder = settings.registry().track_tools();
     let mut events = builder.events();
     let registry = builder.open(enabled);
     let outcome = loop {

@@ -181,10 +181,15 @@ async fn hooks_of_a_project_need_trust() {
 async fn tools_that_changed_meanwhile_are_told() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
-    context.user_config(&web("rope", &server));
+    context.user_config(&format!(
+        "{}keepalive_interval = 5
+",
+        web("rope", &server)
+    ));
     let mut watching = Watching::start(context.bowline(["watch"]));
     watching.line().await;
-    server.wait_for(|received| received.is("tools/list"), PATIENCE).await;
+    // It is idle, so its tools were seen.
+    server.wait_for(|received| received.is("ping"), PATIENCE).await;
     server.edit(|script| script.tool("counter"));
     server.restart().await;
     loop {
@@ -215,8 +220,12 @@ async fn a_hook_ends_with_a_killed_bowline() {
     context.user_config(&format!("{}{hook}", web("rope", &server)));
     let mut watching = Watching::start(context.bowline(["watch"]));
     // The hook and its child hold the other end; its end is the end of both.
-    let mut lines = BufReader::new(std::fs::File::open(&fifo).unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "up");
+    let begun = tokio::task::spawn_blocking(move || {
+        let mut lines = BufReader::new(std::fs::File::open(&fifo).unwrap()).lines();
+        (lines.next().unwrap().unwrap(), lines)
+    });
+    let (said, mut lines) = tokio::time::timeout(PATIENCE, begun).await.expect("the hook is run").unwrap();
+    assert_eq!(said, "up");
     watching.child.kill().unwrap();
     let ended = tokio::task::spawn_blocking(move || lines.next().is_none());
     assert!(tokio::time::timeout(PATIENCE, ended).await.expect("the hook ends").unwrap());

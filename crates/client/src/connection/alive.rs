@@ -47,13 +47,21 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Watch {
     keepalive: Keepalive,
     live: Option<Arc<Live>>,
-    /// How long the callers who left before their time would still have waited.
-    grace: Duration,
+    doubt: Option<Doubt>,
+}
+
+/// A call went unanswered.
+struct Doubt {
+    /// Its number, if its caller left before its time was up. The server may be busy with older ones, and
+    /// they have clocks of their own.
+    left: Option<u64>,
+    /// What had been heard of the server by then.
+    heard: u64,
 }
 
 impl Watch {
     pub(super) fn new(interval: Option<Duration>) -> Self {
-        Self { keepalive: Keepalive::new(interval), live: None, grace: Duration::ZERO }
+        Self { keepalive: Keepalive::new(interval), live: None, doubt: None }
     }
 
     pub(super) fn connected(&mut self, live: &Arc<Live>) {
@@ -66,7 +74,7 @@ impl Watch {
     pub(super) fn disconnected(&mut self) {
         self.keepalive.disconnected();
         self.live = None;
-        self.grace = Duration::ZERO;
+        self.doubt = None;
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
@@ -80,14 +88,29 @@ impl Watch {
         self.keepalive.hurry();
     }
 
-    /// A call went unanswered for all the time it had, or its caller left after a long silence. The server
-    /// then has as much time as it would have had if the caller had stayed: whoever is impatient may not
-    /// get a process ended that works.
-    pub(super) fn doubt(&mut self, shared: &Shared, attempt: Attempt, grace: Duration) {
-        if self.live.as_ref().is_some_and(|live| live.attempt == attempt) {
-            self.grace = self.grace.max(grace);
-            self.keepalive.traffic(shared.core().traffic.last);
-            self.keepalive.doubt();
+    /// A call went unanswered for all the time it had, or its caller left it after a long silence: with its
+    /// number, and the time it still had. The server then gets that time before it is asked, or most of it:
+    /// whoever is impatient may not get a process ended that works.
+    pub(super) fn doubt(
+        &mut self,
+        now: Instant,
+        shared: &Shared,
+        attempt: Attempt,
+        left: Option<(u64, Duration)>,
+    ) {
+        if self.live.as_ref().is_none_or(|live| live.attempt != attempt) {
+            return;
+        }
+        let heard = shared.core().traffic.heard;
+        if self.doubt.as_ref().is_some_and(|doubt| doubt.heard != heard) {
+            self.keepalive.trust();
+            self.doubt = None;
+        }
+        let grace = left.map_or(Duration::ZERO, |(_, left)| left.min(GRACE));
+        self.keepalive.doubt(now + grace);
+        // An older doubt stands, unless this one is more than a doubt.
+        if self.doubt.is_none() || left.is_none() {
+            self.doubt = Some(Doubt { left: left.map(|(id, _)| id), heard });
         }
     }
 
@@ -105,15 +128,28 @@ impl Watch {
         if self.due().is_none_or(|due| now < due) {
             return;
         }
-        let (traffic, busy) = {
+        let busy = {
             let core = shared.core();
-            (core.traffic.last, !core.calls.is_empty())
+            self.keepalive.traffic(core.traffic.last);
+            match &self.doubt {
+                // It has spoken since.
+                Some(doubt) if doubt.heard != core.traffic.heard => {
+                    self.keepalive.trust();
+                    self.doubt = None;
+                    !core.calls.is_empty()
+                }
+                Some(doubt) if self.keepalive.doubts(now) => {
+                    doubt.left.is_some_and(|left| core.calls.ids().any(|open| open < left))
+                }
+                _ => !core.calls.is_empty(),
+            }
         };
-        self.keepalive.traffic(traffic);
         let Some(probe) = self.keepalive.handle_timeout(now, busy) else { return };
-        let (shared, live, grace) = (Arc::clone(shared), Arc::clone(live), std::mem::take(&mut self.grace));
+        // The probe settles it.
+        self.doubt = None;
+        let (shared, live) = (Arc::clone(shared), Arc::clone(live));
         tokio::spawn(async move {
-            let heard = shared.probe(&live, probe, grace).await;
+            let heard = shared.probe(&live, probe).await;
             let _ = shared.news.send(News::Probed(live.attempt, heard));
         });
     }
@@ -161,12 +197,7 @@ fn death(live: &Live, failure: Failure) -> Event {
 
 impl Shared {
     /// Sends a probe of the keepalive. `Err`: what it proves, beyond that the server is not alive.
-    pub(super) async fn probe(
-        self: &Arc<Self>,
-        live: &Arc<Live>,
-        probe: Probe,
-        grace: Duration,
-    ) -> Result<Heard, Failure> {
+    pub(super) async fn probe(self: &Arc<Self>, live: &Arc<Live>, probe: Probe) -> Result<Heard, Failure> {
         let method = match probe {
             // LC-14
             Probe::Ping if live.peer.era() == Era::Modern => method::DISCOVER,
@@ -175,7 +206,6 @@ impl Shared {
         };
         // A process that works on something may be slow to answer, and is dear to replace.
         let patience = if live.wire.is_http() { PROBE } else { 3 * PROBE };
-        let patience = patience.saturating_add(grace);
         let options = CallOptions::new().timeout(patience).max_timeout(patience);
         let before = self.core().traffic.heard;
         match self.once(live, method, None, &options).await {
@@ -215,7 +245,7 @@ impl Shared {
             Some(list) if verdict == Verdict::Uninitialized => Probe::List(list),
             _ => Probe::Ping,
         };
-        let standing = match self.probe(live, probe, Duration::ZERO).await {
+        let standing = match self.probe(live, probe).await {
             // An error like any other is an answer.
             Ok(_) | Err(Failure::Server(_)) => Standing::There,
             Err(Failure::Session(judged)) => match (judged.verdict, &judged.shown) {
@@ -242,5 +272,7 @@ pub(super) enum Standing {
     Unknown,
 }
 
+/// The longest that a server is spared the question for the sake of a call whose caller has left.
+const GRACE: Duration = Duration::from_secs(60);
 /// How long a server may take to answer a probe before it counts as dead.
 const PROBE: Duration = Duration::from_secs(10);

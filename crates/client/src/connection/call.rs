@@ -202,7 +202,11 @@ impl Shared {
                     reply = &mut exchange => {
                         // In this order: ending the call drops the sender, which would wake us for nothing.
                         drop(answer);
-                        guard.end();
+                        if matches!(reply, Reply::Result(_) | Reply::Error { .. }) {
+                            guard.answered();
+                        } else {
+                            guard.end();
+                        }
                         return match reply {
                             Reply::Result(result) => Ok(result),
                             reply => Err(judged(live, method, reply)),
@@ -419,6 +423,15 @@ impl Guard<'_> {
         self.ended();
     }
 
+    /// The same for an answer of the server's, which is a sign of life.
+    fn answered(self) {
+        let mut core = self.shared.core();
+        core.traffic.heard();
+        core.calls.end(self.id);
+        drop(core);
+        self.ended();
+    }
+
     /// The outcome came through the table, which is done with the call.
     fn ended(self) {
         std::mem::forget(self);
@@ -438,7 +451,11 @@ impl Drop for Guard<'_> {
             if let Some((waited, left)) = silence
                 && waited >= LONG_SILENCE
             {
-                let _ = self.shared.news.send(News::Doubt(live.attempt, left));
+                live.wire.distrust();
+                // Over HTTP a call that hangs says nothing of others.
+                if !live.wire.is_http() {
+                    let _ = self.shared.news.send(News::Doubt(live.attempt, self.id, left));
+                }
             }
         }
     }

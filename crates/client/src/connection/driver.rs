@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
+use bowline_config::{Server, Stdio};
 use bowline_proto::calls::{Calls, Limits as CallLimits};
-use bowline_proto::era::{Choice, Peer, Reply};
+use bowline_proto::era::Peer;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::{Era, Revision};
 use bowline_proto::session::{
     Action, Announcement, Attempt, Carrier, Command, Event, Hello, Session, Settings, Status,
 };
-use bowline_transport::http::{HttpLink, Limits};
-use bowline_transport::{memory, process};
+use bowline_transport::http::HttpLink;
+use bowline_transport::process;
 use http::HeaderValue;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::AbortHandle;
@@ -26,24 +26,12 @@ use tokio_util::task::TaskTracker;
 use super::alive::{Traffic, Watch};
 use super::errands::Errands;
 use super::event_stream;
-use super::exchange::{self, Exchange};
-use super::hello::hello_headers;
 use super::link::{OpenLink, lock};
+use super::target::{MESSAGE_LIMIT, Target, has_credentials, settings};
 use super::wake::Wake;
 use super::{Core, Identity, News, Shared, Waiter, Wire, headers, listen};
 use crate::events::Life;
 use crate::handler::Handler;
-
-/// The largest message taken from a server.
-const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
-
-/// Where to connect to, and again.
-pub(crate) enum Target {
-    Stdio(Stdio),
-    Http(HttpLink),
-    /// Can be opened once.
-    Memory(Option<memory::End>),
-}
 
 /// What a connection is made of.
 pub(crate) struct Setup {
@@ -55,8 +43,6 @@ pub(crate) struct Setup {
     pub(crate) era: Option<Era>,
     pub(crate) identity: Identity,
     pub(crate) handler: Arc<dyn Handler>,
-    /// Whether all lists are looked at, also those that nobody has asked for.
-    pub(crate) track_lists: bool,
 }
 
 /// Owns the links of one server.
@@ -84,7 +70,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// A connection that does nothing before it is told to connect.
     pub(crate) fn new(setup: Setup) -> (Arc<Shared>, Self) {
-        let Setup { server, target, records, era: remembered, identity, handler, track_lists } = setup;
+        let Setup { server, target, records, era: remembered, identity, handler } = setup;
         let (news_in, news) = mpsc::unbounded_channel();
         let session = Session::new(Settings { remembered, ..settings(&server, &target) });
         let alive = Watch::new(server.keepalive);
@@ -110,7 +96,7 @@ impl Driver {
             errands: Errands::new(),
             told: Mutex::default(),
             catalog: Mutex::default(),
-            track_lists: AtomicBool::new(track_lists),
+            tracks_tools: AtomicBool::new(false),
             transport: server.transport.as_str(),
             health: Mutex::default(),
             place: Mutex::default(),
@@ -165,7 +151,7 @@ impl Driver {
                     let now = Instant::now();
                     self.shared.core().session.handle_timeout(now);
                     if let Some(attempt) = self.shared.expire_calls(now) {
-                        self.alive.doubt(&self.shared, attempt, Duration::ZERO);
+                        self.alive.doubt(now, &self.shared, attempt, None);
                     }
                     if now >= self.wake.due() && self.wake.look(now) {
                         tracing::debug!(server = %self.shared.name, "the machine slept, or its network changed");
@@ -196,9 +182,9 @@ impl Driver {
             News::Command(command) => core.session.handle_command(now, command),
             // The loop looks at the clock anew.
             News::Deadline => {}
-            News::Doubt(attempt, grace) => {
+            News::Doubt(attempt, id, left) => {
                 drop(core);
-                self.alive.doubt(&self.shared, attempt, grace);
+                self.alive.doubt(now, &self.shared, attempt, Some((id, left)));
             }
             News::Link(attempt, event) => {
                 if attempt == core.session.attempt() && matches!(event, Event::Forgotten { .. }) {
@@ -352,43 +338,7 @@ impl Driver {
         let (shared, wire, session) =
             (Arc::clone(&self.shared), link.wire.clone(), Arc::clone(&link.session));
         let task = tokio::spawn(async move {
-            let reply = match &wire {
-                Wire::Pipe(writer) => match (writer.send(&frame).await, hello) {
-                    (Err(fault), _) => {
-                        // The reader knows more: how the process ended, and its last words.
-                        tokio::time::sleep(LAST_WORDS).await;
-                        Reply::Fault(fault)
-                    }
-                    (Ok(()), Hello::Initialized(_)) => Reply::Accepted,
-                    // The reader finds the answer.
-                    (Ok(()), _) => return,
-                },
-                // What a server writes under a notification is nobody's business.
-                Wire::Http { link, .. } if matches!(hello, Hello::Initialized(_)) => {
-                    match link.post(frame.body(), &hello_headers(hello, &session)).await {
-                        Ok(answer) if !(200..300).contains(&answer.status) => exchange::refusal(&answer, id),
-                        Ok(_) => Reply::Accepted,
-                        Err(fault) => Reply::Fault(fault),
-                    }
-                }
-                Wire::EventStream { post, headers } => {
-                    match (event_stream::post(&shared, &wire, id, post, frame.body(), headers).await, hello) {
-                        (Some(reply), _) => reply,
-                        (None, Hello::Initialized(_)) => Reply::Accepted,
-                        // The reader of the stream finds the answer.
-                        (None, _) => return,
-                    }
-                }
-                Wire::Http { link, .. } => {
-                    let headers = hello_headers(hello, &session);
-                    let era = if matches!(hello, Hello::Discover(_)) { Era::Modern } else { Era::Legacy };
-                    let exchange = Exchange { shared: &shared, link, wire: &wire, id, era };
-                    match hello {
-                        Hello::Initialize(_) => exchange.run_opening(frame.body(), &headers, &session).await,
-                        _ => exchange.run(frame.body(), &headers).await,
-                    }
-                }
-            };
+            let Some(reply) = shared.greet(&wire, &session, id, hello, &frame).await else { return };
             shared.core().calls.end(id);
             let _ = shared.news.send(News::Reply(attempt, id, reply));
         });
@@ -431,14 +381,15 @@ impl Driver {
                 link.tasks.push(tokio::spawn(listening).abort_handle());
             }
         }
+        // Before it is asked who looks: whoever begins to after that finds the link.
+        self.shared.set_live(Arc::clone(&live));
         if link.fresh {
             let looking = Arc::clone(&self.shared).look_again(Arc::clone(&live));
             link.tasks.push(tokio::spawn(looking).abort_handle());
-        } else if self.shared.tracks_lists() {
+        } else if self.shared.tracks_tools() {
             let looking = Arc::clone(&self.shared).look(Arc::clone(&live));
             link.tasks.push(tokio::spawn(looking).abort_handle());
         }
-        self.shared.set_live(live);
     }
 
     fn record(&self, announcement: Announcement) -> Life {
@@ -466,61 +417,6 @@ impl Driver {
     }
 }
 
-fn settings(server: &Server, target: &Target) -> Settings {
-    let Timeouts { connect, probe, .. } = server.timeouts;
-    let (carrier, fallback) = match (&server.transport, target) {
-        (Transport::Sse(_), _) => (Carrier::EventStream, false),
-        (Transport::Http(http), Target::Http(_)) => (Carrier::Http, http.fallback),
-        (_, Target::Http(_)) => (Carrier::Http, false),
-        (_, Target::Stdio(_) | Target::Memory(_)) => (Carrier::Pipe, false),
-    };
-    Settings {
-        carrier,
-        fallback,
-        choice: match server.protocol {
-            Protocol::Auto => Choice::Auto,
-            Protocol::Legacy => Choice::Legacy,
-            Protocol::Modern => Choice::Modern,
-        },
-        connect,
-        probe,
-        // To start a process costs more than to find a port closed.
-        demand_floor: match carrier {
-            Carrier::Pipe => Duration::from_millis(250),
-            Carrier::Http | Carrier::EventStream => Duration::from_millis(10),
-        },
-        seed: fastrand::u64(..),
-        ..Settings::default()
-    }
-}
-
-impl Target {
-    pub(crate) fn of(server: &Server) -> Result<Self, Fault> {
-        match &server.transport {
-            Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
-            Transport::Http(http) | Transport::Sse(http) => {
-                let limits =
-                    Limits { connect: server.timeouts.connect, body: MESSAGE_LIMIT, ..Limits::default() };
-                HttpLink::new(http, limits).map(Self::Http)
-            }
-        }
-    }
-}
-
-/// Whether what is sent with every request proves who we are.
-fn has_credentials(server: &Server) -> bool {
-    match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => {
-            let proves = |name: &str| {
-                let name = name.to_ascii_lowercase();
-                name == "authorization" || name == "cookie" || name.contains("key") || name.contains("token")
-            };
-            http.headers.iter().any(|(name, _)| proves(name)) || http.tls.client_cert.is_some()
-        }
-        Transport::Stdio(_) => false,
-    }
-}
-
 async fn sleep_until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due.into()).await,
@@ -530,7 +426,7 @@ async fn sleep_until(due: Option<Instant>) {
 
 /// How many notifications a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 1024;
-/// How long a process that takes nothing any more may take to be seen ended.
+/// For a server to hear that a session is over.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The session has its own clock for these; the table must not interfere.
 const HELLO_LIMITS: CallLimits = CallLimits { idle: Duration::MAX, total: Duration::MAX };

@@ -1,18 +1,68 @@
-//! The messages of the negotiation, as they go out.
+//! The messages of the negotiation: how they go out, and what comes back.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use bowline_proto::revision::Revision;
+use bowline_proto::era::Reply;
+use bowline_proto::revision::{Era, Revision};
 use bowline_proto::session::Hello;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, Frame, Meta, Progress};
 use bowline_proto::wire::{Json, meta, method};
 use http::{HeaderMap, HeaderValue};
 
+use super::exchange::{self, Exchange};
 use super::link::lock;
-use super::{Shared, headers};
+use super::{Shared, Wire, event_stream, headers};
+
+/// The session's id, from the answer to `initialize`.
+type Named = Mutex<Option<HeaderValue>>;
 
 impl Shared {
+    /// Sends a message of the negotiation. `None`: the reader of the link finds the answer.
+    pub(super) async fn greet(
+        self: &Arc<Self>,
+        wire: &Wire,
+        session: &Named,
+        id: u64,
+        hello: Hello,
+        frame: &Frame,
+    ) -> Option<Reply> {
+        let notified = matches!(hello, Hello::Initialized(_));
+        match wire {
+            Wire::Pipe(writer) => match writer.send(frame).await {
+                Ok(()) => notified.then_some(Reply::Accepted),
+                Err(fault) => {
+                    // The reader knows more: how the process ended, and its last words.
+                    tokio::time::sleep(LAST_WORDS).await;
+                    Some(Reply::Fault(fault))
+                }
+            },
+            Wire::EventStream { post, headers } => {
+                let refused = event_stream::post(self, wire, id, post, frame.body(), headers).await;
+                refused.or_else(|| notified.then_some(Reply::Accepted))
+            }
+            // What a server writes under a notification is nobody's business.
+            Wire::Http { link, .. } if notified => {
+                let answer = link.post(frame.body(), &hello_headers(hello, session)).await;
+                Some(match answer {
+                    Ok(answer) if !(200..300).contains(&answer.status) => exchange::refusal(&answer, id),
+                    Ok(_) => Reply::Accepted,
+                    Err(fault) => Reply::Fault(fault),
+                })
+            }
+            Wire::Http { link, .. } => {
+                let headers = hello_headers(hello, session);
+                let era = if matches!(hello, Hello::Discover(_)) { Era::Modern } else { Era::Legacy };
+                let exchange = Exchange { shared: self, link, wire, id, era };
+                Some(match hello {
+                    Hello::Initialize(_) => exchange.run_opening(frame.body(), &headers, session).await,
+                    _ => exchange.run(frame.body(), &headers).await,
+                })
+            }
+        }
+    }
+
     pub(super) fn hello(&self, id: u64, hello: Hello) -> Frame {
         let built = match hello {
             Hello::Initialized(_) => return outgoing::notification(method::INITIALIZED, None),
@@ -44,7 +94,10 @@ impl Shared {
     }
 }
 
-pub(super) fn hello_headers(hello: Hello, session: &Mutex<Option<HeaderValue>>) -> HeaderMap {
+/// How long a process that takes nothing any more may take to be seen ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+fn hello_headers(hello: Hello, session: &Named) -> HeaderMap {
     match hello {
         Hello::Discover(revision) => headers::modern(headers::base(revision, None), method::DISCOVER, None),
         // LC: the version is not agreed yet, and the old session must not be named (HL-03).

@@ -19,6 +19,7 @@ mod listen;
 mod requests;
 mod restore;
 mod rounds;
+mod target;
 mod wait;
 mod wake;
 
@@ -35,7 +36,7 @@ use bowline_proto::fault::{Cause, Fault, Misbehaviour};
 use bowline_proto::keepalive::Heard;
 use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Attempt, Command, Event as SessionEvent, Session, Status};
+use bowline_proto::session::{Attempt, Carrier, Command, Event as SessionEvent, Session, Status};
 use bowline_proto::wire::mirror::Annotations;
 use bowline_proto::wire::outgoing::{Frame, Meta};
 use bowline_proto::wire::view::Progress;
@@ -49,9 +50,10 @@ pub use call::CallOptions;
 pub(crate) use call::Listener;
 use catalog::Catalog;
 pub(crate) use catalog::Digest;
-pub(crate) use driver::{Driver, Setup, Target};
+pub(crate) use driver::{Driver, Setup};
 use errands::Errands;
 use restore::Told;
+pub(crate) use target::Target;
 
 use crate::events::{Event, Notification};
 use crate::handler::Handler;
@@ -79,8 +81,8 @@ pub(crate) struct Shared {
     told: Mutex<Told>,
     /// What the server's lists were when they were last seen.
     catalog: Mutex<Catalog>,
-    /// Whether all lists are looked at, also those that nobody has asked for.
-    track_lists: AtomicBool,
+    /// Whether the tools are looked at even if nobody has asked for them.
+    tracks_tools: AtomicBool,
     /// How the server is reached, by configuration.
     transport: &'static str,
     health: Mutex<Health>,
@@ -193,8 +195,8 @@ enum News {
     Probed(Attempt, Result<Heard, Failure>),
     /// A call has a deadline earlier than any before.
     Deadline,
-    /// A caller left after a long silence. With the time for which it would still have waited.
-    Doubt(Attempt, Duration),
+    /// A caller left this call after a long silence. With the time for which it would still have waited.
+    Doubt(Attempt, u64, Duration),
     /// A link that took time to open.
     Opened(Attempt, Box<link::OpenLink>),
 }
@@ -235,9 +237,9 @@ impl Shared {
     }
 
     pub(crate) fn transport(&self) -> &'static str {
-        match self.live() {
-            Some(live) if matches!(live.wire, Wire::EventStream { .. }) => "sse",
-            _ => self.transport,
+        match self.core().session.carrier() {
+            Carrier::EventStream => "sse",
+            Carrier::Http | Carrier::Pipe => self.transport,
         }
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bowline_proto::era::Peer;
 use bowline_proto::loss::Verdict;
 use bowline_proto::session::Event as SessionEvent;
 use bowline_proto::wire::view::{Item, Prompt, Resource, ResourceTemplate};
@@ -111,8 +110,8 @@ impl Shared {
     /// The same on the first connection: nothing can have changed yet, but from now on it can.
     pub(super) async fn look(self: Arc<Self>, live: Arc<Live>) {
         let mut lists = self.seen_lists();
-        if self.tracks_lists() {
-            lists.extend(advertised(&live.peer).filter(|list| !lists.contains(list)).collect::<Vec<_>>());
+        if self.tracks_tools() && !lists.contains(&method::TOOLS_LIST) {
+            lists.push(method::TOOLS_LIST);
         }
         for list in lists {
             let changed = match list {
@@ -134,13 +133,12 @@ impl Shared {
         }
     }
 
-    pub(super) fn tracks_lists(&self) -> bool {
-        self.track_lists.load(Ordering::Relaxed)
+    pub(super) fn tracks_tools(&self) -> bool {
+        self.tracks_tools.load(Ordering::Relaxed)
     }
 
-    /// From now on all lists are looked at.
-    pub(crate) fn start_tracking(self: &Arc<Self>) {
-        if !self.track_lists.swap(true, Ordering::Relaxed)
+    pub(crate) fn track_tools(self: &Arc<Self>) {
+        if !self.tracks_tools.swap(true, Ordering::Relaxed)
             && let Some(live) = self.live()
         {
             tokio::spawn(Arc::clone(self).look(live));
@@ -162,18 +160,6 @@ impl Shared {
         let roots = self.identity.capabilities.member("roots");
         roots.and_then(|roots| roots.member("listChanged")).is_some_and(|changed| changed.as_str() == "true")
     }
-}
-
-/// The lists that a server has (LC-05).
-fn advertised(peer: &Peer) -> impl Iterator<Item = &'static str> {
-    let offered = &peer.capabilities;
-    let lists = [
-        (method::TOOLS_LIST, offered.tools.is_some()),
-        (method::PROMPTS_LIST, offered.prompts.is_some()),
-        (method::RESOURCES_LIST, offered.resources.is_some()),
-        (method::TEMPLATES_LIST, offered.resources.is_some()),
-    ];
-    lists.into_iter().filter_map(|(list, offered)| offered.then_some(list))
 }
 
 /// For one thing that a new session is told.

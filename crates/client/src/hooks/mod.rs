@@ -15,7 +15,7 @@ mod webhook;
 
 use std::sync::Arc;
 
-use bowline_config::{Hook, HookAction};
+use bowline_config::{Hook, HookAction, HookEvent};
 use tokio::task::JoinHandle;
 
 use self::command::{Ran, Run};
@@ -39,10 +39,19 @@ pub struct Hooks {
 ///
 /// Does not keep the client alive. Must be called within a tokio runtime.
 pub fn spawn(client: &Client, hooks: impl IntoIterator<Item = Hook>) -> Hooks {
+    let hooks: Vec<Hook> = hooks.into_iter().collect();
+    if Hooks::want_tools(&hooks) {
+        client.track_tools();
+    }
     Hooks::start(client.name(), Feed::with_present(client), hooks)
 }
 
 impl Hooks {
+    /// Whether one of them is to be told when the tools change: then somebody has to look.
+    pub(crate) fn want_tools(hooks: &[Hook]) -> bool {
+        hooks.iter().any(|hook| hook.waits_for(HookEvent::ToolsChanged))
+    }
+
     pub(crate) fn start(server: &str, feed: Feed, hooks: impl IntoIterator<Item = Hook>) -> Self {
         let server: Arc<str> = Arc::from(server);
         let hooks: Vec<(Hook, Arc<Queue>)> = hooks.into_iter().map(|hook| (hook, Arc::default())).collect();

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use bowline_config::{HookEvent, Server, Transport};
+use bowline_config::{Server, Transport};
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::session::Status;
 use tokio::sync::watch;
@@ -72,12 +72,11 @@ impl Slot {
             Phase::Waiting if !common.stop.is_cancelled() => {}
             _ => return None,
         }
-        let mut builder = (common.connect)(server.clone());
-        if common.track_lists || wants_changes(server) {
-            builder = builder.track_lists();
-        }
-        let opened = match builder.open() {
+        let opened = match (common.connect)(server.clone()).open() {
             Ok(client) => {
+                if common.track_tools || Hooks::want_tools(&server.hooks) {
+                    client.track_tools();
+                }
                 tokio::spawn(pass_on(
                     Arc::clone(&self.name),
                     Feed::with_present(&client),
@@ -136,14 +135,15 @@ impl Slot {
             return None;
         }
         let apart_from_hooks = Server { hooks: content.server.hooks.clone(), ..server.clone() };
-        let (old_client, old_hooks) = if content.server == apart_from_hooks {
+        let only_hooks = content.server == apart_from_hooks;
+        let (old_client, old_hooks) = if only_hooks {
             let mut old = None;
             if let Phase::Open { client, hooks } = &mut content.phase {
                 // From now on: the new ones did not see it connect, and need not hear of it again.
                 let new = (!server.hooks.is_empty())
                     .then(|| Hooks::start(&self.name, Feed::from_now(client), server.hooks.clone()));
-                if wants_changes(&server) {
-                    client.track_lists();
+                if Hooks::want_tools(&server.hooks) {
+                    client.track_tools();
                 }
                 old = std::mem::replace(hooks, new);
             }
@@ -158,9 +158,10 @@ impl Slot {
         drop(content);
         let (slot, common) = (Arc::clone(self), Arc::clone(common));
         Some(async move {
-            match (old_client, old_hooks) {
-                (None, Some(hooks)) => hooks.stop(),
-                (client, hooks) => end(client, hooks).await,
+            match old_hooks {
+                // Those that take their place are told what comes.
+                Some(hooks) if only_hooks => hooks.stop(),
+                hooks => end(old_client, hooks).await,
             }
             let turn = {
                 let mut content = slot.content();
@@ -245,11 +246,6 @@ impl Phase {
     fn has_moved(&self) -> bool {
         !matches!(self, Self::Waiting | Self::Replacing)
     }
-}
-
-/// Whether somebody is to be told when lists change.
-fn wants_changes(server: &Server) -> bool {
-    server.hooks.iter().any(|hook| hook.waits_for(HookEvent::ToolsChanged))
 }
 
 /// Closes a connection, then sees its hooks off. Neither may take for ever.

@@ -71,16 +71,44 @@ async fn a_caller_that_leaves_a_silent_server_leaves_a_doubt() {
     let entry = stdio(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
     let client = Client::connect(entry).await.unwrap();
     server.arm(Fault::silent().on_tool("counter").always());
+    let limit = CallOptions::new().timeout(6 * S);
     let leave_after = async |patience| {
-        let call = client.call_tool("counter", &Value::Null);
+        let call = client.call_tool_with("counter", &Value::Null, &limit);
         tokio::time::timeout(patience, call).await.unwrap_err();
     };
     leave_after(S / 10).await;
-    // What is told to the driver is told before the next answer is.
-    client.request("tools/list", &Value::Null).await.unwrap();
+    // A question would be ahead of the second of these.
+    for _ in 0..2 {
+        client.request("tools/list", &Value::Null).await.unwrap();
+    }
     assert_eq!(server.count("ping"), 0);
-    leave_after(5 * S).await;
+    leave_after(5 * S + S / 2).await;
     server.wait_for(|received| received.is("ping"), SOON).await;
     assert_eq!(server.runs(), 1, "it answered, and goes on");
+    client.close().await;
+}
+
+/// What a server may still be at work on keeps it from being doubted: older calls, which have clocks of their own.
+#[tokio::test]
+async fn an_older_call_keeps_a_doubt_waiting() {
+    let server = testkit::server().legacy().tool("counter").stdio().await;
+    let entry = stdio(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
+    let client = Client::connect(entry).await.unwrap();
+    server.arm(Fault::silent().on_tool("counter").always());
+    let call = async |limit, patience| {
+        let limit = CallOptions::new().timeout(limit);
+        let call = client.call_tool_with("counter", &Value::Null, &limit);
+        tokio::time::timeout(patience, call).await.unwrap_err();
+    };
+    let younger = async {
+        server.wait_for(|received| received.is("tools/call"), SOON).await;
+        call(6 * S, 5 * S + S / 2).await;
+    };
+    let older = async {
+        call(60 * S, 8 * S).await;
+        assert_eq!(server.count("ping"), 0, "it may be at work");
+    };
+    tokio::join!(older, younger);
+    server.wait_for(|received| received.is("ping"), SOON).await;
     client.close().await;
 }

@@ -171,7 +171,7 @@ fn what_needs_no_warmth_is_left_alone() {
         keepalive.connected(start, &peer, false);
         keepalive.traffic(start + secs(1));
         keepalive.hurry();
-        keepalive.doubt();
+        keepalive.doubt(start);
         assert_eq!(keepalive.poll_timeout(), None);
         assert_eq!(keepalive.handle_timeout(start + 2 * INTERVAL, false), None);
     }
@@ -186,21 +186,28 @@ fn a_modern_process_is_asked_too() {
     }
 }
 
-/// A request that nobody answered is asked about at once, also where the keepalive is off, and while others
-/// wait or come; but not in a storm.
+/// A request that nobody answered is asked about when its time has come, also where the keepalive is off, and
+/// while others come; but not in a storm, and not while the server is at work.
 #[test]
 fn a_doubt_is_asked_about() {
     let start = Instant::now();
     for interval in [None, Some(INTERVAL)] {
         let mut keepalive = Keepalive::new(interval);
         keepalive.connected(start, &peer(&["tools"]), true);
-        keepalive.doubt();
+        keepalive.doubt(start + secs(3));
+        keepalive.doubt(start + secs(9));
         keepalive.traffic(start + secs(1));
-        assert_eq!(keepalive.handle_timeout(start + secs(1), true), Some(Probe::Ping));
-        assert_eq!(keepalive.answered(start + secs(2), Heard::Alive), Proof::Alive);
-        assert_eq!(keepalive.poll_timeout(), interval.map(|interval| start + secs(2) + interval));
-        keepalive.doubt();
-        assert_eq!(keepalive.poll_timeout(), Some(start + secs(1) + FLOOR));
+        assert_eq!(keepalive.handle_timeout(start + secs(2), false), None);
+        assert_eq!(keepalive.handle_timeout(start + secs(3), true), None);
+        assert_eq!(keepalive.poll_timeout(), Some(start + secs(3) + FLOOR));
+        assert_eq!(keepalive.handle_timeout(start + secs(8), false), Some(Probe::Ping));
+        // What is doubted meanwhile is not settled by it.
+        keepalive.doubt(start + secs(9));
+        assert_eq!(keepalive.poll_timeout(), None);
+        assert_eq!(keepalive.answered(start + secs(10), Heard::Alive), Proof::Alive);
+        assert_eq!(keepalive.poll_timeout(), Some(start + secs(8) + FLOOR));
+        keepalive.trust();
+        assert_eq!(keepalive.poll_timeout(), interval.map(|interval| start + secs(10) + interval));
     }
 }
 
@@ -360,7 +367,7 @@ proptest! {
                     model.hurried = true;
                 }
                 Step::Doubt => {
-                    keepalive.doubt();
+                    keepalive.doubt(now);
                     model.doubted = true;
                 }
                 Step::Dropped => {
@@ -371,11 +378,9 @@ proptest! {
                 Step::Answered(heard) => {
                     let proof = keepalive.answered(now, heard);
                     prop_assert_eq!(proof == Proof::Dead, heard == Heard::Failed);
-                    let asked = model.open.take();
-                    if asked == Some(Probe::Ping) && heard == Heard::Unsupported && model.list {
+                    if model.open.take() == Some(Probe::Ping) && heard == Heard::Unsupported && model.list {
                         model.latched = true;
                     }
-                    model.doubted &= asked.is_none();
                     if heard != Heard::Failed {
                         model.life = Some(now);
                     }
@@ -384,7 +389,7 @@ proptest! {
                     let probe = keepalive.handle_timeout(now, busy);
                     if let Some(probe) = probe {
                         prop_assert!(model.up && model.open.is_none());
-                        prop_assert!(model.doubted || on && !busy);
+                        prop_assert!((model.doubted || on) && !busy);
                         let interval = keepalive.interval().unwrap_or(Duration::MAX);
                         let quiet = model.life.map_or(Duration::MAX, |life| now - life);
                         // The interval may have come down since the time was set, never gone up.
@@ -394,6 +399,7 @@ proptest! {
                         model.open = Some(probe);
                         model.probed = Some(now);
                         model.hurried = false;
+                        model.doubted = false;
                     }
                 }
             }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use bowline_proto::fault::{Cause, Fault, Misbehaviour};
 use bytes::{Bytes, BytesMut};
-use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{DATE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
@@ -70,17 +70,17 @@ const HEAD_TIME: Duration = Duration::from_secs(2);
 /// Nobody is told to come back next year.
 const RETRY_AFTER_CAP: Duration = Duration::from_secs(3_600);
 
-/// `Retry-After`, as seconds or as a date.
-fn retry_after(value: &str) -> Option<Duration> {
-    let wait = match value.trim().parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        // What is past is now.
-        Err(_) => httpdate::parse_http_date(value.trim())
-            .ok()?
-            .duration_since(SystemTime::now())
-            .unwrap_or_default(),
-    };
-    Some(wait.min(RETRY_AFTER_CAP))
+/// `Retry-After`, as seconds or as a date. A date is held against the server's own clock, if it shows it.
+fn retry_after(value: &str, date: Option<&str>) -> Option<Duration> {
+    let value = value.trim();
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More seconds than can be counted are too many.
+        return Some(value.parse().map_or(RETRY_AFTER_CAP, Duration::from_secs).min(RETRY_AFTER_CAP));
+    }
+    let at = httpdate::parse_http_date(value).ok()?;
+    let now = date.and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or_else(SystemTime::now);
+    // What is past is now.
+    Some(at.duration_since(now).unwrap_or_default().min(RETRY_AFTER_CAP))
 }
 
 impl Answer {
@@ -97,7 +97,9 @@ impl Answer {
         let cause = if code == 401 || (code == 403 && !challenge.is_empty()) {
             Cause::LoginRequired { code, challenge }
         } else {
-            let retry_after = self.header(RETRY_AFTER.as_str()).and_then(retry_after);
+            let retry_after = self.header(RETRY_AFTER.as_str());
+            let retry_after =
+                retry_after.and_then(|value| self::retry_after(value, self.header(DATE.as_str())));
             Cause::Status { code, retry_after }
         };
         let fault = match &self.body {
@@ -233,12 +235,16 @@ mod tests {
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
+        let (hour, epoch) = (Duration::from_secs(3_600), SystemTime::UNIX_EPOCH);
         let date = |time| httpdate::fmt_http_date(time);
-        assert_eq!(retry_after("3"), Some(Duration::from_secs(3)));
-        assert_eq!(retry_after("99999999"), Some(RETRY_AFTER_CAP));
-        let soon = retry_after(&date(SystemTime::now() + Duration::from_secs(100))).unwrap();
+        assert_eq!(retry_after(" 3", None), Some(Duration::from_secs(3)));
+        for many in ["99999999", "99999999999999999999999"] {
+            assert_eq!(retry_after(many, None), Some(RETRY_AFTER_CAP));
+        }
+        let soon = retry_after(&date(SystemTime::now() + Duration::from_secs(100)), None).unwrap();
         assert!((90..=100).contains(&soon.as_secs()), "{soon:?}");
-        assert_eq!(retry_after(&date(SystemTime::UNIX_EPOCH)), Some(Duration::ZERO));
-        assert_eq!(retry_after("soon"), None);
+        assert_eq!(retry_after(&date(epoch + hour / 2), Some(&date(epoch))), Some(hour / 2));
+        assert_eq!(retry_after(&date(epoch), None), Some(Duration::ZERO));
+        assert_eq!(retry_after("soon", None), None);
     }
 }

@@ -1,6 +1,6 @@
 //! What ends the servers when we cannot: when this process is killed with SIGKILL, or just exits.
 //!
-//! One small shell per process of ours, started with the first server. It reads from a socket of which
+//! One small shell per process of ours, started with the first server or hook. It reads from a socket of which
 //! only we hold the other end, so it learns of our end from the system, however it came. What it then does
 //! is in `watchdog.sh`. It is a shell because a library cannot start its host's executable again, and
 //! every Unix has one; it is in a session of its own, so that a terminal's signals do not reach it; and it

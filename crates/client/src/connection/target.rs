@@ -1,0 +1,76 @@
+//! How a server is reached, and what the session has to know of that.
+
+use std::time::Duration;
+
+use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
+use bowline_proto::era::Choice;
+use bowline_proto::fault::Fault;
+use bowline_proto::session::{Carrier, Settings};
+use bowline_transport::http::{HttpLink, Limits};
+use bowline_transport::memory;
+
+/// The largest message taken from a server.
+pub(super) const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
+
+/// Where to connect to, and again.
+pub(crate) enum Target {
+    Stdio(Stdio),
+    Http(HttpLink),
+    /// Can be opened once.
+    Memory(Option<memory::End>),
+}
+
+pub(super) fn settings(server: &Server, target: &Target) -> Settings {
+    let Timeouts { connect, probe, .. } = server.timeouts;
+    let (carrier, fallback) = match (&server.transport, target) {
+        (Transport::Sse(_), _) => (Carrier::EventStream, false),
+        (Transport::Http(http), Target::Http(_)) => (Carrier::Http, http.fallback),
+        (_, Target::Http(_)) => (Carrier::Http, false),
+        (_, Target::Stdio(_) | Target::Memory(_)) => (Carrier::Pipe, false),
+    };
+    Settings {
+        carrier,
+        fallback,
+        choice: match server.protocol {
+            Protocol::Auto => Choice::Auto,
+            Protocol::Legacy => Choice::Legacy,
+            Protocol::Modern => Choice::Modern,
+        },
+        connect,
+        probe,
+        // To start a process costs more than to find a port closed.
+        demand_floor: match carrier {
+            Carrier::Pipe => Duration::from_millis(250),
+            Carrier::Http | Carrier::EventStream => Duration::from_millis(10),
+        },
+        seed: fastrand::u64(..),
+        ..Settings::default()
+    }
+}
+
+impl Target {
+    pub(crate) fn of(server: &Server) -> Result<Self, Fault> {
+        match &server.transport {
+            Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
+            Transport::Http(http) | Transport::Sse(http) => {
+                let limits =
+                    Limits { connect: server.timeouts.connect, body: MESSAGE_LIMIT, ..Limits::default() };
+                HttpLink::new(http, limits).map(Self::Http)
+            }
+        }
+    }
+}
+
+/// Whether what is sent with every request proves who we are.
+pub(super) fn has_credentials(server: &Server) -> bool {
+    match &server.transport {
+        Transport::Http(http) | Transport::Sse(http) => {
+            let proves = |name: &str| {
+                let name = name.to_ascii_lowercase();
+                name == "authorization" || name == "cookie" || name.contains("key") || name.contains("token")
+            };
+            http.headers.iter().any(|(name, _)| proves(name)) || http.tls.client_cert.is_some()
+        }
+        Transport::Stdio(_) => false,
+    }
+}
