@@ -24,6 +24,7 @@ pub(crate) enum Exit {
     /// Ctrl-C.
     Interrupted,
     /// Ended from outside (SIGTERM).
+    #[cfg_attr(windows, expect(dead_code, reason = "there is no such signal"))]
     Terminated,
 }
 

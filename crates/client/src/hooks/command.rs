@@ -9,7 +9,9 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_transport::process::{self, INHERITED};
+#[cfg(unix)]
+use bowline_transport::process;
+use bowline_transport::process::INHERITED;
 use process_wrap::tokio::{ChildWrapper, CommandWrap};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
