@@ -288,9 +288,8 @@ impl Builder {
     }
 
     fn start(self, target: Target) -> Client {
-        let identity =
-            Identity { client_info: self.client_info.clone(), capabilities: self.handler.capabilities() };
-        let Self { server, handler, records, era, client_info: _ } = self;
+        let Self { server, client_info, handler, records, era } = self;
+        let identity = Identity { client_info, capabilities: handler.capabilities() };
         let (shared, driver) = Driver::new(Setup { server, target, records, era, identity, handler });
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();

@@ -535,10 +535,10 @@ mod process {
             let (client, pid) = connect().await;
             let mut status = client.status();
             drop(client);
-            status.wait_for(|status| *status == bowline::Status::Closed).await.unwrap();
-            while kill(pid, None).is_ok() {
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
+            // Nobody is left to tell of it when all has ended.
+            while status.changed().await.is_ok() {}
+            assert_eq!(*status.borrow(), bowline::Status::Closed);
+            assert_eq!(kill(pid, None), Err(Errno::ESRCH), "the server outlived its connection");
         })
         .await;
     }

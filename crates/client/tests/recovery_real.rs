@@ -81,13 +81,18 @@ async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
     within("listing", client.list_tools()).await.expect("it has tools");
 
     let stop = CancellationToken::new();
-    let stream = stream::calls(client.clone(), tools, stop.clone());
+    let (stream, mut succeeded) = stream::calls(client.clone(), tools, stop.clone());
+    let mut some = async || {
+        let enough = *succeeded.borrow_and_update() + BETWEEN_KILLS;
+        let calls = succeeded.wait_for(|calls| *calls >= enough);
+        within("calls succeed", calls).await.map(drop).expect("the stream goes on");
+    };
     let mut backs = Vec::new();
     for _ in 0..KILLS {
-        tokio::time::sleep(BETWEEN_KILLS).await;
+        some().await;
         backs.push(mortal.kill_and_restart().await);
     }
-    tokio::time::sleep(BETWEEN_KILLS).await;
+    some().await;
     stop.cancel();
     let ended = within("the stream ends", stream).await.expect("no call had another's answer");
 
@@ -105,8 +110,8 @@ async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
 }
 
 const KILLS: usize = 2;
-/// How long calls are made before, between and after the kills.
-const BETWEEN_KILLS: Duration = Duration::from_millis(1200);
+/// How many calls succeed before, between and after the kills.
+const BETWEEN_KILLS: usize = 60;
 /// From the server's return to the first success. Generous: the machine runs other tests as well.
 const AT_ONCE: Duration = Duration::from_secs(2);
 

@@ -19,6 +19,8 @@
 
 mod answer;
 mod control;
+#[cfg(target_os = "linux")]
+mod ended;
 mod engine;
 mod fault;
 mod host;
@@ -34,6 +36,8 @@ mod tool;
 
 pub use answer::Answer;
 pub use control::Control;
+#[cfg(target_os = "linux")]
+pub use ended::ended;
 pub use engine::{Session, Via};
 pub use fault::Fault;
 pub use http::HttpServer;

@@ -181,28 +181,19 @@ async fn hooks_of_a_project_need_trust() {
 async fn tools_that_changed_meanwhile_are_told() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
-    context.user_config(&format!(
-        "{}keepalive_interval = 5
-",
-        web("rope", &server)
-    ));
+    context.user_config(&format!("{}keepalive_interval = 5\n", web("rope", &server)));
     let mut watching = Watching::start(context.bowline(["watch"]));
     watching.line().await;
     // It is idle, so its tools were seen.
     server.wait_for(|received| received.is("ping"), PATIENCE).await;
     server.edit(|script| script.tool("counter"));
     server.restart().await;
-    loop {
-        let line = watching.line().await;
-        if line.ends_with("\trope\ttools_changed") {
-            break;
-        }
-        assert!(
-            line.contains("\tdisconnected")
-                || line.contains("\tsession_lost")
-                || line.contains("\trecovered")
-        );
+    let mut line = String::new();
+    while !line.contains("\trecovered") {
+        line = watching.line().await;
     }
+    let line = watching.line().await;
+    assert!(line.ends_with("\trope\ttools_changed"), "{line:?}");
     watching.interrupt().await;
 }
 

@@ -13,7 +13,7 @@ use bowline_proto::wire::{code, method};
 
 use super::{CallOptions, Failure, Live, News, Shared};
 
-/// When calls were begun. Kept under a lock that every call takes anyway.
+/// When calls were begun, and whether anything came of them. Kept under a lock that every call takes anyway.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     last: Instant,

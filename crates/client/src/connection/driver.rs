@@ -26,10 +26,10 @@ use tokio_util::task::TaskTracker;
 use super::alive::{Traffic, Watch};
 use super::errands::Errands;
 use super::event_stream;
-use super::link::{OpenLink, lock};
+use super::link::{OpenLink, end_session, lock};
 use super::target::{MESSAGE_LIMIT, Target, has_credentials, settings};
 use super::wake::Wake;
-use super::{Core, Identity, News, Shared, Waiter, Wire, headers, listen};
+use super::{Core, Identity, News, Shared, Waiter, Wire, listen};
 use crate::events::Life;
 use crate::handler::Handler;
 
@@ -284,10 +284,7 @@ impl Driver {
     fn end_kept_session(&mut self) {
         if let (Some(session), Target::Http(link)) = (self.kept.take(), &self.target) {
             let link = link.clone();
-            self.closing.spawn(async move {
-                let headers = headers::base(Revision::NEWEST_LEGACY, Some(&session));
-                let _ = tokio::time::timeout(LAST_WORDS, link.delete(&headers)).await;
-            });
+            self.closing.spawn(async move { end_session(&link, Revision::NEWEST_LEGACY, &session).await });
         }
     }
 
@@ -383,13 +380,15 @@ impl Driver {
         }
         // Before it is asked who looks: whoever begins to after that finds the link.
         self.shared.set_live(Arc::clone(&live));
-        if link.fresh {
-            let looking = Arc::clone(&self.shared).look_again(Arc::clone(&live));
-            link.tasks.push(tokio::spawn(looking).abort_handle());
-        } else if self.shared.tracks_tools() {
-            let looking = Arc::clone(&self.shared).look(Arc::clone(&live));
-            link.tasks.push(tokio::spawn(looking).abort_handle());
-        }
+        let shared = Arc::clone(&self.shared);
+        let looking = if link.fresh {
+            tokio::spawn(shared.look_again(live))
+        } else if shared.tracks_tools() {
+            tokio::spawn(shared.look(live))
+        } else {
+            return;
+        };
+        link.tasks.push(looking.abort_handle());
     }
 
     fn record(&self, announcement: Announcement) -> Life {
@@ -426,7 +425,5 @@ async fn sleep_until(due: Option<Instant>) {
 
 /// How many notifications a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 1024;
-/// For a server to hear that a session is over.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The session has its own clock for these; the table must not interfere.
 const HELLO_LIMITS: CallLimits = CallLimits { idle: Duration::MAX, total: Duration::MAX };

@@ -10,6 +10,7 @@ use bowline_proto::revision::{Era, Revision};
 use bowline_proto::session::{Attempt, Event};
 use bowline_proto::wire;
 use bowline_proto::wire::outgoing::Meta;
+use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::{Inbound, PipeWriter, Received};
 use bowline_transport::process;
 use http::HeaderValue;
@@ -125,10 +126,8 @@ impl OpenLink {
             Wire::EventStream { .. } => {}
             Wire::Http { link, .. } => {
                 let session = lock(&self.session).take();
-                // HL-04; a server that cannot do it says 405, which is fine.
-                if orderly && session.is_some() {
-                    let headers = headers::base(self.agreed, session.as_ref());
-                    let _ = timeout(DELETE_GRACE, link.delete(&headers)).await;
+                if let Some(session) = session.filter(|_| orderly) {
+                    end_session(link, self.agreed, &session).await;
                 }
             }
         }
@@ -150,6 +149,12 @@ impl Drop for OpenLink {
             task.abort();
         }
     }
+}
+
+/// HL-04: says that a session is over. A server that cannot end one says 405, which is fine.
+pub(super) async fn end_session(link: &HttpLink, agreed: Revision, session: &HeaderValue) {
+    let headers = headers::base(agreed, Some(session));
+    let _ = timeout(DELETE_GRACE, link.delete(&headers)).await;
 }
 
 /// The reader of a pipe: hands every message on, and says why there are no more.

@@ -20,6 +20,7 @@ pub(crate) enum Target {
     Memory(Option<memory::End>),
 }
 
+/// What the session is told of it.
 pub(super) fn settings(server: &Server, target: &Target) -> Settings {
     let Timeouts { connect, probe, .. } = server.timeouts;
     let (carrier, fallback) = match (&server.transport, target) {

@@ -7,7 +7,7 @@ use bowline::{CallOptions, Client, Turn};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::Value;
 
-use crate::support::{SOON, http, stdio};
+use crate::support::{SOON, burst, http, stdio};
 
 const S: Duration = Duration::from_secs(1);
 
@@ -82,7 +82,11 @@ async fn a_caller_that_leaves_a_silent_server_leaves_a_doubt() {
         client.request("tools/list", &Value::Null).await.unwrap();
     }
     assert_eq!(server.count("ping"), 0);
+    // A doubt is over when the server has spoken: nothing is asked when its time has come.
     leave_after(5 * S + S / 2).await;
+    client.request("tools/list", &Value::Null).await.unwrap();
+    leave_after(5 * S + S / 2).await;
+    assert_eq!(server.count("ping"), 0);
     server.wait_for(|received| received.is("ping"), SOON).await;
     assert_eq!(server.runs(), 1, "it answered, and goes on");
     client.close().await;
@@ -110,5 +114,43 @@ async fn an_older_call_keeps_a_doubt_waiting() {
     };
     tokio::join!(older, younger);
     server.wait_for(|received| received.is("ping"), SOON).await;
+    client.close().await;
+}
+
+/// A server that leaves the question unanswered but answers others is there, and stays.
+#[tokio::test]
+async fn who_answers_others_is_not_replaced() {
+    let server = testkit::server().legacy().tool("counter").stdio().await;
+    let entry = stdio(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
+    let client = Client::connect(entry).await.unwrap();
+    server.arm(Fault::silent().on("ping").always());
+    server.arm(Fault::silent().on_tool("counter"));
+    let hurried = CallOptions::new().timeout(S);
+    client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
+    server.wait_for(|received| received.is("ping"), SOON).await;
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    // The first question has run out of time, and the next goes to the same process.
+    let again = server.wait_for_nth(1, |received| received.is("ping"), 60 * S).await;
+    assert_eq!((again.run, server.runs()), (1, 1));
+    client.close().await;
+}
+
+/// Over HTTP a silence may be the network's: after a caller has left one, what is kept open is not trusted.
+#[tokio::test]
+async fn connections_are_made_anew_after_a_silence() {
+    let server = testkit::server().legacy().tool("counter").no_get_stream().run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    // At least two are open now, of which one is idle during the call that hangs.
+    burst(&client, 8, "counter").await;
+    server.arm(Fault::silent().on_tool("counter"));
+    let before = server.connections();
+    assert!(before >= 2, "{before}");
+    let call = client.call_tool("counter", &Value::Null);
+    tokio::time::timeout(5 * S + S / 2, call).await.unwrap_err();
+    // The server is told of the cancellation, by one connection or the other.
+    server.wait_until(|server| !server.cancellations().is_empty(), SOON).await;
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    assert!(server.connections() > before, "what was idle meanwhile was used");
+    assert_eq!((server.initialize_count(), server.count("ping")), (1, 0));
     client.close().await;
 }

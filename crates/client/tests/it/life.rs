@@ -1,11 +1,14 @@
 //! From connecting to closing, and what is left behind.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use bowline::fault::{Cause, Execution, Exit, Spawn};
-use bowline::{Client, Server, Status, memory};
-use bowline_testkit::{self as testkit, Fault};
+use bowline::wire::Json;
+use bowline::{Answer, Builder, Client, Handler, Server, ServerRequest, Status, memory};
+use bowline_testkit::{self as testkit, Fault, StdioServer};
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use crate::support::{SOON, stdio};
 
@@ -13,14 +16,27 @@ fn is_alive(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
-async fn is_gone(pid: u32) {
-    tokio::time::timeout(SOON, async {
-        while is_alive(pid) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+/// A host that notices when it is let go of, which is when everything else has been.
+struct Holder(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
+
+impl Handler for Holder {
+    fn capabilities(&self) -> Json {
+        Json::empty_object()
+    }
+
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        unreachable!("nothing was declared")
+    }
+}
+
+/// A connection to be made, and its end.
+fn held(server: &StdioServer) -> (Builder, impl Future<Output = ()>) {
+    let (sender, mut ended) = mpsc::channel(1);
+    let builder = Client::builder(stdio(server)).handler(Holder(sender));
+    (builder, async move {
+        let ended = tokio::time::timeout(SOON, ended.recv()).await;
+        assert_eq!(ended.expect("all that belongs to the connection ends"), None);
     })
-    .await
-    .unwrap_or_else(|_| panic!("{pid} is still there"));
 }
 
 /// ST-04: closing ends the process, and its children.
@@ -32,21 +48,23 @@ async fn st_04_closing_ends_the_process_and_its_children() {
     let pid = server.pid().unwrap();
     assert!(is_alive(pid) && is_alive(grandchild));
     client.close().await;
-    is_gone(pid).await;
-    is_gone(grandchild).await;
+    assert!(!is_alive(pid), "closing waits for its end");
+    assert!(testkit::ended(grandchild, SOON).await, "the grandchild is still there");
 }
 
 /// Dropping the last clone closes too.
 #[tokio::test]
 async fn dropping_the_last_clone_closes() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
-    let client = Client::connect(stdio(&server)).await.unwrap();
+    let (builder, ended) = held(&server);
+    let client = builder.connect().await.unwrap();
     let pid = server.pid().unwrap();
     let clone = client.clone();
     drop(client);
     clone.call_tool("echo", &json!({})).await.unwrap();
     drop(clone);
-    is_gone(pid).await;
+    ended.await;
+    assert!(!is_alive(pid));
 }
 
 /// Dropping the future of `connect` leaves no process behind.
@@ -54,11 +72,13 @@ async fn dropping_the_last_clone_closes() {
 async fn dropping_connect_leaves_nothing_behind() {
     let server = testkit::server().legacy().stdio().await;
     server.arm(Fault::silent().always());
-    let connecting = tokio::spawn(Client::connect(stdio(&server)));
+    let (builder, ended) = held(&server);
+    let connecting = tokio::spawn(builder.connect());
     server.wait_for(|received| received.is("server/discover"), SOON).await;
     let pid = server.pid().unwrap();
     connecting.abort();
-    is_gone(pid).await;
+    ended.await;
+    assert!(!is_alive(pid));
 }
 
 /// A process that dies takes its calls with it, with its exit code and its last words; the next call
@@ -89,7 +109,7 @@ async fn a_server_that_is_never_ready() {
         .with_connect_timeout(Duration::from_millis(400));
     let error = Client::connect(entry).await.unwrap_err();
     assert!(matches!(error.fault().unwrap().cause, Cause::Timeout(_)), "{error}");
-    is_gone(server.pid().unwrap()).await;
+    assert!(!is_alive(server.pid().unwrap()), "whoever gives up leaves nothing behind");
 }
 
 #[tokio::test]
@@ -151,7 +171,7 @@ async fn in_memory() {
                 _ => json!({ "content": [{ "type": "text", "text": "from memory" }] }),
             };
             let id = bowline::wire::Id::from(id);
-            let result = bowline::wire::Json::of(&result).unwrap();
+            let result = Json::of(&result).unwrap();
             theirs.writer.send(&bowline::wire::outgoing::answer(&id, Ok(&result))).await.unwrap();
         }
     });

@@ -14,6 +14,8 @@ from fastmcp.utilities.types import Audio, Image
 # Small pages, so that every list takes several.
 mcp = FastMCP("ropes", instructions="Coil them.", version="3.2.1", list_page_size=2)
 hung = {"began": 0, "cancelled": 0}
+# Set anew for whoever waits for the counts to change.
+changed = asyncio.Event()
 
 
 @dataclass
@@ -86,19 +88,28 @@ async def greet(ctx: Context) -> str | mcp_types.InputRequiredResult:
 @mcp.tool
 async def hang() -> str:
     """Waits until it is cancelled."""
-    hung["began"] += 1
+    note("began")
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
-        hung["cancelled"] += 1
+        note("cancelled")
         raise
     return "never"
 
 
+def note(what: str) -> None:
+    global changed
+    hung[what] += 1
+    changed.set()
+    changed = asyncio.Event()
+
+
 @mcp.tool
-def how_hung() -> str:
-    """Counts the calls of `hang`."""
-    return f"{hung['began']} began, {hung['cancelled']} cancelled"
+async def hung_so_often(began: int, cancelled: int) -> str:
+    """Answers when so many calls of `hang` have begun and were cancelled."""
+    while hung != {"began": began, "cancelled": cancelled}:
+        await changed.wait()
+    return "so it is"
 
 
 @mcp.tool

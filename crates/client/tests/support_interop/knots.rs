@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -18,20 +17,21 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 /// The server. Clones share their counts.
 #[derive(Clone)]
 pub(crate) struct Knots {
     versions: Cow<'static, [ProtocolVersion]>,
     /// How many calls of `hang` began, and how many of them were cancelled.
-    counts: Arc<(AtomicUsize, AtomicUsize)>,
+    counts: watch::Sender<(i64, i64)>,
     slowness: Duration,
 }
 
 impl Knots {
     /// Speaks these revisions only.
     pub(crate) fn speaking(versions: impl Into<Cow<'static, [ProtocolVersion]>>) -> Self {
-        Self { versions: versions.into(), counts: Arc::default(), slowness: Duration::ZERO }
+        Self { versions: versions.into(), counts: watch::Sender::default(), slowness: Duration::ZERO }
     }
 
     /// Takes this long over each `server/discover`.
@@ -78,15 +78,18 @@ impl Knots {
             "fail" => Ok(CallToolResult::error(vec![ContentBlock::text("it slipped")]).into()),
             "count" => count(integer("to"), &context).await,
             "hang" => {
-                self.counts.0.fetch_add(1, Ordering::SeqCst);
+                self.counts.send_modify(|(began, _)| *began += 1);
                 context.ct.cancelled().await;
-                self.counts.1.fetch_add(1, Ordering::SeqCst);
+                self.counts.send_modify(|(_, cancelled)| *cancelled += 1);
                 Err(ErrorData::internal_error("cancelled", None))
             }
+            // Answers when so many have begun and were cancelled.
             "hung" => {
-                let [began, cancelled] =
-                    [&self.counts.0, &self.counts.1].map(|count| count.load(Ordering::SeqCst));
-                Ok(text(format!("{began} began, {cancelled} cancelled")))
+                let wanted = (integer("began"), integer("cancelled"));
+                let seen =
+                    self.counts.subscribe().wait_for(|counts| *counts == wanted).await.map(|seen| *seen);
+                seen.map_err(|_| ErrorData::internal_error("the server ends", None))?;
+                Ok(text("so it is".to_owned()))
             }
             "route" => Ok(text(header(&context, "mcp-param-region").unwrap_or_else(|| "none".into()))),
             "greet" => greet(&request, &context).await,

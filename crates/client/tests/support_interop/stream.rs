@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bowline::fault::Execution;
 use bowline::{CallOptions, Client, Error};
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -36,9 +37,15 @@ pub(crate) struct Tools {
     pub(crate) text: bool,
 }
 
-/// Calls at a steady rate until told to stop, whatever becomes of them, and waits for all of them.
-pub(crate) fn calls(client: Client, tools: Tools, stop: CancellationToken) -> JoinHandle<Vec<Ended>> {
-    tokio::spawn(async move {
+/// Calls at a steady rate until told to stop, whatever becomes of them, and waits for all of them. Gives also
+/// how many have succeeded so far.
+pub(crate) fn calls(
+    client: Client,
+    tools: Tools,
+    stop: CancellationToken,
+) -> (JoinHandle<Vec<Ended>>, watch::Receiver<usize>) {
+    let (succeeded, seen) = watch::channel(0);
+    let calls = tokio::spawn(async move {
         let mut tick = tokio::time::interval(EVERY);
         let mut open = Vec::new();
         while !stop.is_cancelled() {
@@ -50,12 +57,13 @@ pub(crate) fn calls(client: Client, tools: Tools, stop: CancellationToken) -> Jo
             };
             let value = if tools.text { json!(number.to_string()) } else { json!(number) };
             let arguments = json!({ tools.argument: value });
-            let client = client.clone();
+            let (client, succeeded) = (client.clone(), succeeded.clone());
             open.push(tokio::spawn(async move {
                 let started = Instant::now();
                 let options = CallOptions::new().timeout(LIMIT).max_timeout(LIMIT);
                 let outcome = client.call_tool_with(tool, &arguments, &options).await;
                 let outcome = outcome.map(|result| {
+                    succeeded.send_modify(|calls| *calls += 1);
                     let wanted = number.to_string();
                     assert!(!result.is_error && result.text().contains(&wanted), "{wanted}: {result:?}");
                 });
@@ -67,7 +75,8 @@ pub(crate) fn calls(client: Client, tools: Tools, stop: CancellationToken) -> Jo
             ended.push(call.await.expect("a call ends, and with its own answer"));
         }
         ended
-    })
+    });
+    (calls, seen)
 }
 
 /// All that failed, except calls that may not be repeated and say that their outcome is unknown.

@@ -249,7 +249,8 @@ async fn a_hung_process_is_replaced_for_a_host_that_gives_up_first() {
     text(&host.call("lookup").await);
     server.arm(Fault::silent().always());
     let id = host.begin("tools/call", json!({"name": "counter", "arguments": {}})).await;
-    tokio::time::sleep(Duration::from_millis(5_500)).await;
+    let patience = Duration::from_millis(5_500);
+    tokio::time::timeout(patience, host.answer(id)).await.expect_err("it hangs");
     host.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}))
         .await;
     server.wait_for(|received| received.is("ping"), PATIENCE).await;

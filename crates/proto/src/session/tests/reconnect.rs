@@ -41,6 +41,20 @@ fn demand_cuts_the_wait_to_the_floor() {
     assert_eq!(rig.wait(), 50 * MS, "the demand floor");
 }
 
+/// A port that is closed is tried more often than a server that says that it is away.
+#[test]
+fn who_troubles_nobody_may_ask_more_often() {
+    for (lost, wait) in [(refused(), 50 * MS), (Event::Lost(status(503, None)), 200 * MS)] {
+        let mut rig = Rig::http().ready();
+        rig.pass(60 * S);
+        rig.event(lost.clone());
+        rig.pass(4 * S);
+        rig.event(lost);
+        rig.command(Command::Connect);
+        assert_eq!(rig.wait(), wait);
+    }
+}
+
 #[test]
 fn nothing_happens_before_somebody_wants_it() {
     let mut rig = Rig::http();

@@ -1,0 +1,29 @@
+//! The end of a process that is not our child, told by the system.
+
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Waits for the end of any process, and says whether it came in time. One that is dead and not yet reaped by
+/// whoever adopted it has ended.
+pub async fn ended(pid: u32, timeout: Duration) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
+    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(Errno::SRCH) => return true,
+        Err(error) => panic!("{pid:?} cannot be watched: {error}"),
+    };
+    let timeout = Timespec::try_from(timeout).expect("no test waits for centuries");
+    let watching = tokio::task::spawn_blocking(move || {
+        loop {
+            // Readable is ended.
+            match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout)) {
+                Err(Errno::INTR) => {}
+                ready => return ready.expect("a process can be waited for") == 1,
+            }
+        }
+    });
+    watching.await.expect("no panic")
+}
