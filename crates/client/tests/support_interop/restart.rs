@@ -57,9 +57,13 @@ impl Mortal {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// SIGKILL, and another process in its place at once. Gives the moment it accepts connections.
-    pub(crate) async fn kill_and_restart(&mut self) -> Instant {
+    /// SIGKILL.
+    pub(crate) async fn kill(&mut self) {
         self.process.child.kill().await.expect("it still runs");
+    }
+
+    /// Another process in its place. Gives the moment it accepts connections.
+    pub(crate) async fn restart(&mut self) -> Instant {
         self.process = match self.spares.pop() {
             Some(mut spare) => {
                 spare.release().await;
