@@ -1,38 +1,40 @@
-//! Answers the questions of a server: a person agrees to the suggested values, or declines.
+//! Answers the questions of a server: a person agrees to the suggested values, or declines. Pages are not visited.
 //!
 //! `cargo run -p bowline --example elicitation -- http://127.0.0.1:3001/mcp trigger-elicitation-request`
 
 mod common;
 
-use std::{future::Future, pin::Pin};
-
-use bowline::view::{Answer as Reply, Elicitation};
-use bowline::{Answer, Client, Handler, ServerRequest, wire::Json};
+use bowline::Client;
+use bowline::host::{Asked, Elicit, FormRequest, Host, Modes, PageRequest};
+use bowline::view::Answer;
 
 struct Terminal;
 
-impl Handler for Terminal {
-    fn capabilities(&self) -> Json {
-        Json::parse(r#"{"elicitation":{"form":{}}}"#).expect("JSON")
+impl Elicit for Terminal {
+    fn modes(&self) -> Modes {
+        Modes::FORM
     }
 
-    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
         Box::pin(async move {
-            let Ok(Elicitation::Form(form)) = Elicitation::decode(&request.params) else {
-                return Ok(Reply::Cancel.to_json());
-            };
-            println!("{} asks: {}\n{}? [y/n]", request.server, form.message, form.defaults().as_str());
+            let FormRequest { server, form, .. } = request;
+            println!("{server} asks: {}\n{}? [y/n]", form.message, form.defaults().as_str());
             let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
             let yes = matches!(line.await, Ok(Some(Ok(line))) if line.trim() == "y");
-            Ok(if yes { Reply::Accept(Some(form.defaults())) } else { Reply::Decline }.to_json())
+            // What does not fit the form is not sent: the host checks it.
+            if yes { Answer::Accept(Some(form.defaults())) } else { Answer::Decline }
         })
+    }
+
+    fn page(&self, _: PageRequest) -> Asked<'_, Answer> {
+        Box::pin(async { Answer::Decline })
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (server, rest) = common::server_and_rest()?;
-    let client = Client::builder(server).handler(Terminal).connect().await?;
+    let client = Client::builder(server).handler(Host::new().elicitation(Terminal)).connect().await?;
     println!("{}", client.call_tool(rest.first().ok_or("which tool?")?, &()).await?.text());
     client.close().await;
     Ok(())

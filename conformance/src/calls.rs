@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use bowline::Client;
+use bowline::skills::Mismatch;
 use bowline::wire::Json;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+use crate::skills;
+
+pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 pub(crate) async fn make(client: &Client, scenario: &str) -> Result {
     match scenario {
@@ -21,6 +24,10 @@ pub(crate) async fn make(client: &Client, scenario: &str) -> Result {
         "http-custom-headers" => calls_of_context(client).await,
         "http-invalid-tool-headers" => call_all(client).await,
         "json-schema-2020-12-preservation" => echo_schema(client).await,
+        "sep-2640-client-no-prefetch" => skills::list(client).await.map(drop),
+        "sep-2640-client-verify-digest" => skills::refuse(client, Mismatch::Digest).await,
+        "sep-2640-client-verify-size" => skills::refuse(client, Mismatch::Size).await,
+        "sep-2640-client-verify-frontmatter" => skills::refuse(client, Mismatch::Frontmatter).await,
         // `initialize`, `request-metadata`, `json-schema-ref-no-deref`: being connected and looking around.
         _ => client.list_tools().await.map(drop).map_err(Into::into),
     }

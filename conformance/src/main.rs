@@ -5,7 +5,8 @@
 //! library's doing.
 
 mod calls;
-mod handler;
+mod host;
+mod skills;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -44,7 +45,7 @@ async fn run(url: &str, scenario: &str) -> Result<(), Box<dyn std::error::Error>
     let server = Server::http("conformance", url)?.with_protocol(Protocol::Auto);
     let client = Client::builder(server)
         .client_info("bowline-conformance", env!("CARGO_PKG_VERSION"))
-        .handler(handler::AcceptDefaults)
+        .handler(host::host()?)
         .connect()
         .await?;
     let outcome = calls::make(&client, scenario).await;

@@ -1,186 +1,198 @@
-//! `cargo xtask coverage`: which requirements of the protocol checklist the tests name.
+//! `cargo xtask coverage`: which requirements of the protocol have a test that names them.
 //!
-//! A test names a requirement as `HT-04` in a comment or string, or as `ht_04` in its own name. Naming is a claim,
-//! not a proof; the table is there so that the claims can be read next to each other.
+//! Naming is a claim, not a proof; the table is there so that the claims can be read next to each other.
+//! `--check` is part of `cargo xtask test`: a new requirement, or a test that goes away, cannot pass unseen.
+
+mod id;
+mod reader;
+mod report;
+mod requirements;
+mod table;
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 
-use crate::{source::SourceFile, tree::Workspace};
+use self::{id::Id, report::Report, requirements::Requirements};
+use crate::{
+    source::{SourceFile, line_of, only_comments},
+    tree::Workspace,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// List the requirements that no test names.
+    /// Show these groups alone, such as EL.
+    #[arg(long, value_name = "GROUP", value_delimiter = ',')]
+    group: Vec<String>,
+    /// Show only requirements without a test.
     #[arg(long)]
-    missing: bool,
+    uncovered: bool,
+    /// Print JSON in place of the table.
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but what is wrong: unknown ids, and requirements that should have a test.
+    #[arg(long, conflicts_with_all = ["group", "uncovered", "json"])]
+    check: bool,
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    let mut places: BTreeMap<Id, Vec<String>> = BTreeMap::new();
-    for folder in ["crates", "conformance"] {
-        for file in SourceFile::load(workspace, folder)? {
-            let path = workspace.show(&file.path);
-            // The scripted server's own tests say nothing of the client.
-            if path.starts_with("crates/testkit/") {
-                continue;
-            }
-            // The conformance client is a test as a whole.
-            let whole = folder == "conformance";
-            for line in file.lines().filter(|line| whole || line.is_test) {
-                for id in ids(line.text) {
-                    places.entry(id).or_default().push(format!("{path}:{}", line.number));
-                }
-            }
-        }
+    if args.check {
+        return check(workspace);
     }
-    for (id, found) in &places {
-        println!("{:<6} {}", id.to_string(), found.join(" "));
+    let list = Requirements::load(workspace)?;
+    if let Some(unknown) = args.group.iter().find(|name| list.group(&name.to_uppercase()).is_none()) {
+        let names: Vec<&str> = list.groups.iter().map(|group| group.name.as_str()).collect();
+        bail!("there is no group {unknown}; there are {}", names.join(" "));
     }
-    println!();
-    let mut sum = 0;
-    for (index, (group, total)) in GROUPS.iter().enumerate() {
-        let named: Vec<u8> =
-            places.keys().filter(|id| id.group == index && id.number <= *total).map(|id| id.number).collect();
-        sum += named.len();
-        let missing: Vec<String> = (1..=*total)
-            .filter(|number| args.missing && !named.contains(number))
-            .map(|number| format!("{group}-{number:02}"))
-            .collect();
-        println!(
-            "{}",
-            format!("{group}  {:>3} of {total:<3}  {}", named.len(), missing.join(" ")).trim_end()
-        );
+    let wanted =
+        |name: &str| args.group.is_empty() || args.group.iter().any(|group| group.eq_ignore_ascii_case(name));
+    let claims = Claims::read(workspace, &list)?;
+    let mut report = Report::new(&list, &claims.tests, wanted);
+    let totals = report.totals();
+    if args.uncovered {
+        report.keep_uncovered();
     }
-    let total: u32 = GROUPS.iter().map(|(_, total)| u32::from(*total)).sum();
-    println!("all {sum:>3} of {total}");
-
-    let unknown: Vec<String> = places
-        .iter()
-        .filter(|(id, _)| !(1..=GROUPS[id.group].1).contains(&id.number))
-        .map(|(id, found)| format!("{id} is in no checklist: {}", found.join(" ")))
-        .collect();
-    if !unknown.is_empty() {
-        bail!("{}", unknown.join("\n"));
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report.with(&totals))?);
+    } else {
+        print!("{}", table::table(&report, &totals));
     }
     Ok(())
 }
 
-/// A requirement: the place of its group in [`GROUPS`], and its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Id {
-    group: usize,
-    number: u8,
-}
-
-impl std::fmt::Display for Id {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{:02}", GROUPS[self.group].0, self.number)
+/// That every id in a comment exists, and that what needs a test has one.
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+    let list = Requirements::load(workspace)?;
+    let claims = Claims::read(workspace, &list)?;
+    let faults = faults(&list, &claims);
+    if !faults.is_empty() {
+        bail!("{}", faults.join("\n"));
     }
+    let totals = Report::new(&list, &claims.tests, |_| true).totals();
+    eprintln!("{} of {} requirements have a test", totals.all.covered, totals.all.total);
+    Ok(())
 }
 
-/// The requirements a line names, each once.
-fn ids(line: &str) -> Vec<Id> {
-    let is_word = |c: char| c == '_' || c.is_alphanumeric();
-    let mut found = Vec::new();
-    let words: Vec<&str> = line.split(|c: char| !is_word(c)).collect();
-    let mut rest = line;
-    for pair in words.windows(2) {
-        // Words may touch only through one hyphen: `HT-04`, not `HT - 04`.
-        let Some((_, after)) = rest.split_once(pair[0]) else { break };
-        rest = after;
-        let hyphen = rest.strip_prefix('-').is_some_and(|next| next.starts_with(pair[1]));
-        if hyphen && !pair[1].is_empty() {
-            found.extend(id(pair[0], pair[1]));
+fn faults(list: &Requirements, claims: &Claims) -> Vec<String> {
+    let unknown = claims.unknown.iter().map(|(id, place)| format!("{place}: there is no requirement {id}"));
+    let rules = list.groups.iter().flat_map(|group| &group.rules);
+    let untested = rules
+        .filter(|rule| list.needs_a_test(rule) && !claims.tests.contains_key(&rule.id))
+        .map(|rule| format!("{} ({}) has no test: {}", rule.id, rule.strength(), rule.rule));
+    // A waiver that outlived its reason would hide the loss of the test.
+    let stale = list
+        .waived()
+        .filter(|id| claims.tests.contains_key(id))
+        .map(|id| format!("{id} is waived, but has a test: take it off the list"));
+    unknown.chain(untested).chain(stale).collect()
+}
+
+/// What the tests of the tree say of themselves.
+#[derive(Default)]
+struct Claims {
+    /// For each requirement the tests that name it.
+    tests: BTreeMap<Id, Vec<String>>,
+    /// Ids that no list has, with the place of each.
+    unknown: Vec<(Id, String)>,
+}
+
+impl Claims {
+    fn read(workspace: &Workspace, list: &Requirements) -> Result<Self> {
+        let mut claims = Self::default();
+        for file in SourceFile::load(workspace, CRATES)? {
+            claims.add(&workspace.show(&file.path), &file.text, list);
+        }
+        Ok(claims)
+    }
+
+    fn add(&mut self, path: &str, text: &str, list: &Requirements) {
+        let place = |at| format!("{path}:{}", line_of(text, at));
+        // Comments outside tests prove nothing, but lead a reader astray just as well.
+        for (at, id) in id::in_comment(&only_comments(text)) {
+            if list.get(&id).is_none() {
+                self.unknown.push((id, place(at)));
+            }
+        }
+        let inside = path.strip_prefix(CRATES).unwrap_or(path).trim_start_matches('/');
+        if inside.starts_with(TESTKIT) {
+            return;
+        }
+        for test in reader::tests(inside, text, |name| list.group(name).is_some()) {
+            for id in test.ids {
+                if list.get(&id).is_some() {
+                    self.tests.entry(id).or_default().push(test.name.clone());
+                } else if !self.unknown.iter().any(|(known, _)| *known == id) {
+                    self.unknown.push((id, format!("{path}, {}", test.name)));
+                }
+            }
         }
     }
-    if let Some((_, name)) = line.split_once("fn ") {
-        let name = name.split(|c: char| !is_word(c)).next().unwrap_or_default();
-        let parts: Vec<&str> = name.split('_').collect();
-        for pair in parts.windows(2) {
-            found.extend(id(&pair[0].to_ascii_uppercase(), pair[1]));
-        }
-    }
-    found.sort_unstable();
-    found.dedup();
-    found
 }
 
-fn id(group: &str, number: &str) -> Option<Id> {
-    let two_digits = number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit());
-    let group = GROUPS.iter().position(|(name, _)| *name == group)?;
-    let number = two_digits.then(|| number.parse().ok()).flatten()?;
-    Some(Id { group, number })
-}
+const CRATES: &str = "crates";
 
-/// Groups of the checklist in its order, with the number of requirements in each.
-const GROUPS: &[(&str, u8)] = &[
-    ("BM", 8),
-    ("LC", 16),
-    ("DE", 12),
-    ("ST", 8),
-    ("HT", 5),
-    ("HL", 11),
-    ("HM", 14),
-    ("HS", 4),
-    ("PG", 2),
-    ("PR", 4),
-    ("CN", 6),
-    ("LG", 3),
-    ("PA", 3),
-    ("CP", 3),
-    ("CA", 6),
-    ("SB", 6),
-    ("TA", 6),
-    ("TN", 10),
-    ("RT", 4),
-    ("SA", 7),
-    ("EL", 12),
-    ("MR", 8),
-    ("TL", 11),
-    ("RS", 7),
-    ("PM", 2),
-    ("IC", 3),
-    ("AD", 7),
-    ("AR", 5),
-    ("AF", 7),
-    ("SC", 5),
-    ("TK", 5),
-    ("AX", 9),
-    ("SE", 12),
-    ("JS", 5),
-    ("MT", 3),
-    ("OT", 2),
-    ("AP", 5),
-    ("GW", 16),
-];
+/// The scripted server's own tests say nothing of the client.
+const TESTKIT: &str = "testkit/";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown(line: &str) -> Vec<String> {
-        ids(line).iter().map(Id::to_string).collect()
-    }
+    const LIST: &str = r#"
+        required = ["EL"]
+        waived = { EL-03 = "nothing is shown" }
+        [[group]]
+        name = "EL"
+        title = "elicitation"
+        rules = [
+            { id = "EL-01", level = "MUST", rev = "26", who = "both", rule = "One." },
+            { id = "EL-02", level = "MAY", rev = "26", who = "both", rule = "Two." },
+            { id = "EL-03", level = "MUST", rev = "26", who = "both", rule = "Three." },
+        ]
+        [[group]]
+        name = "GW"
+        title = "gateway"
+        rules = [{ id = "GW-01", level = "MUST", rev = "26", who = "server", rule = "Four." }]
+    "#;
 
-    #[test]
-    fn the_checklist_has_262_requirements() {
-        assert_eq!(GROUPS.iter().map(|(_, total)| u32::from(*total)).sum::<u32>(), 262);
-    }
-
-    #[test]
-    fn ids_are_found_in_comments_and_test_names() {
-        assert_eq!(shown("// HT-04, HL-02: and (BM-01)"), ["BM-01", "HT-04", "HL-02"]);
-        assert_eq!(shown("async fn ht_04_hl_11_both() {"), ["HT-04", "HL-11"]);
-        assert_eq!(shown("fn ht_04_x() { // HT-04"), ["HT-04"]);
-    }
-
-    #[test]
-    fn look_alikes_are_not_ids() {
-        for line in
-            ["XX-04", "HT-4", "HT-041", "aHT-04", "HT-04b", "HT - 04", "let ht_04 = 1;", "HT--04", "é HT"]
-        {
-            assert!(shown(line).is_empty(), "{line}");
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let list = Requirements::parse(LIST).unwrap();
+        let mut claims = Claims::default();
+        for (path, text) in files {
+            claims.add(path, text, &list);
         }
+        faults(&list, &claims)
+    }
+
+    #[test]
+    fn what_is_required_needs_a_test() {
+        assert_eq!(found(&[]), ["EL-01 (MUST) has no test: One."]);
+        assert_eq!(found(&[("crates/client/src/a.rs", "#[test]\nfn el_01() {}")]), [""; 0]);
+    }
+
+    #[test]
+    fn the_testkit_proves_nothing() {
+        assert_eq!(found(&[("crates/testkit/src/a.rs", "#[test]\nfn el_01() {}")]).len(), 1);
+    }
+
+    #[test]
+    fn an_id_that_does_not_exist_is_told_with_its_place() {
+        let text = "// EL-01\n#[test]\nfn a() {\n    // XX-01\n}\n#[test]\nfn el_09_b() {}";
+        assert_eq!(
+            found(&[("crates/client/src/a.rs", text)]),
+            [
+                "crates/client/src/a.rs:4: there is no requirement XX-01",
+                "crates/client/src/a.rs, client::a::el_09_b: there is no requirement EL-09"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_waiver_ends_with_the_first_test() {
+        let text = "#[test]\nfn el_01_el_03() {}";
+        assert_eq!(
+            found(&[("crates/client/src/a.rs", text)]),
+            ["EL-03 is waived, but has a test: take it off the list"]
+        );
     }
 }

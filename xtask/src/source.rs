@@ -53,24 +53,14 @@ impl SourceFile {
 
     /// Lines that are not inside a test item.
     pub(crate) fn production_lines(&self) -> usize {
-        self.lines().filter(|line| !line.is_test).count()
-    }
-
-    pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let mut start = 0;
-        self.text.split_inclusive('\n').zip(1..).map(move |(text, number)| {
+        let is_production = |line: &&str| {
             let is_test = self.tests.iter().any(|range| range.contains(&start));
-            start += text.len();
-            Line { number, text, is_test }
-        })
+            start += line.len();
+            !is_test
+        };
+        self.text.split_inclusive('\n').filter(is_production).count()
     }
-}
-
-/// A line of a file, counted from 1.
-pub(crate) struct Line<'a> {
-    pub(crate) number: usize,
-    pub(crate) text: &'a str,
-    pub(crate) is_test: bool,
 }
 
 /// The line, from 1, of byte `at`.
@@ -93,22 +83,42 @@ fn module_base(file: &Path, name: &str) -> PathBuf {
 
 /// Blanks comments, string and character literals, keeping length and line ends.
 pub(crate) fn blank_literals(text: &str) -> String {
+    let mut out = text.as_bytes().to_vec();
+    for range in literals(text.as_bytes()) {
+        wipe(&mut out[range]);
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Blanks everything but comments, keeping length and line ends.
+pub(crate) fn only_comments(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
     let mut at = 0;
+    for comment in literals(bytes).into_iter().filter(|range| bytes[range.start] == b'/') {
+        wipe(&mut out[at..comment.start]);
+        at = comment.end;
+    }
+    wipe(&mut out[at..]);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Where comments, strings and characters are, in order.
+fn literals(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
     while at < bytes.len() {
-        let end = match literal_end(bytes, at) {
+        at = match literal_end(bytes, at) {
             Some(end) => {
-                wipe(&mut out[at..end]);
+                found.push(at..end);
                 end
             }
             // Step over whole words, so that the `r` of `for"` is not taken for a raw string.
             None if is_word(bytes[at]) => word_end(bytes, at),
             None => at + 1,
         };
-        at = end;
     }
-    String::from_utf8_lossy(&out).into_owned()
+    found
 }
 
 /// If a comment or literal starts at `at`, the byte after its end.
@@ -242,7 +252,7 @@ fn skip_attributes(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The end of the item at `at`: behind its `;` or behind its body.
-fn item_end(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn item_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {
         match byte {
             b';' => return at + 1,
@@ -255,7 +265,7 @@ fn item_end(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The byte behind the bracket that closes the one at `open`.
-fn group_end(bytes: &[u8], open: usize) -> usize {
+pub(crate) fn group_end(bytes: &[u8], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in bytes.iter().enumerate().skip(open) {
         match byte {
@@ -322,6 +332,16 @@ mod tests {
         assert_eq!(code.lines().count(), 2);
         let dense: Vec<&str> = code.split_whitespace().collect();
         assert_eq!(dense.join(" "), "let a = ; let b = ; z( , , );");
+    }
+
+    #[test]
+    fn comments_can_be_had_alone() {
+        let text = "/// one\nlet a = \"// two\"; // three\n/* four */ let b = '\"'; // é";
+        let comments = only_comments(text);
+        assert_eq!(comments.len(), text.len());
+        let dense: Vec<&str> = comments.split_whitespace().collect();
+        assert_eq!(dense.join(" "), "/// one // three /* four */ // é");
+        assert_eq!(comments.lines().count(), 3);
     }
 
     #[test]

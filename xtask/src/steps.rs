@@ -7,7 +7,7 @@ use std::{fmt, time::Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
-use crate::{checks, conformance, shell, soak, tools, tree::Workspace};
+use crate::{checks, conformance, coverage, shell, soak, tools, tree::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
@@ -30,6 +30,8 @@ enum Step {
     Purity,
     /// Every path that the guides name exists.
     Paths,
+    /// Requirements of the protocol have the tests that they need.
+    Coverage,
     /// Licences, banned crates and sources of dependencies.
     Deny,
     /// Lints.
@@ -93,6 +95,7 @@ impl Step {
             Self::Fmt => cargo(workspace, &["fmt", "--all", "--check"]),
             Self::Purity => checks::purity::run(workspace),
             Self::Paths => checks::doc_paths::run(workspace),
+            Self::Coverage => coverage::check(workspace),
             Self::Deny => checks::deny::run(workspace),
             Self::Clippy => {
                 cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])

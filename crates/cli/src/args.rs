@@ -1,21 +1,36 @@
 //! Owns what can be typed. What it means is decided in `settings`.
 
+mod complete;
 mod connect;
+mod content;
 mod demo;
 mod duration;
+mod host;
+mod logs;
 mod many;
+mod resources;
+mod shell;
 mod spelling;
+mod tasks;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bowline::view::Level;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use complete::CompleteArgs;
 pub(crate) use connect::{ConnectArgs, Strategy};
+pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
+pub(crate) use host::HostArgs;
+pub(crate) use logs::LogsArgs;
 pub(crate) use many::{PsArgs, StatusArgs, WatchArgs};
+pub(crate) use resources::ResourcesArgs;
+pub(crate) use shell::ShellArgs;
 pub(crate) use spelling::spell_out;
+pub(crate) use tasks::TasksArgs;
 
 use crate::{env, exit};
 
@@ -101,9 +116,9 @@ pub(crate) enum Verb {
     /// List the tools of a server
     #[command(override_usage = usage("tools", ""))]
     Tools(ListArgs),
-    /// List the resources of a server
+    /// List the resources of a server, or watch them
     #[command(override_usage = usage("resources", ""))]
-    Resources(ListArgs),
+    Resources(ResourcesArgs),
     /// List the resource templates of a server
     #[command(override_usage = usage("templates", ""))]
     Templates(ListArgs),
@@ -113,12 +128,21 @@ pub(crate) enum Verb {
     /// Call a tool
     #[command(override_usage = usage("call", "TOOL [KEY=VALUE]..."))]
     Call(CallArgs),
+    /// Look at the tasks that calls became: list, wait, cancel
+    #[command(override_usage = usage("tasks", ""))]
+    Tasks(TasksArgs),
     /// Read a resource
-    #[command(override_usage = usage("read", "URI"))]
+    #[command(override_usage = usage("read", "URI [KEY=VALUE]..."))]
     Read(ReadArgs),
     /// Expand a prompt
     #[command(override_usage = usage("prompt", "NAME [KEY=VALUE]..."))]
     Prompt(PromptArgs),
+    /// Ask a server what an argument could be
+    #[command(override_usage = usage("complete", "prompt|resource NAME ARG [VALUE]"))]
+    Complete(CompleteArgs),
+    /// Print what a server logs, as it comes
+    #[command(override_usage = usage("logs", ""))]
+    Logs(LogsArgs),
     /// Measure how fast a server answers
     #[command(override_usage = usage("ping", ""))]
     Ping(PingArgs),
@@ -136,6 +160,9 @@ pub(crate) enum Verb {
     Ps(PsArgs),
     /// Look at the configuration
     Config(ConfigArgs),
+    /// What could be typed next, for shells
+    #[command(name = "__complete", hide = true)]
+    Shell(ShellArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them into a folder
@@ -155,7 +182,7 @@ pub(crate) struct ListArgs {
 }
 
 /// How the server is reached, apart from its name.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Connection options")]
 pub(crate) struct TargetArgs {
     /// Give up a call when nothing is heard for this long; progress counts [default: 60s]
@@ -207,6 +234,7 @@ Arguments:
 
 Examples:
   bowline call files search query=knots limit=5
+  bowline call media transcode file=a.mov --task     # then: bowline tasks media
   bowline call https://mcp.example.com/mcp add --json '{\"a\": 1, \"b\": 2}'
   echo '{\"a\": 1, \"b\": 2}' | bowline call math add --file - --output json
   bowline call echo message=hello -- npx -y @modelcontextprotocol/server-everything")]
@@ -223,37 +251,64 @@ pub(crate) struct CallArgs {
     /// Send the arguments without a look at the tool's schema; key=value is then always text
     #[arg(long)]
     pub(crate) unchecked: bool,
-    /// Save images, sounds and binary resources into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) save: Option<PathBuf>,
+    /// Have the server work on it in the background, where it can: prints the task's id, for `bowline tasks`
+    ///
+    /// A call that the server answers at once is answered at once. Without this flag a call that becomes a task
+    /// is waited for like any other.
+    #[arg(long, conflicts_with = "log_level")]
+    pub(crate) task: bool,
+    /// Print the server's log lines about this call, from this level up, to stderr
+    #[arg(long, value_name = "LEVEL", value_parser = logs::level)]
+    pub(crate) log_level: Option<Level>,
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
 
 /// `bowline read`
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+A URI with variables is a template of RFC 6570; each variable is given as key=value, a list by giving it again. \
+`key=` leaves it out.
+
+In a pipe, a single binary content goes to stdout as it is, unless --save is given.
+
+Examples:
+  bowline read files file:///notes.txt
+  bowline read files file:///photo.png > photo.png
+  bowline read repo 'repo://{owner}/{name}/{+path}' owner=me name=knots path=src/lib.rs
+  bowline read repo 'search://all{?tag*}' tag=rope tag=sea")]
 pub(crate) struct ReadArgs {
-    /// SERVER, unless a command is given; then the URI
-    #[arg(value_name = "SERVER URI")]
+    /// SERVER, unless a command is given; then the URI, and key=value where it is a template
+    #[arg(value_name = "SERVER URI KEY=VALUE")]
     pub(crate) words: Vec<String>,
-    /// Save binary contents into this folder
-    ///
-    /// Without it, a single binary content goes to stdout as it is, unless that is a terminal.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
 
 /// `bowline prompt`
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+On a terminal you are asked for what the prompt needs and was not given, with what the server suggests for it.
+
+Examples:
+  bowline prompt docs summarise
+  bowline prompt docs translate text='A knot that holds' language=de")]
 pub(crate) struct PromptArgs {
     /// SERVER, unless a command is given; the prompt's name; then key=value
     #[arg(value_name = "SERVER NAME KEY=VALUE")]
     pub(crate) words: Vec<String>,
-    /// Save images, sounds and binary resources into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
@@ -294,6 +349,15 @@ pub(crate) enum ConfigVerb {
 
 /// `bowline completions`
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+In bash, zsh and fish the script asks bowline itself: it offers the servers that are configured, and the tools, \
+prompts, resources and arguments that were last seen of them. Values of a prompt's arguments are asked from the \
+server, for a second and a half at most, and never from one of a project that is not trusted.
+
+Examples:
+  bowline completions bash > ~/.local/share/bash-completion/completions/bowline
+  bowline completions zsh > ~/.zfunc/_bowline        # a folder of $fpath
+  bowline completions fish > ~/.config/fish/completions/bowline.fish")]
 pub(crate) struct CompletionsArgs {
     /// The shell
     pub(crate) shell: Shell,

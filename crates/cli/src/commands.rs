@@ -1,17 +1,21 @@
 //! One file per verb. Each resolves what it needs, does it, and prints.
 
 mod call;
+mod complete;
 mod config;
 mod connect;
 mod demo;
 mod docs;
 mod info;
 mod list;
+mod logs;
 mod ping;
 mod prompt;
 mod ps;
 mod read;
+mod resources;
 mod status;
+mod tasks;
 mod watch;
 
 use crate::args::Verb;
@@ -22,12 +26,15 @@ use crate::settings::Settings;
 pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
     match verb {
         Verb::Tools(args) => list::tools(args, settings).await,
-        Verb::Resources(args) => list::resources(args, settings).await,
+        Verb::Resources(args) => resources::run(args, settings).await,
         Verb::Templates(args) => list::templates(args, settings).await,
         Verb::Prompts(args) => list::prompts(args, settings).await,
         Verb::Call(args) => call::run(args, settings).await,
+        Verb::Tasks(args) => tasks::run(args, settings).await,
         Verb::Read(args) => read::run(args, settings).await,
         Verb::Prompt(args) => prompt::run(args, settings).await,
+        Verb::Complete(args) => complete::run(args, settings).await,
+        Verb::Logs(args) => logs::run(args, settings).await,
         Verb::Ping(args) => ping::run(args, settings).await,
         Verb::Info(args) => info::run(args, settings).await,
         Verb::Connect(args) => connect::run(args, settings).await,
@@ -35,6 +42,7 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Watch(args) => watch::run(args, settings).await,
         Verb::Ps(args) => ps::run(args, settings).await,
         Verb::Config(args) => config::run(args, settings),
+        Verb::Shell(args) => docs::complete(args, settings).await,
         Verb::Completions(args) => docs::completions(&args),
         Verb::Man(args) => docs::man(args, settings),
         Verb::Demo(args) => demo::run(args, settings).await,

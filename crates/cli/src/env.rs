@@ -13,6 +13,12 @@ pub(crate) const CONFIG: &str = "BOWLINE_CONFIG";
 pub(crate) const TRUST_PROJECT: &str = "BOWLINE_TRUST_PROJECT";
 /// What to log, in the syntax of `tracing`: `debug`, or `bowline=trace,info`. Stronger than `-v`.
 pub(crate) const LOG: &str = "BOWLINE_LOG";
+/// Which program opens a page, instead of the system's; several are parted by colons.
+pub(crate) const BROWSER: &str = "BROWSER";
+/// The trace that a command is part of, in the W3C formats.
+pub(crate) const TRACEPARENT: &str = "TRACEPARENT";
+/// See [`TRACEPARENT`].
+pub(crate) const TRACESTATE: &str = "TRACESTATE";
 /// Anything: no colour.
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 /// `dumb`: no colour, no progress bar.
@@ -34,6 +40,8 @@ Environment:
   BOWLINE_CONFIG         configuration file, as --config
   BOWLINE_TRUST_PROJECT  1: as --trust-project
   BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
+  BROWSER                what opens a page that a server asks you to visit
+  TRACEPARENT            the trace that calls belong to, with TRACESTATE
   NO_COLOR               no colour";
 
 /// The variables of the process, and its file system.
@@ -126,6 +134,11 @@ pub(crate) fn records(env: &dyn Environment) -> Option<PathBuf> {
         }
     })?;
     Some(folder.join("bowline").join("servers"))
+}
+
+/// Where this user's bowlines keep what they remember. It need not exist.
+pub(crate) fn state(env: &dyn Environment) -> Option<PathBuf> {
+    records(env)?.parent().map(Path::to_owned)
 }
 
 #[cfg(test)]

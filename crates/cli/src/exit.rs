@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Server,
     /// The output could not be written. What was asked for was done.
     Output,
+    /// The tool's result does not fit its output schema. It was shown.
+    Schema,
     /// Ctrl-C.
     Interrupted,
     /// Ended from outside (SIGTERM).
@@ -40,6 +42,7 @@ impl Exit {
             Self::Login => 5,
             Self::Server => 6,
             Self::Output => 7,
+            Self::Schema => 8,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }
@@ -56,6 +59,7 @@ impl Exit {
             Self::Login => "login",
             Self::Server => "server",
             Self::Output => "output",
+            Self::Schema => "schema",
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
         }
@@ -79,6 +83,7 @@ Exit codes:
     5  the server wants a login
     6  the server answered with an error, or does not offer this
     7  the output could not be written; the call was made
+    8  the tool's result does not fit its own output schema; it is printed all the same
   130  interrupted; the call was cancelled on the server
   143  ended from outside; the call was cancelled on the server";
 
@@ -98,6 +103,7 @@ mod tests {
             Exit::Login,
             Exit::Server,
             Exit::Output,
+            Exit::Schema,
             Exit::Interrupted,
             Exit::Terminated,
         ];

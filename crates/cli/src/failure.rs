@@ -100,10 +100,26 @@ impl Failure {
                 report.into()
             }
             ErrorKind::Fault(fault) => fault_report(error, fault, server).into(),
+            ErrorKind::Task(end) => {
+                let mut report = Report::new(Exit::Server, format!("`{}`: {end}", error.server()));
+                report.hint = hint::for_task(*end, server).map(Into::into);
+                report.about(error).into()
+            }
+            ErrorKind::Declined(refused) => {
+                let (method, server) = (error.method(), error.server());
+                let message = format!("{method} on `{server}` was not finished: {}", refused.message);
+                let mut report = Report::new(Exit::Server, message);
+                report.hint = Some("the server asked for something that it was not given".to_owned());
+                report.about(error).into()
+            }
             ErrorKind::NotOffered(what) => {
                 let mut report = Report::new(Exit::Server, format!("`{}` offers no {what}", error.server()));
                 report.hint = Some("`bowline info` shows what a server offers".to_owned());
                 report.about(error).into()
+            }
+            ErrorKind::NotGranted(why) => {
+                let message = format!("`{}` does not tell of this: {why}", error.server());
+                Report::new(Exit::Server, message).about(error).into()
             }
             _ => Report::new(Exit::Usage, error.to_string()).about(error).into(),
         }

@@ -7,11 +7,14 @@ mod demo;
 mod env;
 mod exit;
 mod failure;
+mod host;
 mod interrupt;
 mod log;
 mod print;
 mod session;
 mod settings;
+mod shell;
+mod tasks;
 
 use std::ffi::OsString;
 use std::io;
@@ -41,7 +44,7 @@ fn run(cli: Cli, env: env::System) -> Exit {
     // For failures before the settings are known.
     let format = if cli.global.json { Format::Json } else { cli.global.output.unwrap_or(Format::Text) };
     let early = Printer::new(format, cli.global.color, cli.global.quiet, &env);
-    let settings = match Settings::resolve(cli.global, Box::new(env)) {
+    let settings = match Settings::resolve(cli.global, cli.verb.host(), Box::new(env)) {
         Ok(settings) => settings,
         Err(failure) => return end(&early, Err(failure)),
     };

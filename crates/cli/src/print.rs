@@ -2,8 +2,12 @@
 
 pub(crate) mod clock;
 pub(crate) mod content;
+pub(crate) mod curtain;
 pub(crate) mod escape;
+mod grid;
 pub(crate) mod json;
+pub(crate) mod logline;
+pub(crate) mod media;
 pub(crate) mod processes;
 pub(crate) mod progress;
 mod report;
@@ -11,6 +15,7 @@ pub(crate) mod save;
 pub(crate) mod screen;
 pub(crate) mod status;
 pub(crate) mod stderr;
+mod structured;
 pub(crate) mod table;
 pub(crate) mod units;
 
@@ -25,6 +30,7 @@ use crate::env;
 use crate::failure::Report;
 
 /// Writes for a person or for a machine.
+#[derive(Clone)]
 pub(crate) struct Printer {
     format: Format,
     quiet: bool,
@@ -35,6 +41,7 @@ pub(crate) struct Printer {
 }
 
 /// What is known of one of the two streams.
+#[derive(Clone)]
 struct Sink {
     terminal: bool,
     color: bool,
@@ -84,6 +91,16 @@ impl Printer {
         self.err.terminal && !self.quiet && !self.dumb && !self.is_json()
     }
 
+    /// Whether the terminal understands nothing but text.
+    pub(crate) fn is_dumb(&self) -> bool {
+        self.dumb
+    }
+
+    /// Whether stderr has colour.
+    pub(crate) fn notes_in_color(&self) -> bool {
+        self.err.color
+    }
+
     /// Whether stdout can show something that is drawn in place.
     pub(crate) fn can_draw(&self) -> bool {
         self.out.terminal && !self.dumb && !self.is_json()
@@ -101,6 +118,9 @@ impl Printer {
 
     /// Our own layout on stdout: any server text in it has been escaped.
     pub(crate) fn layout(&self, text: &str) -> io::Result<()> {
+        if self.out.terminal && curtain::holds(curtain::To::Stdout, text, choice(self.out.color)) {
+            return Ok(());
+        }
         let mut out = AutoStream::new(io::stdout().lock(), choice(self.out.color));
         out.write_all(text.as_bytes())?;
         out.flush()
@@ -138,6 +158,16 @@ impl Printer {
             return;
         }
         self.say(FAINT, "note:", &escape::hanging(text));
+    }
+
+    /// One line of our own on stderr: any server text in it has been escaped.
+    pub(crate) fn aside(&self, line: &str) {
+        self.stderr(&format!("{line}\n"));
+    }
+
+    /// `text` in `style`, where stderr has colour.
+    pub(crate) fn paint_aside(&self, style: Style, text: &str) -> String {
+        if self.err.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
     /// A failure, on stderr.

@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bowline::config::{Server, Transport};
-use bowline::{Builder, Client};
+use bowline::{Builder, Client, TraceContext};
 
+use crate::env;
+use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::host;
 use crate::interrupt::Interrupt;
 use crate::print::progress::Bar;
 use crate::settings::Settings;
@@ -35,7 +38,8 @@ pub(crate) async fn with_outcome<T>(
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
     let records = settings.records();
-    let builder = builder(server.clone(), records.as_deref());
+    let (asked, dialogs) = host::of(settings, server)?;
+    let builder = traced(builder(server.clone(), records.as_deref()).handler(asked), settings);
     if matches!(server.transport, Transport::Stdio(_)) {
         sweep(records);
     }
@@ -44,6 +48,7 @@ pub(crate) async fn with_outcome<T>(
     let connected = tokio::select! {
         connected = client.ready() => connected.map_err(|error| Failure::call(&error, server)),
         exit = interrupt.next() => Err(Failure::Signal(exit)),
+        () = dialogs.interrupted() => Err(Failure::Signal(Exit::Interrupted)),
     };
     bar.finish();
     let outcome = match connected {
@@ -53,9 +58,15 @@ pub(crate) async fn with_outcome<T>(
                 printer.note("interrupted");
                 Err(Failure::Signal(exit))
             }
+            () = dialogs.interrupted() => {
+                printer.note("interrupted");
+                Err(Failure::Signal(Exit::Interrupted))
+            }
         },
         Err(failure) => Err(failure),
     };
+    // What a server still asks has nothing to be for any more.
+    dialogs.dismiss().await;
     // The server is told that we leave; one that does not listen is left all the same.
     tokio::select! {
         _ = tokio::time::timeout(CLOSING, client.close()) => {}
@@ -69,6 +80,18 @@ pub(crate) fn builder(server: Server, records: Option<&Path>) -> Builder {
     let builder = Client::builder(server).client_info("bowline", env!("CARGO_PKG_VERSION"));
     match records {
         Some(folder) => builder.records(folder),
+        None => builder,
+    }
+}
+
+/// A command that is part of a trace makes its calls part of it (OT-01): each is a span of its own.
+fn traced(builder: Builder, settings: &Settings) -> Builder {
+    let given = |name| env::given(&*settings.env, name);
+    match given(env::TRACEPARENT).and_then(|parent| TraceContext::parse(&parent)) {
+        Some(context) => {
+            let context = context.state(&given(env::TRACESTATE).unwrap_or_default());
+            builder.trace(move || Some(context.child(fastrand::u64(1..))))
+        }
         None => builder,
     }
 }

@@ -12,7 +12,7 @@ use bowline::config::Environment;
 
 pub(crate) use suggest::closest;
 
-use crate::args::{Format, GlobalArgs};
+use crate::args::{Format, GlobalArgs, HostArgs};
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::print::Printer;
@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) files: Choice,
     /// Whether servers of a project's file may be connected to.
     pub(crate) trust: Trust,
+    /// What a server gets that asks for something.
+    pub(crate) host: HostArgs,
     /// Variables, and files that the configuration names.
     pub(crate) env: Box<dyn Environment>,
 }
@@ -41,7 +43,7 @@ pub(crate) enum Trust {
 
 impl Settings {
     /// Resolves what was typed. The strongest comes first: argument, variable, default.
-    pub(crate) fn resolve(args: GlobalArgs, env: Box<dyn Environment>) -> Outcome<Self> {
+    pub(crate) fn resolve(args: GlobalArgs, host: HostArgs, env: Box<dyn Environment>) -> Outcome<Self> {
         // `verbose` is for the log, which is set up before anything can fail.
         let GlobalArgs { config, trust_project, json, output, color, verbose: _, quiet } = args;
         let format = if json { Format::Json } else { output.unwrap_or(Format::Text) };
@@ -53,7 +55,7 @@ impl Settings {
             None => Choice::Layers { user: env::user_config(&*env), project: project_file()? },
         };
         let trust = if trusted { Trust::Project } else { Trust::NoProject };
-        Ok(Self { printer, files, trust, env })
+        Ok(Self { printer, files, trust, host, env })
     }
 
     /// Where the processes of servers are written down.

@@ -8,13 +8,17 @@ use bowline_proto::era::Peer;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Command, Status};
+use bowline_proto::trace::TraceContext;
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::Level;
 use bowline_proto::wire::{Json, method};
 use bowline_transport::memory;
 use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{CallOptions, Driver, Identity, Live, Setup, Shared, Target};
+use crate::connection::{CallOptions, Driver, Identity, Live, Setup, Shared, Target, Tracer};
+use crate::declared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
 use crate::handler::{Handler, NoHandler};
@@ -48,6 +52,8 @@ pub struct Builder {
     handler: Arc<dyn Handler>,
     records: Option<PathBuf>,
     era: Option<Era>,
+    tracer: Option<Tracer>,
+    tasks: bool,
 }
 
 impl Client {
@@ -66,6 +72,8 @@ impl Client {
             handler: Arc::new(NoHandler),
             records: None,
             era: None,
+            tracer: None,
+            tasks: true,
         }
     }
 
@@ -160,12 +168,41 @@ impl Client {
         self.shared().transport()
     }
 
-    /// Looks at the server's tools from now on, on every new connection, so that it is told as an
-    /// [`Event`] if they changed meanwhile. Without it only the lists are compared that somebody has asked for.
+    /// Looks at the server's tools from now on: on every new connection, and whenever the server says that they
+    /// changed. What changed is told as an [`Event`]. Without it only the lists are compared that somebody has
+    /// asked for, when they are asked for again.
     ///
     /// Must be called within a tokio runtime.
     pub fn track_tools(&self) {
         self.shared().track_tools();
+    }
+
+    /// [`Client::track_tools`] for all lists: tools, prompts, resources and templates.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn track_lists(&self) {
+        self.shared().track_lists();
+    }
+
+    /// Asks for the server's log lines, from this level up. They come as events (LG-01, LG-02).
+    ///
+    /// A legacy server is told now, and after every new start; one that has no logging is an error. A modern
+    /// server is told with every call, and says only what concerns that call.
+    ///
+    /// Dropping the future may leave a legacy server untold.
+    pub async fn set_log_level(&self, level: Level) -> Result<()> {
+        let method = method::SET_LEVEL;
+        let live = self.live(method).await?;
+        if live.peer.era() == Era::Legacy && !live.peer.capabilities.logging {
+            return Err(Error::new(ErrorKind::NotOffered("logging"), &self.shared().name, method));
+        }
+        // For whatever era the server comes back in.
+        self.shared().set_log_level(level);
+        if live.peer.era() == Era::Legacy {
+            let params = Edit::new().set_str("level", level.as_str()).apply(None).expect("a string is JSON");
+            self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+        }
+        Ok(())
     }
 
     /// The state of the connection, now and whenever it changes.
@@ -180,6 +217,9 @@ impl Client {
 
     /// What the server says unasked and how the connection fares, in order, from now on. A receiver that falls far behind is told
     /// how many it missed.
+    ///
+    /// A modern server speaks unasked only to those who subscribe: from the first call on, its lists are
+    /// subscribed to.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.shared().events()
     }
@@ -249,6 +289,14 @@ impl Builder {
         self
     }
 
+    /// Does not tell modern servers that calls may become tasks, which is the default: then a call that takes
+    /// long is waited for on one connection, or fails.
+    #[must_use]
+    pub fn without_tasks(mut self) -> Self {
+        self.tasks = false;
+        self
+    }
+
     /// What the host does for the server.
     #[must_use]
     pub fn handler(mut self, handler: impl Handler) -> Self {
@@ -262,6 +310,14 @@ impl Builder {
     #[must_use]
     pub fn records(mut self, folder: impl Into<PathBuf>) -> Self {
         self.records = Some(folder.into());
+        self
+    }
+
+    /// Asks this for the trace that each request belongs to (OT-01). It is called within the caller's own task,
+    /// so that the current span is the caller's.
+    #[must_use]
+    pub fn trace(mut self, tracer: impl Fn() -> Option<TraceContext> + Send + Sync + 'static) -> Self {
+        self.tracer = Some(Arc::new(tracer));
         self
     }
 
@@ -288,15 +344,21 @@ impl Builder {
     }
 
     fn start(self, target: Target) -> Client {
-        let Self { server, client_info, handler, records, era } = self;
-        let identity = Identity { client_info, capabilities: handler.capabilities() };
-        let (shared, driver) = Driver::new(Setup { server, target, records, era, identity, handler });
+        let Self { server, client_info, handler, records, era, tracer, tasks } = self;
+        let capabilities = handler.capabilities();
+        let modern = declared::modern(&capabilities, tasks);
+        let identity = Identity { client_info, capabilities, modern };
+        let (shared, driver) = Driver::new(Setup { server, target, records, era, identity, handler, tracer });
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
         tokio::spawn(async move {
             driver.run().await;
             drop(guard);
         });
+        if let Some(changes) = shared.handler.roots_changed() {
+            let (watching, ended) = (Arc::clone(&shared).watch_roots(changes), ended.clone());
+            tokio::spawn(async move { ended.run_until_cancelled(watching).await });
+        }
         let client = Client { inner: Arc::new(Inner { shared, ended }) };
         client.shared().command(Command::Connect);
         client

@@ -30,10 +30,40 @@ pub enum ErrorKind {
     Fault(Fault),
     /// The server wanted input for the call, and the host's own handler refused it.
     Declined(RpcError),
+    /// The task has no result to give.
+    Task(TaskEnd),
     /// The server does not offer this; it was not asked.
     NotOffered(&'static str),
+    /// The server was asked to tell of something, and will not. Why.
+    NotGranted(String),
     /// The caller's mistake: nothing was sent.
     Usage(String),
+}
+
+/// Why a task has no result to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskEnd {
+    /// It was cancelled.
+    Cancelled,
+    /// The server does not know it, or no longer: it is kept for a time only, and a server that was started
+    /// again may have lost it.
+    Gone,
+    /// It was there for longer than it should be, and nothing changed any more.
+    Expired,
+    /// It was made on a connection of another revision, which does not know it.
+    Foreign,
+}
+
+impl fmt::Display for TaskEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cancelled => "the task was cancelled",
+            Self::Gone => "the server does not know the task, or no longer",
+            Self::Expired => "the task has outlived its time without a change",
+            Self::Foreign => "the task belongs to another revision of the protocol than the connection",
+        })
+    }
 }
 
 impl Error {
@@ -77,9 +107,11 @@ impl Error {
     /// An error that the server answered with counts as unknown: it may have failed half-way.
     pub fn execution(&self) -> Execution {
         match &self.0.kind {
-            ErrorKind::Server(_) | ErrorKind::Declined(_) => Execution::Unknown,
+            ErrorKind::Server(_) | ErrorKind::Declined(_) | ErrorKind::Task(_) => Execution::Unknown,
             ErrorKind::Fault(fault) => fault.execution,
-            ErrorKind::NotOffered(_) | ErrorKind::Usage(_) => Execution::NotExecuted,
+            ErrorKind::NotOffered(_) | ErrorKind::NotGranted(_) | ErrorKind::Usage(_) => {
+                Execution::NotExecuted
+            }
         }
     }
 }
@@ -97,8 +129,9 @@ impl fmt::Display for Error {
                 }
             }
             ErrorKind::Declined(error) => write!(f, "{server}: {method}: the host declined: {error}"),
+            ErrorKind::Task(end) => write!(f, "{server}: {method}: {end}"),
             ErrorKind::NotOffered(what) => write!(f, "{server}: {method}: the server offers no {what}"),
-            ErrorKind::Usage(what) => write!(f, "{server}: {method}: {what}"),
+            ErrorKind::Usage(what) | ErrorKind::NotGranted(what) => write!(f, "{server}: {method}: {what}"),
         }
     }
 }

@@ -17,6 +17,32 @@ pub enum Event {
     Notification(Notification),
     /// The connection changed.
     Life(Life),
+    /// A list that was fetched again is another one than before.
+    Changed(Arc<Change>),
+}
+
+/// How a list differs from the one that was seen before it. Names, or URIs, in their own order: untrusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// Which list.
+    pub list: Listed,
+    /// What was not there before.
+    pub added: Vec<Box<str>>,
+    /// What is not there any more.
+    pub removed: Vec<Box<str>>,
+    /// What is there under the same name and is something else.
+    pub changed: Vec<Box<str>>,
+}
+
+/// A list of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Listed {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
 }
 
 /// A notification of the server, as it came.
@@ -85,6 +111,36 @@ pub enum Turn {
     NeedsLogin,
     /// Trying again cannot help.
     Failed,
+}
+
+// === impl Change ===
+
+impl Change {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+}
+
+impl Listed {
+    pub(crate) fn of(method: &str) -> Option<Self> {
+        Some(match method {
+            name::TOOLS_LIST => Self::Tools,
+            name::PROMPTS_LIST => Self::Prompts,
+            name::RESOURCES_LIST => Self::Resources,
+            name::TEMPLATES_LIST => Self::Templates,
+            _ => return None,
+        })
+    }
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "templates",
+        }
+    }
 }
 
 // === impl Notification ===

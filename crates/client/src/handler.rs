@@ -7,17 +7,39 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bowline_proto::revision::Revision;
 use bowline_proto::wire::{Json, RpcError, code};
+use tokio::sync::watch;
 
 /// A request that a server makes of the host: `elicitation/create`, `sampling/createMessage`, `roots/list`.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerRequest {
     /// The configured name of the server, not what it calls itself.
     pub server: Arc<str>,
+    /// What the connection speaks: some answers are written differently in each revision.
+    pub revision: Revision,
     /// The method.
     pub method: Box<str>,
     /// Untrusted. An empty object where the server gave none.
     pub params: Json,
+    /// What of ours the server needs it for, such as `tools/call search`, so that a person can be told (MR-08).
+    /// `None` where the server does not say.
+    pub during: Option<Arc<str>>,
+}
+
+impl ServerRequest {
+    /// A request as a server would make it.
+    pub fn new(server: impl Into<Arc<str>>, revision: Revision, method: &str, params: Json) -> Self {
+        Self { server: server.into(), revision, method: method.into(), params, during: None }
+    }
+
+    /// Says what it is needed for.
+    #[must_use]
+    pub fn during(mut self, during: impl Into<Arc<str>>) -> Self {
+        self.during = Some(during.into());
+        self
+    }
 }
 
 /// The answer to a [`ServerRequest`].
@@ -31,6 +53,37 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Answers one request. Dropping the future means that the server no longer wants the answer.
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>>;
+
+    /// Changes whenever `roots/list` is to be answered differently. Legacy servers are told so (RT-03).
+    fn roots_changed(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    /// The server says that what it wanted of a person at a page is done. The id may be one that nobody was
+    /// asked about (EL-11).
+    fn page_completed(&self, server: &str, elicitation_id: &str) {
+        let _ = (server, elicitation_id);
+    }
+
+    /// A call waits until the server says that a person is done at these pages. A host can let the person say
+    /// so, or give up (EL-10); many servers say nothing.
+    fn await_page(
+        &self,
+        server: Arc<str>,
+        elicitation_ids: Vec<Box<str>>,
+    ) -> Pin<Box<dyn Future<Output = Onward> + Send + '_>> {
+        let _ = (server, elicitation_ids);
+        Box::pin(std::future::pending())
+    }
+}
+
+/// How a call that waits for a person at a page goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Onward {
+    /// The person is done: once more.
+    Retry,
+    /// The person does not want it any more.
+    GiveUp,
 }
 
 /// Declares nothing and refuses everything.

@@ -21,24 +21,33 @@
 //! # Cancel safety
 //! Dropping the future of a call cancels it: a legacy server, or any server on a pipe, is sent
 //! `notifications/cancelled`; a modern HTTP server sees the stream close. Its late answer is discarded.
+//! A call that became a task is ended with `tasks/cancel`, and nothing else.
 //! Dropping any other future has no effect on the wire.
 
 mod client;
 mod connection;
+mod declared;
 mod error;
 mod events;
 mod features;
 mod handler;
 pub mod hooks;
+pub mod host;
+pub mod icons;
+pub mod model;
 mod registry;
+pub mod sampling;
+pub mod schema;
 mod status;
 
 pub use bowline_config as config;
 pub use bowline_config::Server;
 pub use bowline_proto::era::Peer;
 pub use bowline_proto::fault;
+pub use bowline_proto::form;
 pub use bowline_proto::revision::{Era, Revision};
 pub use bowline_proto::session::Status;
+pub use bowline_proto::tasks::TaskHandle;
 pub use bowline_proto::wire;
 pub use bowline_proto::wire::view;
 pub use bowline_transport::memory;
@@ -48,11 +57,13 @@ pub mod processes {
     pub use bowline_transport::process::{Entry, Orphan, Running, list, sweep};
 }
 
+pub use bowline_proto::meta_key::{BadKey, MetaKey};
+pub use bowline_proto::trace::TraceContext;
 pub use client::{Builder, Client};
-pub use connection::CallOptions;
-pub use error::{Error, ErrorKind, Result};
-pub use events::{Event, Life, Notification, Topic, Turn};
-pub use features::List;
-pub use handler::{Answer, Handler, NoHandler, ServerRequest};
+pub use connection::{CallOptions, ProgressStream};
+pub use error::{Error, ErrorKind, Result, TaskEnd};
+pub use events::{Change, Event, Life, Listed, Notification, Topic, Turn};
+pub use features::{Completer, List, Reference, Subscription, TaskOr, Update, skills, templates};
+pub use handler::{Answer, Handler, NoHandler, Onward, ServerRequest};
 pub use registry::{Named, Registry, RegistryBuilder, ServerStatus, State};
 pub use status::Health;

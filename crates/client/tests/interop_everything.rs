@@ -1,12 +1,24 @@
 //! Interop with `@modelcontextprotocol/server-everything`, the reference server of the TypeScript SDK,
 //! over stdio and over Streamable HTTP. It speaks the legacy era.
 
+#[path = "everything/asking.rs"]
+mod asking;
+#[path = "support_interop/desk.rs"]
+mod desk;
+#[path = "everything/forms.rs"]
+mod forms;
 #[path = "support_interop/limit.rs"]
 mod limit;
 #[path = "support_interop/peer.rs"]
 mod peer;
 #[path = "support_interop/person.rs"]
 mod person;
+#[path = "everything/reading.rs"]
+mod reading;
+#[path = "everything/tasks.rs"]
+mod tasks;
+#[path = "everything/watching.rs"]
+mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,7 +28,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bowline::view::{Body, Content, Level, LogMessage, Role};
 use bowline::wire::code;
-use bowline::{CallOptions, Client, Era, Event, Revision, Server, Status, Topic};
+use bowline::{CallOptions, Client, Era, Event, Handler, Revision, Server, Status, Topic};
 use limit::within;
 use peer::{HttpPeer, required};
 use person::Person;
@@ -48,8 +60,40 @@ impl Everything {
         Self { server: Server::http("everything", peer.url()).expect("a loopback URL"), http: Some(peer) }
     }
 
+    /// One over each transport.
+    async fn each() -> [Self; 2] {
+        [Self::stdio(), Self::http().await]
+    }
+
     async fn connect(&self) -> Client {
         Client::connect(self.server.clone()).await.expect("the server can be connected to")
+    }
+
+    /// Connects with somebody to answer what the server asks.
+    async fn connect_as(&self, host: impl Handler) -> Client {
+        let connecting = Client::builder(self.server.clone()).handler(host).connect();
+        let client = connecting.await.expect("the server can be connected to");
+        self.hears().await;
+        client
+    }
+
+    /// Connects, and waits until what the server says unasked has a way to us.
+    async fn connect_listening(&self) -> Client {
+        let client = self.connect().await;
+        self.hears().await;
+        client
+    }
+
+    /// Over HTTP, waits until the server has seen the GET of its last session: what it says before is lost.
+    async fn hears(&self) {
+        let Some(http) = &self.http else { return };
+        let has_stream = |lines: &[String]| {
+            let session =
+                lines.iter().rev().find_map(|line| line.strip_prefix("Session initialized with ID: "))?;
+            let stream = format!("Establishing new SSE stream for session {session}");
+            lines.contains(&stream).then_some(())
+        };
+        http.log_has("the stream of a session", has_stream).await;
     }
 }
 

@@ -1,8 +1,14 @@
 //! Interop with a server made with FastMCP, the Python framework, over stdio and over Streamable HTTP. It
 //! speaks both eras.
 
+#[path = "fastmcp/asking.rs"]
+mod asking;
+#[path = "support_interop/desk.rs"]
+mod desk;
 #[path = "support_interop/limit.rs"]
 mod limit;
+#[path = "fastmcp/listening.rs"]
+mod listening;
 #[path = "support_interop/peer.rs"]
 mod peer;
 #[path = "support_interop/person.rs"]
@@ -15,30 +21,32 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::view::{Body, CallToolResult, Content, Level, LogMessage};
 use bowline::wire::code;
-use bowline::{CallOptions, Client, Era, Event, Revision, Server, Topic};
+use bowline::{
+    CallOptions, Client, Era, ErrorKind, Event, Revision, Server, TaskEnd, TaskHandle, TaskOr, Topic,
+};
 use limit::within;
 use peer::{HttpPeer, required};
 use person::Person;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// How to reach one instance of the server; over HTTP it runs as long as this lives.
-struct Ropes {
+/// How to reach one instance of a server; over HTTP it runs as long as this lives.
+struct Peer {
     server: Server,
     http: Option<HttpPeer>,
 }
 
-impl Ropes {
-    fn stdio() -> Self {
-        let server = Server::stdio("ropes", required("BOWLINE_FASTMCP_PYTHON"), [SCRIPT, "stdio"]);
-        Self { server, http: None }
+impl Peer {
+    fn stdio(script: &str) -> Self {
+        let args = [&*path(script), "stdio"];
+        Self { server: Server::stdio("ropes", required("BOWLINE_FASTMCP_PYTHON"), args), http: None }
     }
 
-    async fn http() -> Self {
+    async fn http(script: &str) -> Self {
         let python = required("BOWLINE_FASTMCP_PYTHON");
         let peer = HttpPeer::start(|port| {
             let mut command = Command::new(&python);
-            command.args([SCRIPT, "http", &port.to_string()]);
+            command.args([&*path(script), "http", &port.to_string()]);
             command
         })
         .await;
@@ -46,30 +54,34 @@ impl Ropes {
     }
 }
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/fastmcp_server.py");
+fn path(script: &str) -> String {
+    format!("{}/tests/servers/{script}", env!("CARGO_MANIFEST_DIR"))
+}
+
+const SCRIPT: &str = "fastmcp_server.py";
 
 #[tokio::test]
 async fn over_stdio_in_the_modern_era() {
-    all(Ropes::stdio(), Protocol::Modern, Revision::V2026_07_28).await;
+    all(Peer::stdio(SCRIPT), Protocol::Modern, Revision::V2026_07_28).await;
 }
 
 #[tokio::test]
 async fn over_stdio_in_the_legacy_era() {
-    all(Ropes::stdio(), Protocol::Legacy, Revision::V2025_11_25).await;
+    all(Peer::stdio(SCRIPT), Protocol::Legacy, Revision::V2025_11_25).await;
 }
 
 #[tokio::test]
 async fn over_http_in_the_modern_era() {
-    all(Ropes::http().await, Protocol::Modern, Revision::V2026_07_28).await;
+    all(Peer::http(SCRIPT).await, Protocol::Modern, Revision::V2026_07_28).await;
 }
 
 #[tokio::test]
 async fn over_http_in_the_legacy_era() {
-    all(Ropes::http().await, Protocol::Legacy, Revision::V2025_11_25).await;
+    all(Peer::http(SCRIPT).await, Protocol::Legacy, Revision::V2025_11_25).await;
 }
 
 /// All checks on one connection: to start Python takes longer than all of them together.
-async fn all(ropes: Ropes, era: Protocol, revision: Revision) {
+async fn all(ropes: Peer, era: Protocol, revision: Revision) {
     let person = Person::filling_in(&json!({ "value": "Ann" }));
     let server = ropes.server.clone().with_protocol(era);
     let client = within("connect", Client::builder(server).handler(person.clone()).connect()).await.unwrap();
@@ -90,7 +102,7 @@ async fn all(ropes: Ropes, era: Protocol, revision: Revision) {
 #[tokio::test]
 async fn a_slow_start_is_no_sign_of_the_legacy_era() {
     within("connect", async {
-        let server = Ropes::stdio().server.with_probe_timeout(Duration::from_millis(50));
+        let server = Peer::stdio(SCRIPT).server.with_probe_timeout(Duration::from_millis(50));
         let client = Client::connect(server).await.unwrap();
         assert_eq!(client.server().await.unwrap().era(), Era::Modern);
         client.close().await;
@@ -101,7 +113,7 @@ async fn a_slow_start_is_no_sign_of_the_legacy_era() {
 /// DE-11
 #[tokio::test]
 async fn the_newest_era_is_found_over_http() {
-    let ropes = Ropes::http().await;
+    let ropes = Peer::http(SCRIPT).await;
     within("connect", async {
         let client = Client::connect(ropes.server.clone()).await.unwrap();
         assert_eq!(client.server().await.unwrap().revision, Revision::V2026_07_28);
@@ -250,7 +262,7 @@ async fn prompts_are_expanded(client: &Client) {
     assert_eq!(text.text.get(), "Splice hemp, 4 strands");
 }
 
-async fn it_ends(client: Client, ropes: &Ropes) {
+async fn it_ends(client: Client, ropes: &Peer) {
     let pid = client.call_tool("process_id", &Value::Null).await.unwrap().text();
     let era = client.server().await.unwrap().era();
     client.close().await;
@@ -268,3 +280,48 @@ async fn it_ends(client: Client, ropes: &Ropes) {
         None => drop(pid),
     }
 }
+
+/// The tasks extension of 2026-07-28, as `fastmcp-tasks` has it (TN-01 to TN-09).
+#[tokio::test]
+async fn calls_become_tasks() {
+    let python = required("BOWLINE_FASTMCP_PYTHON");
+    let peer = HttpPeer::start(|port| {
+        let mut command = Command::new(&python);
+        command.args([TASKS_SCRIPT, &port.to_string()]);
+        command
+    })
+    .await;
+    let server = Server::http("braids", peer.url()).expect("a loopback URL").with_protocol(Protocol::Modern);
+    let person = Person::filling_in(&json!({ "value": "hemp" }));
+    let client = Client::builder(server.clone()).handler(person.clone()).connect().await.unwrap();
+    let none = json!({});
+    within("a task that is not seen", async {
+        let result = client.call_tool("braid", &json!({ "strands": 3 })).await.unwrap();
+        assert_eq!(result.text(), "braided 3");
+        // TN-04
+        assert!(client.call_tool("fray", &none).await.unwrap().is_error);
+        // TN-05
+        assert_eq!(client.call_tool("ask", &none).await.unwrap().text(), "took hemp");
+        assert_eq!(person.asked().len(), 1);
+    })
+    .await;
+    within("a handle that is kept", async {
+        let begun = client.call_tool_task("braid", &json!({ "strands": 4 }), &CallOptions::new()).await;
+        let TaskOr::Task(handle) = begun.unwrap() else { panic!("it was answered at once") };
+        // TN-09
+        let other = Client::connect(server.clone()).await.unwrap();
+        assert_eq!(other.wait_task(&handle, &CallOptions::new()).await.unwrap().text(), "braided 4");
+        other.close().await;
+        let begun = client.call_tool_task("wait", &none, &CallOptions::new()).await;
+        let TaskOr::Task(handle) = begun.unwrap() else { panic!("it was answered at once") };
+        client.cancel_task(&handle).await.unwrap();
+        let error = client.wait_task(&handle, &CallOptions::new()).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled));
+        let unknown = TaskHandle::of_id("no-such-task", handle.dialect, handle.created_at);
+        assert_eq!(*client.task(&unknown).await.unwrap_err().kind(), ErrorKind::Task(TaskEnd::Gone));
+    })
+    .await;
+    client.close().await;
+}
+
+const TASKS_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/fastmcp_tasks_server.py");

@@ -1,12 +1,24 @@
 //! Interop with servers made with rmcp, the Rust SDK, in both eras: over Streamable HTTP in this process,
 //! and over stdio in a process that is this test again.
 
+#[path = "rmcp/asking.rs"]
+mod asking;
+#[path = "support_interop/desk.rs"]
+mod desk;
 #[path = "support_interop/knots.rs"]
 mod knots;
 #[path = "support_interop/limit.rs"]
 mod limit;
+#[path = "rmcp/listening.rs"]
+mod listening;
 #[path = "support_interop/person.rs"]
 mod person;
+#[path = "rmcp/requests.rs"]
+mod requests;
+#[path = "support_interop/rigging.rs"]
+mod rigging;
+#[path = "support_interop/serve.rs"]
+mod serve;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,6 +32,7 @@ use bowline::{CallOptions, Client, Era, Revision, Server};
 use knots::{Knots, TOOLS};
 use limit::within;
 use person::Person;
+use rigging::Rigging;
 use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use serde_json::{Value, json};
@@ -85,7 +98,21 @@ async fn modern_stdio() -> Server {
 }
 
 async fn http(knots: Knots, config: StreamableHttpServerConfig) -> Server {
-    Server::http("knots", knots.serve_http(config).await).expect("a loopback URL")
+    Server::http("knots", serve::http(knots, config).await).expect("a loopback URL")
+}
+
+/// The server that asks and tells, in each era and over each transport.
+async fn each() -> [(&'static str, Server); 4] {
+    let http = async || {
+        let url = serve::http(Rigging::default(), config()).await;
+        Server::http("rigging", url).expect("a loopback URL")
+    };
+    [
+        ("legacy http", http().await.with_protocol(Protocol::Legacy)),
+        ("modern http", http().await.with_protocol(Protocol::Modern)),
+        ("legacy stdio", stdio("rigging").with_protocol(Protocol::Legacy)),
+        ("modern stdio", stdio("rigging").with_protocol(Protocol::Modern)),
+    ]
 }
 
 /// rmcp notices that a client has left when it writes next, so it is made to write often.
@@ -122,9 +149,13 @@ async fn the_era_of_a_child_is_found() {
             "all" => ALL,
             "legacy" => legacy(),
             "modern" => MODERN,
+            "rigging" => {
+                serve::stdio(Rigging::default()).await;
+                std::process::exit(0);
+            }
             other => panic!("{other}: speaks nothing"),
         };
-        Knots::speaking(versions).serve_stdio().await;
+        serve::stdio(Knots::speaking(versions)).await;
         std::process::exit(0);
     }
     within("negotiation", async {

@@ -53,6 +53,12 @@ pub enum Invalid {
     /// A setting of a hook that calls a URL, on one that starts a program.
     #[error("belongs to a hook with `webhook`, and this one has a `command`")]
     NotWebhook,
+    /// A model without a name.
+    #[error("the name of the model is empty")]
+    Model,
+    /// Not the name of a variable; the key itself, perhaps.
+    #[error("must be the name of an environment variable, made of letters, digits and `_`")]
+    KeyVariable,
 }
 
 impl Invalid {
@@ -64,6 +70,7 @@ impl Invalid {
             ),
             Self::HeaderValue => Some("is there a line break in the variable or file it comes from?"),
             Self::Url(_) | Self::UrlScheme => Some("for example \"https://mcp.example.com/mcp\""),
+            Self::KeyVariable => Some("the key itself does not belong into a file"),
             Self::Name
             | Self::EmptyCommand
             | Self::Nul
@@ -75,7 +82,8 @@ impl Invalid {
             | Self::NotStdio
             | Self::NotHttp
             | Self::NotHookCommand
-            | Self::NotWebhook => None,
+            | Self::NotWebhook
+            | Self::Model => None,
         }
     }
 }
@@ -102,6 +110,20 @@ pub(crate) fn no_nul(text: &str) -> Result<(), Invalid> {
 pub(crate) fn env_name(name: &str) -> Result<(), Invalid> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(Invalid::EnvName);
+    }
+    Ok(())
+}
+
+/// Stricter than [`env_name`]: what does not look like a variable may be a key.
+pub(crate) fn key_variable(name: &str) -> Result<(), Invalid> {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let begins = name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
+    if begins && name.bytes().all(inside) { Ok(()) } else { Err(Invalid::KeyVariable) }
+}
+
+pub(crate) fn model(name: &str) -> Result<(), Invalid> {
+    if name.trim().is_empty() {
+        return Err(Invalid::Model);
     }
     Ok(())
 }

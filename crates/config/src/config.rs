@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::check::{self, Invalid};
+use crate::elicitation::ElicitationPolicy;
 use crate::hook::Hook;
 use crate::problem::Problem;
+use crate::sampling::Sampling;
 use crate::server::Server;
 
 /// Every configured server, validated and with all placeholders filled.
@@ -17,6 +19,12 @@ pub struct Config {
     /// [`Server::hooks`] yet: [`Config::server`] puts them there. That way a configuration that is
     /// not trusted can be laid aside with all its hooks.
     pub hooks: Vec<Hook>,
+    /// The model that answers when a server asks for one; `None` is none.
+    pub sampling: Option<Sampling>,
+    /// What becomes of questions that servers have for the person; `None` is the default.
+    pub elicitation: Option<ElicitationPolicy>,
+    /// The folders that servers are told to work in; `None` is the project's, and an empty list none.
+    pub roots: Option<Vec<PathBuf>>,
     /// Servers that the files name and that are not in `servers`: those with a problem, when the
     /// file was read by [`parse_partial`](crate::parse_partial), and disabled ones whose
     /// placeholders could not be filled.
@@ -34,7 +42,8 @@ pub struct Diff {
     pub added: Vec<String>,
     /// Only in the old one.
     pub removed: Vec<String>,
-    /// In both, and different in any resolved value or, through those for all servers, in hooks.
+    /// In both, and different in any resolved value or in what is for all servers: hooks, and what they may ask
+    /// for.
     pub changed: Vec<String>,
 }
 
@@ -63,18 +72,22 @@ impl Config {
     /// user's entry of that name as a whole: mixing them could send one's credentials to the
     /// other's server. An entry that the project left out hides the user's as well: what was asked
     /// for is not the other server of that name. Hooks for all servers add up, the user's first, and
-    /// are for the servers of both.
+    /// are for the servers of both. A model, a policy or a list of folders replaces the user's as a
+    /// whole, for the same reason.
     ///
     /// Everything of the project is then as good as the user's own, and its commands will be run.
     /// Lay it over only after its user has said that it is trusted.
     #[must_use]
     pub fn layered(user: Self, project: Self) -> Self {
-        let Self { servers, hooks, left_out, sources, notes } = project;
+        let Self { servers, hooks, sampling, elicitation, roots, left_out, sources, notes } = project;
         let mut layered = user;
         layered.left_out.retain(|name| !servers.contains_key(name));
         layered.servers.retain(|name, _| !left_out.contains(name));
         layered.servers.extend(servers);
         layered.hooks.extend(hooks);
+        layered.sampling = sampling.or(layered.sampling);
+        layered.elicitation = elicitation.or(layered.elicitation);
+        layered.roots = roots.or(layered.roots);
         layered.left_out.extend(left_out);
         layered.sources.extend(sources);
         layered.notes.extend(notes);
@@ -85,10 +98,13 @@ impl Config {
 /// What has to be touched to get from `old` to `new`.
 pub fn diff(old: &Config, new: &Config) -> Diff {
     let mut diff = Diff::default();
+    // What a server may ask for is said to it when it connects.
+    let common = |it: &Config| (it.hooks.clone(), it.sampling.clone(), it.elicitation, it.roots.clone());
+    let all_changed = common(old) != common(new);
     for (name, server) in &new.servers {
         match old.servers.get(name) {
             None => diff.added.push(name.clone()),
-            Some(before) if before != server || old.hooks != new.hooks => diff.changed.push(name.clone()),
+            Some(before) if before != server || all_changed => diff.changed.push(name.clone()),
             Some(_) => {}
         }
     }

@@ -59,6 +59,7 @@ mod check;
 mod config;
 mod dialect;
 mod duration;
+mod elicitation;
 mod environment;
 mod hook;
 mod placeholder;
@@ -66,6 +67,7 @@ mod problem;
 mod raw;
 mod report;
 mod resolve;
+mod sampling;
 mod schema;
 mod secret;
 mod server;
@@ -75,9 +77,11 @@ mod tree;
 
 pub use check::Invalid;
 pub use config::{Config, Diff, diff};
+pub use elicitation::ElicitationPolicy;
 pub use environment::{Environment, Fixed};
 pub use hook::{Hook, HookAction, HookEvent, UnknownEvent};
 pub use problem::{Errors, Problem, ProblemKind};
+pub use sampling::{Sampling, SamplingApi, SamplingPolicy, UnknownWord};
 pub use schema::json_schema;
 pub use secret::Secret;
 pub use server::{Http, Protocol, Server, Stdio, Timeouts, Tls, Transport};
@@ -106,6 +110,7 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
     if let Some(root) = tree::read(source, &mut report) {
         let filler = Filler::new(env, &source.path);
         let document = dialect::document(source.dialect, root, &mut report);
+        asks(document.asks, &mut config, &mut report, filler);
         for hook in document.hooks {
             let mark = report.mark();
             let decoded = dialect::decode_hook(hook, &mut report);
@@ -145,4 +150,29 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
     config.servers.retain(|name, _| !config.left_out.contains(name));
     config.notes = notes;
     (config, Errors::from_problems(problems))
+}
+
+/// What servers may ask for. A table with a problem in it is read with caution: there is no model, no question
+/// reaches the person, and no folder is named.
+fn asks<'a>(asks: dialect::Asks, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
+    let dialect::Asks { sampling, elicitation, roots } = asks;
+    if let Some(table) = sampling {
+        let mark = report.mark();
+        let raw = table.sampling(report);
+        let sampling = raw.and_then(|raw| Resolver { report, filler }.sampling(raw));
+        config.sampling = sampling.filter(|_| report.since(&mark).is_empty());
+    }
+    if let Some(table) = elicitation {
+        let mark = report.mark();
+        let policy = table.elicitation(report).and_then(|raw| raw.policy).map(|policy| policy.value);
+        let sound = report.since(&mark).is_empty();
+        config.elicitation = if sound { policy } else { Some(ElicitationPolicy::Decline) };
+    }
+    if let Some(table) = roots {
+        let mark = report.mark();
+        let raw = table.roots(report);
+        let folders = raw.and_then(|raw| Resolver { report, filler }.roots(raw));
+        let sound = report.since(&mark).is_empty();
+        config.roots = if sound { folders } else { Some(Vec::new()) };
+    }
 }

@@ -63,6 +63,11 @@ impl<'a> Filler<'a> {
         if findings.is_empty() { Ok(filled) } else { Err(findings) }
     }
 
+    /// Whether there is such a variable, and what it holds.
+    pub(crate) fn var(self, name: &str) -> Option<String> {
+        self.env.var(name)
+    }
+
     /// A path as it was meant: from the home folder, or from the folder of the source.
     pub(crate) fn locate(self, path: &str) -> PathBuf {
         let home = || self.env.var("HOME").or_else(|| self.env.var("USERPROFILE"));

@@ -2,6 +2,8 @@
 //! is understood. The JSON schema is generated from these types, so what stands here is what an
 //! editor offers and explains.
 
+mod asks;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,7 +12,10 @@ use serde_json::{Value, json};
 
 use crate::hook::{Hook, HookEvent};
 use crate::report::Located;
+use crate::sampling::SamplingPolicy;
 use crate::server::{Protocol, Server, Timeouts};
+
+pub(crate) use asks::{RawElicitation, RawRoots, RawSampling};
 
 /// Servers for bowline to connect to.
 #[derive(JsonSchema, Default)]
@@ -22,6 +27,16 @@ pub(crate) struct RawFile {
 
     /// What to do when something happens to a server, whichever it is.
     hooks: Vec<RawHook>,
+
+    /// The model that answers when a server asks for one. Without this table, servers are told that there is
+    /// none.
+    sampling: RawSampling,
+
+    /// What becomes of questions that servers have for the person.
+    elicitation: RawElicitation,
+
+    /// The folders that servers are told to work in.
+    roots: RawRoots,
 }
 
 /// One server: either a `command` to start or a `url` to reach. In strings, `${VAR}`,
@@ -131,6 +146,10 @@ pub(crate) struct RawServer {
     #[schemars(with = "Protocol", extend("default" = "auto"))]
     pub(crate) protocol: Option<Located<Protocol>>,
 
+    /// Who has to agree before this server gets an answer of a model; left out, what `sampling.policy` says.
+    #[schemars(with = "SamplingPolicy")]
+    pub(crate) sampling: Option<Located<SamplingPolicy>>,
+
     /// What to do when something happens to this server, after the hooks for all.
     #[schemars(with = "Vec<RawHook>")]
     pub(crate) hooks: Vec<Located<RawHook>>,
@@ -211,7 +230,7 @@ pub(crate) type RawMap = Vec<(Located<String>, Located<String>)>;
 
 impl RawServer {
     /// Every key, for suggestions.
-    pub(crate) const KEYS: [&str; 20] = [
+    pub(crate) const KEYS: [&str; 21] = [
         "command",
         "args",
         "env",
@@ -231,6 +250,7 @@ impl RawServer {
         "reconnect_wait",
         "enabled",
         "protocol",
+        "sampling",
         "hooks",
     ];
 }

@@ -1,6 +1,7 @@
 //! Owns the way from what was written to what was meant: placeholders filled, values checked,
 //! defaults put in.
 
+mod asks;
 mod hook;
 mod transport;
 
@@ -49,6 +50,7 @@ impl Resolver<'_, '_> {
             reconnect_wait,
             enabled,
             protocol,
+            sampling,
             hooks,
         } = decoded.raw;
 
@@ -75,6 +77,7 @@ impl Resolver<'_, '_> {
             keepalive,
             reconnect_wait: reconnect_wait
                 .map_or(Duration::from_secs(Server::RECONNECT_WAIT), |wait| wait.value),
+            sampling: sampling.map(|policy| policy.value),
             hooks,
         })
     }

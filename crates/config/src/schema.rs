@@ -14,16 +14,20 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::raw::{RawHook, RawServer};
+    use crate::raw::{RawElicitation, RawHook, RawRoots, RawSampling, RawServer};
 
     #[test]
     fn the_schema_and_the_suggestions_know_the_same_keys() {
         let schema = json_schema();
-        let properties = &schema["properties"]["servers"]["additionalProperties"]["properties"];
-        let properties: BTreeSet<&str> = properties.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(properties, BTreeSet::from(RawServer::KEYS));
-        let properties = &schema["properties"]["hooks"]["items"]["properties"];
-        let properties: BTreeSet<&str> = properties.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(properties, BTreeSet::from(RawHook::KEYS));
+        let top = &schema["properties"];
+        let keys = |of: &Value| -> BTreeSet<String> {
+            of["properties"].as_object().unwrap().keys().cloned().collect()
+        };
+        let known = |keys: &[&str]| -> BTreeSet<String> { keys.iter().map(ToString::to_string).collect() };
+        assert_eq!(keys(&top["servers"]["additionalProperties"]), known(&RawServer::KEYS));
+        assert_eq!(keys(&top["hooks"]["items"]), known(&RawHook::KEYS));
+        assert_eq!(keys(&top["sampling"]), known(&RawSampling::KEYS));
+        assert_eq!(keys(&top["elicitation"]), known(&RawElicitation::KEYS));
+        assert_eq!(keys(&top["roots"]), known(&RawRoots::KEYS));
     }
 }

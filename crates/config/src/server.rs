@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::check::{self, Invalid};
 use crate::hook::Hook;
+use crate::sampling::SamplingPolicy;
 use crate::secret::Secret;
 
 /// One server, ready to be connected to.
@@ -32,6 +33,9 @@ pub struct Server {
     /// How long a call waits for a connection that is down before it fails, within its own
     /// deadline. Zero is not at all.
     pub reconnect_wait: Duration,
+    /// Who has to agree before it gets an answer of a model; `None` is what
+    /// [`Sampling::policy`](crate::Sampling::policy) says.
+    pub sampling: Option<SamplingPolicy>,
     /// What is done when something happens to it, in this order.
     pub hooks: Vec<Hook>,
 }
@@ -176,6 +180,7 @@ impl Server {
             protocol: Protocol::default(),
             keepalive: Some(Duration::from_secs(Self::KEEPALIVE)),
             reconnect_wait: Duration::from_secs(Self::RECONNECT_WAIT),
+            sampling: None,
             hooks: Vec::new(),
         }
     }
@@ -274,6 +279,13 @@ impl Server {
     #[must_use]
     pub fn with_reconnect_wait(mut self, wait: Duration) -> Self {
         self.reconnect_wait = wait;
+        self
+    }
+
+    /// Sets who has to agree before it gets an answer of a model, whatever holds for other servers.
+    #[must_use]
+    pub fn with_sampling(mut self, policy: SamplingPolicy) -> Self {
+        self.sampling = Some(policy);
         self
     }
 

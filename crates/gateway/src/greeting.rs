@@ -3,7 +3,7 @@
 use bowline::fault::Fault;
 use bowline::view::Implementation;
 use bowline::wire::object::Edit;
-use bowline::wire::{Json, method};
+use bowline::wire::{Json, extension, method};
 use bowline::{Era, Peer, Revision};
 use serde_json::{Map, Value, json};
 
@@ -54,6 +54,13 @@ impl Hello {
             capabilities: capabilities.unwrap_or_else(Json::empty_object),
             client: client.unwrap_or_else(|| identity("unknown host", "0")),
         }
+    }
+
+    /// Whether the host declares tasks of 2026-07-28: then it is given them as they are, and asks about them
+    /// itself. For any other they are followed to their end.
+    pub(crate) fn knows_tasks(&self) -> bool {
+        let extensions = self.capabilities.member("extensions");
+        extensions.is_some_and(|extensions| extensions.member(extension::TASKS).is_some())
     }
 
     /// The answer, now that the server is known: what it says of itself, in a revision that both it and the

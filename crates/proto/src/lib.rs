@@ -10,15 +10,23 @@
 //! - [`calls`]: calls in flight
 //! - [`fault`]: what can go wrong and what it costs
 //! - [`loss`]: does this answer mean that the session is gone
+//! - [`form`]: does what was filled in fit what was asked for
+//! - [`meta_key`]: who may use which key of `_meta`
+//! - [`trace`]: which trace a request belongs to
+//! - [`tasks`]: following a task to its end
 //! - [`keepalive`]: when to probe an idle server, and what an answer proves
 
 pub mod backoff;
 pub mod calls;
 pub mod era;
 pub mod fault;
+pub mod form;
 pub mod frame;
 pub mod keepalive;
 pub mod loss;
+pub mod meta_key;
 pub mod revision;
 pub mod session;
+pub mod tasks;
+pub mod trace;
 pub mod wire;

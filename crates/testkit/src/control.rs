@@ -1,15 +1,19 @@
 //! [`Control`]: what a test does with a server whatever its transport.
 
+mod asking;
+mod tasks;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, Session, Via};
+use crate::engine::{Engine, ListenEnd, Listening, Session, Via};
 use crate::fault::Fault;
 use crate::ledger::Received;
-use crate::rpc;
 use crate::script::Script;
+
+pub use asking::Request;
 
 /// How long [`Control::send`] waits for a channel, and [`Control::request`] for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -157,17 +161,6 @@ impl Control {
         assert!(sent, "no channel for {via:?} opened; {}", self.engine.ledger.summary());
     }
 
-    /// Sends the client a request and gives its whole answer, `result` or `error`.
-    pub async fn request(&self, method: &str, params: Value) -> Value {
-        let id = self.engine.next_ask_id();
-        let answer = self.engine.expect_answer(&Value::from(id.as_str()));
-        self.send(rpc::request(id, method, params)).await;
-        match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(Ok(answer)) => answer,
-            _ => panic!("no answer to {method}; {}", self.engine.ledger.summary()),
-        }
-    }
-
     /// Open channels of this kind.
     pub fn open_streams(&self, via: Via) -> usize {
         self.engine.open_outlets(via)
@@ -175,12 +168,22 @@ impl Control {
 
     /// Open modern subscriptions.
     pub fn subscriptions(&self) -> usize {
-        self.engine.listeners()
+        self.engine.listening().len()
+    }
+
+    /// Open modern subscriptions, in the order they were opened.
+    pub fn listening(&self) -> Vec<Listening> {
+        self.engine.listening()
     }
 
     /// Ends every modern subscription with its final result.
     pub fn end_subscriptions(&self) {
-        self.engine.end_subscriptions();
+        self.engine.end_subscriptions(None, ListenEnd::Result);
+    }
+
+    /// Ends the subscription with this id, or all of them, in this way. Gives the number.
+    pub fn end_listening(&self, only: Option<&Value>, how: ListenEnd) -> usize {
+        self.engine.end_subscriptions(only, how)
     }
 
     /// Says that the tools changed: to handshake sessions with an open stream, and to modern
@@ -199,10 +202,22 @@ impl Control {
         self.announce("prompts")
     }
 
-    /// Says that one resource changed.
+    /// Says that one resource changed, to whoever subscribed to it.
     pub fn announce_resource(&self, uri: &str) -> usize {
         let params = json!({"uri": uri});
         self.engine.announce("notifications/resources/updated", "resourceSubscriptions", &params)
+    }
+
+    /// Logs out of the blue, to each handshake session with an open stream whose level lets it. Gives the
+    /// number reached.
+    pub fn log(&self, level: &str, data: &Value) -> usize {
+        self.engine.log(level, data)
+    }
+
+    /// Somebody was on the page of this elicitation: tools that waited for it go on, and handshake sessions
+    /// of 2025-11-25 with an open stream are told. Gives the number reached.
+    pub fn complete_elicitation(&self, id: &str) -> usize {
+        self.engine.complete_elicitation(id)
     }
 
     fn announce(&self, what: &str) -> usize {

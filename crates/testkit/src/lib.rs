@@ -18,6 +18,7 @@
 //! that a mistake has to be made twice to go unseen.
 
 mod answer;
+mod completion;
 mod control;
 #[cfg(target_os = "linux")]
 mod ended;
@@ -28,25 +29,32 @@ mod http;
 mod ledger;
 mod port;
 mod proxy;
+mod question;
+mod resource;
 pub mod rpc;
 mod script;
 mod stdio;
 mod sync;
+mod task_plan;
 mod tool;
 
 pub use answer::Answer;
-pub use control::Control;
+pub use completion::Completion;
+pub use control::{Control, Request};
 #[cfg(target_os = "linux")]
 pub use ended::ended;
-pub use engine::{Session, Via};
+pub use engine::{Asked, ListenEnd, Listening, Session, TaskInfo, Via};
 pub use fault::Fault;
 pub use http::HttpServer;
 pub use ledger::Received;
 pub use proxy::{Ending, FaultProxy, Flow, LinkInfo, Rules};
+pub use question::Question;
+pub use resource::Resource;
 pub use script::{Cursors, LEGACY_VERSIONS, MODERN_VERSION, Script};
 #[doc(hidden)]
 pub use stdio::stdio_main;
 pub use stdio::{ProcessEvent, ProcessInfo, StdioCommand, StdioServer, stdio_command};
+pub use task_plan::TaskPlan;
 pub use tool::Tool;
 
 /// A server with nothing in it yet, speaking both eras.

@@ -1,16 +1,21 @@
 //! [`Script`]: what the server offers and how it behaves when nothing is armed.
 //!
 //! Everything except tool closures is plain data, so a script can be handed to the stdio binary as
-//! JSON; the member names are those of the fields below.
+//! JSON; the member names are those of the fields below. What it offers is added in [`offers`].
+
+mod offers;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::completion::Completion;
 use crate::fault::Fault;
 use crate::http::SseScript;
+use crate::question::Asks;
+use crate::resource::{Prompt, Resource, Template};
 use crate::rpc::INVALID_REQUEST;
 use crate::tool::Tool;
 
@@ -29,18 +34,24 @@ pub struct Script {
     pub(crate) modern_versions: Vec<String>,
     pub(crate) name: String,
     pub(crate) version: String,
+    pub(crate) info: Map<String, Value>,
     pub(crate) instructions: Option<String>,
     pub(crate) capabilities_off: Vec<String>,
     pub(crate) uninitialized: (i64, String),
     pub(crate) tools: Vec<Tool>,
     pub(crate) many: Option<Many>,
     pub(crate) resources: Vec<Resource>,
-    pub(crate) templates: Vec<Value>,
+    pub(crate) templates: Vec<Template>,
     pub(crate) prompts: Vec<Prompt>,
+    pub(crate) asking: Vec<Asking>,
+    pub(crate) completions: Vec<Completion>,
     pub(crate) paging: Paging,
     pub(crate) reply: ReplyAs,
     pub(crate) http: HttpScript,
     pub(crate) ttl_ms: u64,
+    pub(crate) cache: Vec<(String, Map<String, Value>)>,
+    pub(crate) quiet_tasks: bool,
+    pub(crate) listen_grants: Option<Vec<String>>,
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -111,17 +122,12 @@ pub(crate) struct Many {
     pub(crate) bytes_each: usize,
 }
 
+/// Questions before a prompt or a resource is given out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Resource {
-    pub(crate) uri: String,
-    pub(crate) name: String,
-    pub(crate) text: String,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Prompt {
-    pub(crate) name: String,
-    pub(crate) text: String,
+pub(crate) struct Asking {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) asks: Asks,
 }
 
 impl Script {
@@ -168,6 +174,13 @@ impl Script {
         self
     }
 
+    /// Sets another member of the server's description of itself, such as `icons` or `title`.
+    #[must_use]
+    pub fn info_member(mut self, name: &str, value: Value) -> Self {
+        self.info.insert(name.into(), value);
+        self
+    }
+
     /// Text for the model.
     #[must_use]
     pub fn instructions(mut self, text: &str) -> Self {
@@ -183,87 +196,13 @@ impl Script {
         self
     }
 
-    /// Takes a capability (`tools`, `resources`, `prompts`, `logging`, `completions`) away: it is
-    /// not announced and its methods are unknown. A server is without `tools`, `resources` or
-    /// `prompts` anyway while it has none.
+    /// Takes a capability away: it is not announced and its methods are unknown. It is one of `tools`,
+    /// `resources`, `prompts`, `logging`, `completions`, `tasks`, or a part such as `tasks.list`,
+    /// `tasks.cancel`, `resources.subscribe`, `tools.listChanged`. A server is without what it has none of
+    /// anyway.
     #[must_use]
     pub fn without(mut self, capability: &str) -> Self {
         self.capabilities_off.push(capability.into());
-        self
-    }
-
-    /// Adds a tool: the name of a built-in one, or a [`Tool`].
-    ///
-    /// | name | does |
-    /// |---|---|
-    /// | `echo` | gives its arguments back as JSON text |
-    /// | `add` | `a + b` |
-    /// | `slow` | waits `ms`, reporting progress in `steps` (default 4) if a token was given |
-    /// | `fail` | `isError` with the text of `message` |
-    /// | `big` | a text of `bytes` bytes |
-    /// | `counter` | counts its executions and says the number: not idempotent |
-    /// | `structured` | `structuredContent` with an `outputSchema` |
-    /// | `ask` | sends the client the request `method` with `params`, and gives the answer back |
-    ///
-    /// Any other name is a tool that does what `echo` does.
-    #[must_use]
-    pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
-        self.tools.push(tool.into());
-        self
-    }
-
-    /// Adds a tool that runs a closure on its arguments and answers with what that returns: an
-    /// object with `content` is taken as the whole result, anything else becomes text. The closure
-    /// runs in the test's process, also behind [`stdio`](Script::stdio).
-    #[must_use]
-    pub fn tool_fn(
-        self,
-        name: &str,
-        schema: Value,
-        run: impl Fn(&Value) -> Value + Send + Sync + 'static,
-    ) -> Self {
-        self.tool(Tool::closure(name, run).schema(schema))
-    }
-
-    /// Lists this as a tool, well-formed or not. Calling it echoes.
-    #[must_use]
-    pub fn tool_json(self, definition: Value) -> Self {
-        self.tool(Tool::literal(definition))
-    }
-
-    /// Takes a tool away, for [`edit`](crate::Control::edit).
-    #[must_use]
-    pub fn without_tool(mut self, name: &str) -> Self {
-        self.tools.retain(|tool| tool.name() != name);
-        self
-    }
-
-    /// Adds `count` filler tools whose definitions are about `bytes_each` bytes.
-    #[must_use]
-    pub fn tools_many(mut self, count: usize, bytes_each: usize) -> Self {
-        self.many = Some(Many { count, bytes_each });
-        self
-    }
-
-    /// Adds a text resource.
-    #[must_use]
-    pub fn resource(mut self, uri: &str, text: &str) -> Self {
-        let name = uri.rsplit('/').next().unwrap_or(uri).to_owned();
-        self.resources.push(Resource { uri: uri.into(), name, text: text.into() });
-        self
-    }
-
-    /// Adds a resource template. Reading a URI that begins like it gives the URI back as text.
-    #[must_use]
-    pub fn template(mut self, uri_template: &str) -> Self {
-        self.templates.push(json!({"uriTemplate": uri_template, "name": uri_template}));
-        self
-    }
-
-    /// Adds a prompt. `{key}` in its text is replaced by the argument of that name.
-    #[must_use]
-    pub fn prompt(mut self, name: &str, text: &str) -> Self {
-        self.prompts.push(Prompt { name: name.into(), text: text.into() });
         self
     }
 
@@ -279,13 +218,6 @@ impl Script {
     #[must_use]
     pub fn cursors(mut self, cursors: Cursors) -> Self {
         self.paging.cursors = cursors;
-        self
-    }
-
-    /// Freshness of modern lists.
-    #[must_use]
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl_ms = millis(ttl);
         self
     }
 
@@ -397,11 +329,20 @@ impl Script {
         serde_json::from_str(json)
     }
 
+    pub(crate) fn server_info(&self) -> Value {
+        let mut info = json!({"name": self.name, "version": self.version});
+        for (name, value) in &self.info {
+            info[name] = value.clone();
+        }
+        info
+    }
+
     pub(crate) fn offers(&self, capability: &str) -> bool {
         let there = match capability {
             "tools" => !self.tools.is_empty() || self.many.is_some(),
             "resources" => !self.resources.is_empty() || !self.templates.is_empty(),
             "prompts" => !self.prompts.is_empty(),
+            "tasks" => self.tools.iter().any(|tool| tool.task.is_some()),
             _ => true,
         };
         there && !self.capabilities_off.iter().any(|off| off == capability)
@@ -416,6 +357,7 @@ impl Default for Script {
             modern_versions: vec![MODERN_VERSION.into()],
             name: "testkit".into(),
             version: "1.0.0".into(),
+            info: Map::new(),
             instructions: None,
             capabilities_off: Vec::new(),
             uninitialized: (INVALID_REQUEST, "Server not initialized".into()),
@@ -424,10 +366,15 @@ impl Default for Script {
             resources: Vec::new(),
             templates: Vec::new(),
             prompts: Vec::new(),
+            asking: Vec::new(),
+            completions: Vec::new(),
             paging: Paging::default(),
             reply: ReplyAs::Auto,
             http: HttpScript::default(),
             ttl_ms: 60_000,
+            cache: Vec::new(),
+            quiet_tasks: false,
+            listen_grants: None,
             faults: Vec::new(),
         }
     }
@@ -462,6 +409,6 @@ impl Default for Paging {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::question::{Asks, Question};
+use crate::task_plan::TaskPlan;
+
 /// A tool of a [`Script`](crate::Script).
 ///
 /// ```
@@ -20,6 +23,9 @@ use serde_json::{Map, Value, json};
 pub struct Tool {
     pub(crate) behaviour: Behaviour,
     pub(crate) definition: Value,
+    /// How calls go on that become tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) task: Option<TaskPlan>,
 }
 
 /// What a call of the tool does.
@@ -34,6 +40,10 @@ pub(crate) enum Behaviour {
     Counter,
     Structured,
     Ask,
+    Asks(Asks),
+    Result(Value),
+    Logs(Vec<(String, Value)>),
+    Pages(Vec<(String, String)>),
     #[serde(skip)]
     Closure(Closure),
 }
@@ -56,16 +66,10 @@ impl Tool {
             "counter" => Behaviour::Counter,
             "structured" => Behaviour::Structured,
             "ask" => Behaviour::Ask,
+            "gallery" => Behaviour::Result(gallery()),
             _ => Behaviour::Echo,
         };
-        let mut tool = Self {
-            definition: json!({
-                "name": name,
-                "description": behaviour.description(),
-                "inputSchema": behaviour.schema(),
-            }),
-            behaviour,
-        };
+        let mut tool = Self::with(name, behaviour);
         if let Behaviour::Structured = tool.behaviour {
             tool.definition["outputSchema"] = json!({
                 "type": "object",
@@ -76,12 +80,112 @@ impl Tool {
         tool
     }
 
+    fn with(name: &str, behaviour: Behaviour) -> Self {
+        let definition = json!({
+            "name": name,
+            "description": behaviour.description(),
+            "inputSchema": behaviour.schema(),
+        });
+        Self { behaviour, definition, task: None }
+    }
+
+    /// A tool that asks the client all of these, and gives the answers back as a JSON text, by key.
+    ///
+    /// Legacy: requests of the server's own on the stream of the call, whatever the client declared; an
+    /// error stands under its key as `{"error": …}`. Modern: an `input_required` result with a
+    /// `requestState`. What of the protocol the client breaks when the call comes again is in
+    /// [`violations`](crate::Control::violations).
+    pub fn asks(name: &str, questions: impl IntoIterator<Item = impl Into<Question>>) -> Self {
+        Self::with(name, Behaviour::Asks(Asks::once(questions)))
+    }
+
+    /// Like [`asks`](Self::asks), one round after the other. A round of no questions is, in the modern
+    /// era, a result with only a state.
+    pub fn rounds<Q: Into<Question>>(
+        name: &str,
+        rounds: impl IntoIterator<Item = impl IntoIterator<Item = Q>>,
+    ) -> Self {
+        Self::with(name, Behaviour::Asks(Asks::rounds(rounds)))
+    }
+
+    /// Asks the last round again and again.
+    #[must_use]
+    pub fn forever(mut self) -> Self {
+        self.asking().forever = true;
+        self
+    }
+
+    /// Asks whatever a modern client declared, where a good server answers `-32021`.
+    #[must_use]
+    pub fn unchecked(mut self) -> Self {
+        self.asking().unchecked = true;
+        self
+    }
+
+    /// Dictates the `requestState` of each round; `None` gives none.
+    #[must_use]
+    pub fn states<'a>(mut self, states: impl IntoIterator<Item = Option<&'a str>>) -> Self {
+        self.asking().states = states.into_iter().map(|state| state.map(str::to_owned)).collect();
+        self
+    }
+
+    fn asking(&mut self) -> &mut Asks {
+        match &mut self.behaviour {
+            Behaviour::Asks(asks) => asks,
+            other => panic!("a tool that {other:?} has no rounds"),
+        }
+    }
+
+    /// A tool that logs these lines, a level and data each, and returns `done`. They go before the answer,
+    /// as far as the client's level lets them: all if a legacy client set none, none if a modern request
+    /// has none.
+    pub fn logs<'a>(name: &str, lines: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
+        let lines = lines.into_iter().map(|(level, data)| (level.to_owned(), data)).collect();
+        Self::with(name, Behaviour::Logs(lines))
+    }
+
+    /// A tool that fails with `-32042` until [`Control::complete_elicitation`](crate::Control::complete_elicitation)
+    /// was called for each of these ids, then echoes. A modern client is asked instead, and its word is
+    /// taken for the visit.
+    pub fn needs_pages<'a>(name: &str, pages: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let pages = pages.into_iter().map(|(id, url)| (id.to_owned(), url.to_owned())).collect();
+        Self::with(name, Behaviour::Pages(pages))
+    }
+
+    /// Calls of it become tasks: in 2025-11-25 if the client says `task`, in the extension if it declared
+    /// that.
+    #[must_use]
+    pub fn task(mut self, plan: TaskPlan) -> Self {
+        self.task = Some(plan);
+        self
+    }
+
+    /// A tool whose calls return exactly this.
+    #[must_use]
+    pub fn result(mut self, result: Value) -> Self {
+        self.behaviour = Behaviour::Result(result);
+        self
+    }
+
+    /// A tool whose calls return this as `structuredContent`, and as text.
+    #[must_use]
+    pub fn structured(self, value: Value) -> Self {
+        let copy = json!([{"type": "text", "text": value.to_string()}]);
+        self.result(json!({"content": copy, "structuredContent": value}))
+    }
+
+    /// Sets the output schema.
+    #[must_use]
+    pub fn output_schema(self, schema: Value) -> Self {
+        self.member("outputSchema", schema)
+    }
+
     pub(crate) fn closure(name: &str, run: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
         Self { behaviour: Behaviour::Closure(Arc::new(run)), ..Self::named(name) }
     }
 
     pub(crate) fn literal(definition: Value) -> Self {
-        Self { behaviour: Behaviour::Echo, definition }
+        Self { behaviour: Behaviour::Echo, definition, task: None }
     }
 
     /// Replaces the input schema.
@@ -139,14 +243,19 @@ impl From<&str> for Tool {
 #[serde(untagged)]
 enum ToolJson {
     Name(String),
-    Parts { behaviour: Behaviour, definition: Value },
+    Parts {
+        behaviour: Behaviour,
+        definition: Value,
+        #[serde(default)]
+        task: Option<TaskPlan>,
+    },
 }
 
 impl From<ToolJson> for Tool {
     fn from(json: ToolJson) -> Self {
         match json {
             ToolJson::Name(name) => Self::named(&name),
-            ToolJson::Parts { behaviour, definition } => Self { behaviour, definition },
+            ToolJson::Parts { behaviour, definition, task } => Self { behaviour, definition, task },
         }
     }
 }
@@ -161,7 +270,10 @@ impl Behaviour {
             Self::Big => "Returns a text of the size asked for",
             Self::Counter => "Counts its own executions",
             Self::Structured => "Returns structured content",
-            Self::Ask => "Asks the client something",
+            Self::Ask | Self::Asks(_) => "Asks the client something",
+            Self::Result(_) => "Returns what it was given",
+            Self::Logs(_) => "Logs",
+            Self::Pages(_) => "Needs a page to be visited",
             Self::Closure(_) => "Runs the test's code",
         }
     }
@@ -175,10 +287,31 @@ impl Behaviour {
             Self::Ask => {
                 (json!({"method": {"type": "string"}, "params": {"type": "object"}}), json!(["method"]))
             }
-            Self::Echo | Self::Counter | Self::Structured | Self::Closure(_) => (json!({}), json!([])),
+            _ => (json!({}), json!([])),
         };
         json!({"type": "object", "properties": properties, "required": required})
     }
+}
+
+/// One content block of each kind, and one of a kind that does not exist.
+fn gallery() -> Value {
+    // One grey pixel, and a sound of no length.
+    let image =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
+    let audio = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
+    let link = json!({
+        "type": "resource_link", "uri": "file:///linked.txt", "name": "linked.txt", "title": "Linked",
+        "mimeType": "text/plain", "size": 6,
+    });
+    json!({"content": [
+        {"type": "text", "text": "words", "annotations": {"audience": ["user"], "priority": 0.5}},
+        {"type": "image", "data": image, "mimeType": "image/png"},
+        {"type": "audio", "data": audio, "mimeType": "audio/wav"},
+        link,
+        {"type": "resource", "resource": {"uri": "file:///a.txt", "mimeType": "text/plain", "text": "inside"}},
+        {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "AAEC"}},
+        {"type": "hologram", "depth": 3, "_meta": {"example.com/kept": true}},
+    ]})
 }
 
 impl fmt::Debug for Behaviour {

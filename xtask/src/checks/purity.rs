@@ -83,7 +83,7 @@ const RULES: &[Rule] = &[
     Rule { names: &["std", "thread"], instead: "the core has no tasks" },
     Rule { names: &["std", "os"], instead: "platform calls belong to the drivers" },
     Rule { names: &["Instant", "now"], instead: "`now` is an argument" },
-    Rule { names: &["SystemTime"], instead: "`now` is an argument" },
+    Rule { names: &["SystemTime", "now"], instead: "`now` is an argument" },
     Rule { names: &["tokio"], instead: "the core knows no runtime" },
 ];
 
@@ -100,14 +100,15 @@ mod tests {
     fn sockets_clocks_and_runtimes_are_found() {
         assert_eq!(lines("use std::{\n    fmt,\n    fs::File,\n};"), [3]);
         assert_eq!(lines("let t = Instant::now();"), [1]);
-        assert_eq!(lines("fn f(at: std::time::SystemTime) {}"), [1]);
+        assert_eq!(lines("f();\nlet at = std::time::SystemTime::now();"), [2]);
         assert_eq!(lines("a();\ntokio::spawn(x);"), [2]);
         assert_eq!(lines("let v = std::env::var(\"X\");"), [1]);
     }
 
     #[test]
     fn what_only_looks_alike_is_left_alone() {
-        assert!(lines("use std::time::{Duration, Instant};").is_empty());
+        assert!(lines("use std::time::{Duration, Instant, SystemTime};").is_empty());
+        assert!(lines("let start = SystemTime::UNIX_EPOCH;").is_empty());
         assert!(lines("// Instant::now() is for drivers\nlet s = \"std::net\";").is_empty());
         assert!(lines("let v = env!(\"CARGO_PKG_VERSION\"); self.process(net);").is_empty());
         assert!(lines("crate::net::x(); config::env::y();").is_empty());

@@ -1,58 +1,122 @@
 //! `bowline call`
 
-use bowline::CallOptions;
 use bowline::config::Server;
-use bowline::view::{CallToolResult, Tool};
+use bowline::schema::{OutputCheck, check_output};
+use bowline::view::{CallToolResult, Level, Tool};
+use bowline::{CallOptions, Client, Era, ErrorKind};
 use serde_json::{Map, Value};
 
+use super::tasks::{Begun, begin};
 use crate::args::CallArgs;
 use crate::arguments::{self, Given, Verdict};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, Report};
+use crate::print::Printer;
+use crate::print::content::Viewer;
+use crate::print::logline;
 use crate::print::progress::Bar;
-use crate::print::save::Saver;
-use crate::print::{Printer, content, json};
 use crate::session;
 use crate::settings::words::Words;
 use crate::settings::{Settings, closest};
 
 pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
-    let CallArgs { words, args, file, unchecked, save, target } = args;
+    let CallArgs { words, args, file, unchecked, task, log_level, content, host: _, target } = args;
     let mut words = Words::new("call", "TOOL [KEY=VALUE]...", words, &target.command)?;
     let tool = words.take("TOOL", "`bowline tools` lists a server's tools")?;
     if tool.contains('=') {
         return Err(words.wrong(&format!("TOOL is missing: `{tool}` looks like an argument")));
     }
     let server = settings.server(words.server(), target)?;
+    let viewer = Viewer::new(settings, content, &tool).map_err(Failure::usage)?.from(words.server());
+    let typed = words.server().map(ToOwned::to_owned);
     let whole = arguments::whole(args, file.as_deref())?;
     let given = Given::parse(whole.as_deref(), words.pairs()?)?;
-    let saver = Saver::new(save, &tool);
-    saver.prepare().map_err(Failure::usage)?;
     let printer = &settings.printer;
-    let result = session::with_outcome(settings, &server, async |client| {
-        let arguments = if unchecked {
-            given.typed(&Value::Null)?
+    let called = session::with_outcome(settings, &server, async |client| {
+        let failed = |error: bowline::Error| Failure::call(&error, &server);
+        let (arguments, known) = if unchecked {
+            (given.typed(&Value::Null)?, None)
         } else {
-            let tools = client.list_tools().await.map_err(|error| Failure::call(&error, &server))?;
-            checked(printer, &server, find(&tools, &tool, &server)?, given)?
+            let tools = client.list_tools().await.map_err(failed)?;
+            super::list::keep_tools(settings, typed.as_deref(), &tools);
+            let known = find(&tools, &tool, &server)?;
+            (checked(printer, &server, known, given)?, Some(known.clone()))
         };
+        let mut at_once = None;
+        if task {
+            match begin(settings, client, &server, typed.as_deref(), &tool, &arguments).await? {
+                Begun::Task => return Ok(None),
+                Begun::Done(result) => at_once = Some(*result),
+            }
+        }
         let bar = Bar::start(printer, &tool);
         let listener = bar.clone();
         let options = CallOptions::new().on_progress(move |progress| listener.update(&progress));
-        let result = client.call_tool_with(&tool, &arguments, &options).await;
+        let result = match (log_level, at_once) {
+            (_, Some(result)) => Ok(result),
+            (None, None) => client.call_tool_with(&tool, &arguments, &options).await,
+            (Some(level), None) => {
+                let options = logged(printer, client, level, options).await.map_err(failed)?;
+                let call = client.call_tool_with(&tool, &arguments, &options);
+                logline::while_it_runs(printer, level, client.events(), call).await
+            }
+        };
         bar.finish();
-        result.map_err(|error| Failure::call(&error, &server))
+        let result = result.map_err(failed)?;
+        let check = match known {
+            Some(known) => check_output(&known, &result, client.server().await.map_err(failed)?.revision),
+            None => OutputCheck::NoSchema,
+        };
+        Ok(Some((result, check)))
     })
     .await?;
-    show(printer, &saver, &result)?;
-    if !result.is_error {
-        return Ok(Exit::Ok);
-    }
+    let Some((result, check)) = called else { return Ok(Exit::Ok) };
+    show(printer, &viewer, &result)?;
     // In machine output the result says so itself.
-    if !printer.is_json() {
+    if result.is_error && !printer.is_json() {
         printer.failure(&Report::new(Exit::Tool, format!("the tool `{tool}` reported an error")));
     }
-    Ok(Exit::Tool)
+    Ok(if result.is_error { Exit::Tool } else { judge(printer, &tool, check) })
+}
+
+/// LG-01, LG-02: a legacy server has one level for all calls, a modern one is asked with each.
+async fn logged(
+    printer: &Printer,
+    client: &Client,
+    level: Level,
+    options: CallOptions,
+) -> bowline::Result<CallOptions> {
+    if client.server().await?.era() == Era::Legacy {
+        match client.set_log_level(level).await {
+            // The call is what was asked for.
+            Err(error) if matches!(error.kind(), ErrorKind::NotOffered(_)) => {
+                printer.note(&format!("`{}` offers no logs", client.name()));
+            }
+            set => set?,
+        }
+    }
+    Ok(options.log_level(level))
+}
+
+/// TL-06: a result that breaks the server's own promise is told, and is shown all the same.
+fn judge(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
+    let what = match check {
+        OutputCheck::NoSchema | OutputCheck::Fits => return Exit::Ok,
+        // Nobody knows whether it fits, so nobody can be blamed.
+        OutputCheck::Unusable(why) => {
+            printer.note(&format!("the result of `{tool}` was not checked: {why}"));
+            return Exit::Ok;
+        }
+        OutputCheck::Missing => vec!["it has no structured content".to_owned()],
+        OutputCheck::Misfits(why) => why.iter().map(ToString::to_string).collect(),
+    };
+    let message = format!("the result of `{tool}` does not fit the output schema that its server gives");
+    let mut report = Report::new(Exit::Schema, message);
+    report.members.insert("misfits".into(), what.clone().into());
+    report.facts.push(crate::failure::Fact { label: "because", lines: what });
+    report.hint = Some("the fault is the server's; what it answered is shown above as it came".to_owned());
+    printer.failure(&report);
+    Exit::Schema
 }
 
 fn find<'a>(tools: &'a [Tool], name: &str, server: &Server) -> Outcome<&'a Tool> {
@@ -107,19 +171,12 @@ fn misfit(server: &Server, tool: &Tool, schema: &Value, misfits: Vec<String>) ->
     report.into()
 }
 
-fn show(printer: &Printer, saver: &Saver, result: &CallToolResult) -> Outcome<()> {
+/// The result, for a machine as it came.
+pub(super) fn show(printer: &Printer, viewer: &Viewer<'_>, result: &CallToolResult) -> Outcome<()> {
     if printer.is_json() {
         return Ok(printer.json(result.json.as_str())?);
     }
-    for block in &result.content {
-        if result.structured.as_ref().is_some_and(|structured| content::repeats(block, structured)) {
-            continue;
-        }
-        content::block(printer, saver, block)?;
-    }
-    if let Some(structured) = &result.structured {
-        printer.text(&json::pretty(structured.as_str()))?;
-    }
+    viewer.result(result)?;
     for dropped in &result.dropped {
         printer.note(&format!("a part of the result was left out: {}", dropped.reason));
     }

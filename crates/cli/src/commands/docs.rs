@@ -1,20 +1,30 @@
-//! `bowline completions` and `bowline man`: both follow from the arguments alone.
+//! `bowline completions`, what its scripts ask, and `bowline man`.
 
 use std::fs;
 use std::io;
 
 use clap::CommandFactory as _;
 
-use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::args::{Cli, CompletionsArgs, ManArgs, ShellArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print;
 use crate::settings::Settings;
+use crate::shell;
 
 pub(super) fn completions(args: &CompletionsArgs) -> Outcome {
+    if let Some(script) = shell::script(args.shell) {
+        print::bytes(script.as_bytes())?;
+        return Ok(Exit::Ok);
+    }
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "bowline", &mut script);
     print::bytes(&script)?;
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn complete(args: ShellArgs, settings: &Settings) -> Outcome {
+    print::bytes(shell::complete(args, settings).await.as_bytes())?;
     Ok(Exit::Ok)
 }
 

@@ -3,6 +3,7 @@
 use bowline::config::Server;
 use bowline::view::{Prompt, Tool};
 use bowline::wire::Json;
+use serde_json::{Map, Value};
 
 use crate::args::ListArgs;
 use crate::exit::Exit;
@@ -12,11 +13,13 @@ use crate::print::{Printer, units};
 use crate::session;
 use crate::settings::Settings;
 use crate::settings::words::Words;
+use crate::shell::names::{self, Entry, entries};
 
 pub(super) async fn tools(args: ListArgs, settings: &Settings) -> Outcome {
-    let server = server("tools", args, settings)?;
+    let (typed, server) = server("tools", args, settings)?;
     let printer = &settings.printer;
     let list = session::with(settings, &server, async |client| client.list_tools_full().await).await?;
+    keep_tools(settings, typed.as_deref(), &list.items);
     for dropped in &list.dropped {
         printer.note(&format!("a tool was left out: {}", dropped.reason));
     }
@@ -28,9 +31,12 @@ pub(super) async fn tools(args: ListArgs, settings: &Settings) -> Outcome {
 }
 
 pub(super) async fn resources(args: ListArgs, settings: &Settings) -> Outcome {
-    let server = server("resources", args, settings)?;
+    let (typed, server) = server("resources", args, settings)?;
     let printer = &settings.printer;
     let list = session::with(settings, &server, async |client| client.list_resources().await).await?;
+    names::keep(settings, typed.as_deref(), |known| {
+        known.resources = entries(list.iter().map(|one| named(&one.uri, Some(one.name.to_string()))));
+    });
     let mut table = Table::new(["URI", "TYPE", "NAME", "DESCRIPTION"]);
     for resource in &list {
         table.row([
@@ -44,10 +50,14 @@ pub(super) async fn resources(args: ListArgs, settings: &Settings) -> Outcome {
 }
 
 pub(super) async fn templates(args: ListArgs, settings: &Settings) -> Outcome {
-    let server = server("templates", args, settings)?;
+    let (typed, server) = server("templates", args, settings)?;
     let printer = &settings.printer;
     let list =
         session::with(settings, &server, async |client| client.list_resource_templates().await).await?;
+    names::keep(settings, typed.as_deref(), |known| {
+        known.templates =
+            entries(list.iter().map(|one| named(&one.uri_template, Some(one.name.to_string()))));
+    });
     let mut table = Table::new(["TEMPLATE", "TYPE", "NAME", "DESCRIPTION"]);
     for template in &list {
         table.row([
@@ -61,9 +71,10 @@ pub(super) async fn templates(args: ListArgs, settings: &Settings) -> Outcome {
 }
 
 pub(super) async fn prompts(args: ListArgs, settings: &Settings) -> Outcome {
-    let server = server("prompts", args, settings)?;
+    let (typed, server) = server("prompts", args, settings)?;
     let printer = &settings.printer;
     let list = session::with(settings, &server, async |client| client.list_prompts().await).await?;
+    keep_prompts(settings, typed.as_deref(), &list);
     let mut table = Table::new(["NAME", "ARGUMENTS", "DESCRIPTION"]);
     for prompt in &list {
         table.row([prompt.name.to_string(), arguments(prompt), prompt.description().unwrap_or_default()]);
@@ -71,10 +82,37 @@ pub(super) async fn prompts(args: ListArgs, settings: &Settings) -> Outcome {
     print(printer, &server, "prompt", list.iter().map(|prompt| &prompt.json), &table)
 }
 
-fn server(verb: &'static str, args: ListArgs, settings: &Settings) -> Outcome<Server> {
+/// The server, and how it was named.
+fn server(verb: &'static str, args: ListArgs, settings: &Settings) -> Outcome<(Option<String>, Server)> {
     let ListArgs { words, target } = args;
     let name = Words::new(verb, "", words, &target.command)?.end()?;
-    settings.server(name.as_deref(), target)
+    let server = settings.server(name.as_deref(), target)?;
+    Ok((name, server))
+}
+
+/// Remembers tools for the shell.
+pub(super) fn keep_tools(settings: &Settings, server: Option<&str>, tools: &[Tool]) {
+    let entry = |tool: &Tool| {
+        let properties = tool.input_schema.member("properties");
+        let properties =
+            properties.and_then(|all| all.decode::<Map<String, Value>>().ok()).unwrap_or_default();
+        let arguments = properties.into_iter().map(|(name, _)| name).collect();
+        Entry { arguments, ..named(&tool.name, tool.description()) }
+    };
+    names::keep(settings, server, |known| known.tools = entries(tools.iter().map(entry)));
+}
+
+/// Remembers prompts for the shell.
+pub(super) fn keep_prompts(settings: &Settings, server: Option<&str>, prompts: &[Prompt]) {
+    let entry = |prompt: &Prompt| {
+        let arguments = prompt.arguments().into_iter().map(|argument| argument.name.to_string()).collect();
+        Entry { arguments, ..named(&prompt.name, prompt.description()) }
+    };
+    names::keep(settings, server, |known| known.prompts = entries(prompts.iter().map(entry)));
+}
+
+fn named(name: &str, about: Option<String>) -> Entry {
+    Entry { name: name.to_owned(), about: about.unwrap_or_default(), arguments: Vec::new() }
 }
 
 /// The server's own objects for machines; the table for people, and a word where it is empty.

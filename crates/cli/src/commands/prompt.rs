@@ -1,39 +1,61 @@
 //! `bowline prompt`
 
+mod ask;
+
 use std::collections::BTreeMap;
 
 use bowline::config::Server;
-use bowline::view::{GetPromptResult, Prompt};
+use bowline::view::{GetPromptResult, Prompt, PromptArgument};
 
 use crate::args::PromptArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::print::save::Saver;
-use crate::print::{Printer, STRONG, content, escape};
+use crate::print::content::Viewer;
+use crate::print::{Printer, STRONG, escape};
 use crate::session;
 use crate::settings::words::Words;
 use crate::settings::{Settings, closest};
 
 pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
-    let PromptArgs { words, save, target } = args;
+    let PromptArgs { words, content, host: _, target } = args;
     let mut words = Words::new("prompt", "NAME [KEY=VALUE]...", words, &target.command)?;
     let name = words.take("NAME", "`bowline prompts` lists a server's prompts")?;
     let server = settings.server(words.server(), target)?;
+    let viewer = Viewer::new(settings, content, &name).map_err(Failure::usage)?.from(words.server());
+    let typed = words.server().map(ToOwned::to_owned);
     let arguments = pairs(words.pairs()?)?;
     let printer = &settings.printer;
-    let result = session::with_outcome(settings, &server, async |client| {
-        let failed = |error: bowline::Error| Failure::call(&error, &server);
-        let prompts = client.list_prompts().await.map_err(failed)?;
-        check(&prompts, &name, &arguments, &server)?;
-        client.get_prompt(&name, &arguments).await.map_err(failed)
-    })
-    .await?;
-    show(printer, &Saver::new(save, &name), &result)?;
+    let mut arguments = arguments;
+    let result = loop {
+        let expanded = session::with_outcome(settings, &server, async |client| {
+            let failed = |error: bowline::Error| Failure::call(&error, &server);
+            let prompts = client.list_prompts().await.map_err(failed)?;
+            super::list::keep_prompts(settings, typed.as_deref(), &prompts);
+            match missing(&prompts, &name, &arguments, &server)? {
+                missing if missing.is_empty() => {
+                    client.get_prompt(&name, &arguments).await.map(Ok).map_err(failed)
+                }
+                missing => Ok(Err(missing)),
+            }
+        })
+        .await?;
+        let missing = match expanded {
+            Ok(result) => break result,
+            Err(missing) => missing,
+        };
+        let asked =
+            ask::can(printer) && ask::for_missing(settings, &server, &name, &missing, &mut arguments).await?;
+        if !asked {
+            let wanted: Vec<String> = missing.iter().map(|argument| format!("{}=…", argument.name)).collect();
+            return Err(Failure::usage(format!("the prompt `{name}` also needs {}", wanted.join(" "))));
+        }
+    };
+    show(printer, &viewer, &result)?;
     Ok(Exit::Ok)
 }
 
 /// PM-01: values are text, whatever they look like.
-fn pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String>> {
+pub(super) fn pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String>> {
     let mut arguments = BTreeMap::new();
     for word in words {
         let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
@@ -46,8 +68,13 @@ fn pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String>> {
     Ok(arguments)
 }
 
-/// PM-02: what is needed has to be there. Arguments that are not listed are the server's to judge.
-fn check(prompts: &[Prompt], name: &str, given: &BTreeMap<String, String>, server: &Server) -> Outcome<()> {
+/// PM-02: what is needed and not there. Arguments that are not listed are the server's to judge.
+fn missing(
+    prompts: &[Prompt],
+    name: &str,
+    given: &BTreeMap<String, String>,
+    server: &Server,
+) -> Outcome<Vec<PromptArgument>> {
     let Some(prompt) = prompts.iter().find(|prompt| &*prompt.name == name) else {
         let message = format!("`{}` has no prompt named `{name}`", server.name);
         return Err(match closest(name, prompts.iter().map(|prompt| &*prompt.name)) {
@@ -55,19 +82,11 @@ fn check(prompts: &[Prompt], name: &str, given: &BTreeMap<String, String>, serve
             None => Failure::usage_hint(message, "`bowline prompts` lists what there is"),
         });
     };
-    let missing: Vec<String> = prompt
-        .arguments()
-        .into_iter()
-        .filter(|argument| argument.required && !given.contains_key(&*argument.name))
-        .map(|argument| format!("{}=…", argument.name))
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::usage(format!("the prompt `{name}` also needs {}", missing.join(" "))))
+    let needed = prompt.arguments().into_iter();
+    Ok(needed.filter(|argument| argument.required && !given.contains_key(&*argument.name)).collect())
 }
 
-fn show(printer: &Printer, saver: &Saver, result: &GetPromptResult) -> Outcome<()> {
+fn show(printer: &Printer, viewer: &Viewer<'_>, result: &GetPromptResult) -> Outcome<()> {
     if printer.is_json() {
         return Ok(printer.json(result.json.as_str())?);
     }
@@ -75,8 +94,9 @@ fn show(printer: &Printer, saver: &Saver, result: &GetPromptResult) -> Outcome<(
         let gap = if index > 0 { "\n" } else { "" };
         let role = printer.paint(STRONG, &format!("{}:", escape::line(message.role.as_str())));
         printer.layout(&format!("{gap}{role}\n"))?;
-        content::block(printer, saver, &message.content)?;
+        viewer.block(&message.content)?;
     }
+    viewer.finish();
     for dropped in &result.dropped {
         printer.note(&format!("a message was left out: {}", dropped.reason));
     }

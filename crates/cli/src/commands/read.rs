@@ -1,26 +1,30 @@
 //! `bowline read`
 
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use bowline::templates::{Template, Value};
 use bowline::view::Body;
 
 use crate::args::ReadArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::print::save::{Saver, decoded};
-use crate::print::{self, content};
+use crate::print::content::Viewer;
+use crate::print::media::base64;
 use crate::session;
 use crate::settings::Settings;
 use crate::settings::words::Words;
 
 pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
-    let ReadArgs { words, save, target } = args;
-    let mut words = Words::new("read", "URI", words, &target.command)?;
+    let ReadArgs { words, content, host: _, target } = args;
+    let mut words = Words::new("read", "URI [KEY=VALUE]...", words, &target.command)?;
     let uri = words.take("URI", "`bowline resources` lists a server's resources")?;
-    let name = words.end()?;
-    let server = settings.server(name.as_deref(), target)?;
+    let server = settings.server(words.server(), target)?;
+    let typed = words.server().map(ToOwned::to_owned);
+    let uri = expanded(uri, words.pairs()?)?;
     let stem = uri.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or("resource");
-    let to_files = save.is_some();
-    let saver = Saver::new(save, stem);
-    saver.prepare().map_err(Failure::usage)?;
+    let to_files = content.save.is_some();
+    let viewer = Viewer::new(settings, content, stem).map_err(Failure::usage)?.from(typed.as_deref());
     let printer = &settings.printer;
     let result = session::with(settings, &server, async |client| client.read_resource(&uri).await).await?;
     for dropped in &result.dropped {
@@ -33,19 +37,74 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
     // `bowline read … > picture.png` gives the picture.
     if let ([part], false, false) = (result.contents.as_slice(), to_files, printer.on_terminal())
         && let Body::Blob(blob) = &part.body
-        && let Some(bytes) = decoded(&blob.get())
+        && base64::is_valid(&blob.get())
     {
-        print::bytes(&bytes)?;
+        let mut out = std::io::stdout().lock();
+        if let Err(base64::Undecoded::Sink(error)) = base64::decode_into(&blob.get(), &mut out) {
+            return Err(Failure::Output(error));
+        }
+        out.flush()?;
         return Ok(Exit::Ok);
     }
     for part in &result.contents {
         if result.contents.len() > 1 {
-            content::heading(printer, part)?;
+            viewer.heading(part)?;
         }
-        content::contents(printer, &saver, part)?;
+        viewer.contents(part)?;
     }
     if result.contents.is_empty() {
         printer.note("the resource is empty");
     }
     Ok(Exit::Ok)
+}
+
+/// The URI that is read. With variables it is a template of RFC 6570 (RS-05); a URI without any is taken as it
+/// is, whatever it looks like.
+pub(super) fn expanded(uri: String, pairs: Vec<String>) -> Outcome<String> {
+    if pairs.is_empty() {
+        return match Template::parse(&uri).ok().filter(|template| template.variables().next().is_some()) {
+            Some(template) => Err(missing(&uri, template.variables())),
+            None => Ok(uri),
+        };
+    }
+    let template = Template::parse(&uri).map_err(|error| Failure::usage(format!("`{uri}`: {error}")))?;
+    let mut values: BTreeMap<String, Value> = BTreeMap::new();
+    let mut given: Vec<String> = Vec::new();
+    for pair in pairs {
+        let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+            return Err(Failure::usage(format!("`{pair}` is not key=value")));
+        };
+        if !template.variables().any(|name| name == key) {
+            let all: Vec<&str> = template.variables().collect();
+            let hint =
+                if all.is_empty() { "it has none".into() } else { format!("it has {}", all.join(", ")) };
+            return Err(Failure::usage_hint(format!("`{uri}` has no variable `{key}`"), hint));
+        }
+        given.push(key.to_owned());
+        if value.is_empty() {
+            continue;
+        }
+        // Given again, it is a list.
+        let value = match values.remove(key) {
+            Some(Value::Text(first)) => Value::List(vec![first, value.to_owned()]),
+            Some(Value::List(mut list)) => {
+                list.push(value.to_owned());
+                Value::List(list)
+            }
+            Some(Value::Map(_)) | None => Value::from(value),
+        };
+        values.insert(key.to_owned(), value);
+    }
+    let left: Vec<&str> = template.variables().filter(|name| !given.iter().any(|key| key == name)).collect();
+    // The RFC leaves them out. In a path that makes another resource, which nobody may have meant.
+    if !left.is_empty() {
+        return Err(missing(&uri, left.into_iter()));
+    }
+    template.expand(&values).map_err(|error| Failure::usage(format!("`{uri}`: {error}")))
+}
+
+fn missing<'a>(template: &str, names: impl Iterator<Item = &'a str>) -> Failure {
+    let wanted: Vec<String> = names.map(|name| format!("{name}=…")).collect();
+    let hint = "a variable that is to be left out is written `name=`";
+    Failure::usage_hint(format!("the template `{template}` also needs {}", wanted.join(" ")), hint)
 }

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use bowline::hooks::Notice;
-use bowline::{Event, Named, Notification};
+use bowline::{Change, Event, Named, Notification};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use unicode_width::UnicodeWidthStr as _;
@@ -61,6 +61,8 @@ const LONGEST: usize = 300;
 
 fn print(named: &Named, notifications: bool, width: usize, printer: &Printer) -> std::io::Result<()> {
     let (notice, said) = match &named.event {
+        Event::Changed(change) if printer.is_json() => return printer.json_line(&change_json(named, change)),
+        Event::Changed(change) => return printer.line(&change_line(named, change, width, printer)),
         Event::Notification(said) if notifications => (None, Some(said)),
         event => (Notice::of(&named.server, event), None),
     };
@@ -119,6 +121,39 @@ fn notification_line(named: &Named, said: &Notification, width: usize, printer: 
     let event = printer.paint(FAINT, &format!("{:EVENT$}", "notification"));
     line(&clock::local(now), &named.server, &event, detail.trim_end(), width, printer)
 }
+
+fn change_json(named: &Named, change: &Change) -> String {
+    let object = json!({
+        "event": CHANGES,
+        "server": &*named.server,
+        "time": clock::utc(SystemTime::now()),
+        "list": change.list.as_str(),
+        "added": change.added,
+        "removed": change.removed,
+        "changed": change.changed,
+        "missed": named.missed,
+    });
+    object.to_string()
+}
+
+fn change_line(named: &Named, change: &Change, width: usize, printer: &Printer) -> String {
+    let now = SystemTime::now();
+    let parts = [("+", &change.added), ("-", &change.removed), ("~", &change.changed)];
+    let marked =
+        parts.into_iter().flat_map(|(sign, list)| list.iter().map(move |entry| format!("{sign}{entry}")));
+    let detail: String = format!("{}: {}", change.list.as_str(), marked.collect::<Vec<_>>().join(" "))
+        .chars()
+        .take(LONGEST)
+        .collect();
+    if !printer.on_terminal() {
+        return escaped_cells(&format!("{}\t{}\t{CHANGES}\t{detail}", clock::utc(now), named.server));
+    }
+    let event = printer.paint(FAINT, &format!("{CHANGES:EVENT$}"));
+    line(&clock::local(now), &named.server, &event, &detail, width, printer)
+}
+
+/// What changed in a list: not a turn of its own, and no hook waits for it.
+const CHANGES: &str = "changes";
 
 /// A line for a person. `event` is painted already.
 fn line(time: &str, server: &str, event: &str, detail: &str, width: usize, printer: &Printer) -> String {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bowline::TaskEnd;
 use bowline::config::{Server, Transport};
 use bowline::fault::{Cause, Fault, Limit, Misbehaviour, Spawn};
 use bowline::wire::code;
@@ -57,6 +58,19 @@ pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
         code::INVALID_PARAMS if method == "resources/read" => {
             Some("`bowline resources` lists what there is, `bowline templates` the patterns")
         }
+        _ => None,
+    }
+}
+
+/// For a task that has no result.
+pub(super) fn for_task(end: TaskEnd, server: &Server) -> Option<&'static str> {
+    match (end, &server.transport) {
+        (TaskEnd::Gone, Transport::Stdio(_)) => Some(
+            "a server that is started by a command ends with each bowline, and most lose their tasks then; \
+             without --task a call is waited for",
+        ),
+        (TaskEnd::Gone, _) => Some("servers keep a task for a time only; `bowline tasks` lists what is left"),
+        (TaskEnd::Foreign, _) => Some("the era that was spoken then can be had with --protocol"),
         _ => None,
     }
 }

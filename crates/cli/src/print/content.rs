@@ -1,73 +1,183 @@
-//! Owns how content blocks read: text as text, everything else said in a line.
+//! Owns how content reads: text as text, tables where there is something to tabulate, pictures drawn or saved,
+//! and everything else said in a line.
 
+use std::cell::Cell;
 use std::io;
 
-use bowline::view::{Body, Content, Resource, ResourceContents};
-use bowline::wire::Json;
+use bowline::view::{Annotations, Body, CallToolResult, Content, Resource, ResourceContents};
 
-use super::save::{Saver, decoded};
-use super::{FAINT, Printer, escape, json, units};
+use super::media::{Blob, Media};
+use super::save::Saver;
+use super::structured::{self, Structured};
+use super::{FAINT, Printer, bytes, escape, json, units};
+use crate::args::ContentArgs;
+use crate::settings::Settings;
 
-/// Prints one block.
-pub(crate) fn block(printer: &Printer, saver: &Saver, content: &Content) -> io::Result<()> {
-    match content {
-        Content::Text(block) => printer.text(&block.text.get()),
-        Content::Image(block) => media(printer, saver, "image", &block.data.get(), Some(&block.mime_type)),
-        Content::Audio(block) => media(printer, saver, "audio", &block.data.get(), Some(&block.mime_type)),
-        Content::ResourceLink(resource) => link(printer, resource),
-        Content::Resource(block) => {
-            heading(printer, &block.resource)?;
-            contents(printer, saver, &block.resource)
+/// Shows the content of one server's answer.
+pub(crate) struct Viewer<'a> {
+    printer: &'a Printer,
+    media: Media<'a>,
+    /// The command that reads a link.
+    how_to_read: Option<String>,
+    links: Cell<usize>,
+}
+
+impl<'a> Viewer<'a> {
+    /// Files are named after `stem`. The folder for them is made now: a wrong path must not cost a call.
+    pub(crate) fn new(settings: &'a Settings, args: ContentArgs, stem: &str) -> Result<Self, String> {
+        let ContentArgs { save, images } = args;
+        let saver = Saver::new(save, stem);
+        saver.prepare()?;
+        let media = Media::new(&*settings.env, images, saver);
+        Ok(Self { printer: &settings.printer, media, how_to_read: None, links: Cell::new(0) })
+    }
+
+    /// How the server was named, for whoever wants to read a link. A URL is not repeated: people put keys into
+    /// them.
+    pub(crate) fn from(mut self, server: Option<&str>) -> Self {
+        self.how_to_read = Some(match server {
+            Some(url) if url.contains("://") => "bowline read SERVER URI".to_owned(),
+            Some(name) => format!("bowline read {name} URI"),
+            None => "bowline read URI -- COMMAND".to_owned(),
+        });
+        self
+    }
+
+    /// Shows what a tool gave (TL-04, TL-05). What only repeats the structured content is not shown twice.
+    pub(crate) fn result(&self, result: &CallToolResult) -> io::Result<()> {
+        let structured = result.structured.as_ref().map(|json| Structured::of(json, &result.content));
+        for block in &result.content {
+            if !structured.as_ref().is_some_and(|structured| structured.is_repeated_by(block)) {
+                self.block(block)?;
+            }
         }
-        Content::Unknown(value) => printer.text(&json::pretty(value.as_str())),
+        if let Some(structured) = &structured {
+            self.structured(structured)?;
+        }
+        self.finish();
+        Ok(())
+    }
+
+    fn structured(&self, structured: &Structured) -> io::Result<()> {
+        match structured.shown(self.printer) {
+            structured::Shown::Text(text) => self.printer.text(&text),
+            structured::Shown::Table(table) => self.printer.layout(&table),
+            structured::Shown::Json(json) => self.printer.text(&json::pretty(&json)),
+        }
+    }
+
+    /// Shows one block.
+    pub(crate) fn block(&self, content: &Content) -> io::Result<()> {
+        let hints = hints(&content.annotations());
+        match content {
+            Content::Text(block) => {
+                // In a pipe the text is all there is to it.
+                if self.printer.on_terminal() && !hints.is_empty() {
+                    self.aside(&hints.join(", "))?;
+                }
+                self.printer.text(&block.text.get())
+            }
+            Content::Image(block) => self.media("image", &block.data.get(), Some(&block.mime_type), &hints),
+            Content::Audio(block) => self.media("audio", &block.data.get(), Some(&block.mime_type), &hints),
+            Content::ResourceLink(resource) => self.link(resource, &hints),
+            Content::Resource(block) => {
+                self.heading_with(&block.resource, &hints)?;
+                self.contents(&block.resource)
+            }
+            Content::Unknown(value) => {
+                let kind = value.member("type").and_then(|kind| kind.decode::<String>().ok());
+                let kind = kind.map(|kind| format!(" `{kind}`")).unwrap_or_default();
+                self.aside(&format!("content of the unknown type{kind}"))?;
+                self.printer.text(&json::pretty(value.as_str()))
+            }
+        }
+    }
+
+    /// Shows one part of a resource.
+    pub(crate) fn contents(&self, part: &ResourceContents) -> io::Result<()> {
+        match &part.body {
+            Body::Text(text) => self.printer.text(&text.get()),
+            Body::Blob(blob) => self.media("binary", &blob.get(), part.mime_type().as_deref(), &[]),
+        }
+    }
+
+    /// Says whose contents follow.
+    pub(crate) fn heading(&self, part: &ResourceContents) -> io::Result<()> {
+        self.heading_with(part, &[])
+    }
+
+    /// Says how to get at what was only linked to.
+    pub(crate) fn finish(&self) {
+        if let (1.., Some(how)) = (self.links.take(), &self.how_to_read) {
+            self.printer.note(&format!("to read a link: {how}"));
+        }
+    }
+
+    fn heading_with(&self, part: &ResourceContents, hints: &[String]) -> io::Result<()> {
+        let mime = part.mime_type().map(|mime| format!(" {mime}")).unwrap_or_default();
+        self.aside(&with(format!("resource {}{mime}", part.uri), hints))
+    }
+
+    fn link(&self, resource: &Resource, hints: &[String]) -> io::Result<()> {
+        self.links.set(self.links.get() + 1);
+        let name =
+            if resource.name == resource.uri { String::new() } else { format!(" ({})", resource.name) };
+        let mime = resource.mime_type().map(|mime| format!(" {mime}")).unwrap_or_default();
+        let size = resource.size().and_then(|size| usize::try_from(size).ok());
+        let size = size.map(|size| format!(", {}", units::bytes(size))).unwrap_or_default();
+        self.aside(&with(format!("link {}{name}{mime}{size}", resource.uri), hints))
+    }
+
+    fn media(&self, noun: &str, base64: &str, mime: Option<&str>, hints: &[String]) -> io::Result<()> {
+        let shown = self.media.show(self.printer, Blob { noun, base64, mime })?;
+        if let Some(drawing) = &shown.drawing {
+            bytes(drawing.as_bytes())?;
+        }
+        self.aside(&with(shown.line, hints))
+    }
+
+    /// Our own words among the content.
+    fn aside(&self, text: &str) -> io::Result<()> {
+        let line = self.printer.paint(FAINT, &format!("[{}]", escape::line(text)));
+        self.printer.line(&line)
     }
 }
 
-/// Prints one part of a resource.
-pub(crate) fn contents(printer: &Printer, saver: &Saver, part: &ResourceContents) -> io::Result<()> {
-    match &part.body {
-        Body::Text(text) => printer.text(&text.get()),
-        Body::Blob(blob) => media(printer, saver, "binary", &blob.get(), part.mime_type().as_deref()),
+fn with(mut line: String, hints: &[String]) -> String {
+    for hint in hints {
+        line.push_str(", ");
+        line.push_str(hint);
     }
+    line
 }
 
-/// Says whose contents follow.
-pub(crate) fn heading(printer: &Printer, part: &ResourceContents) -> io::Result<()> {
-    let mime = part.mime_type().map(|mime| format!(" {mime}")).unwrap_or_default();
-    aside(printer, &format!("resource {}{mime}", part.uri))
-}
-
-/// Whether text blocks say the same as the structured content, as servers are asked to do: then the
-/// structured one is enough.
-pub(crate) fn repeats(content: &Content, structured: &Json) -> bool {
-    let Content::Text(block) = content else { return false };
-    let text = block.text.get();
-    match (serde_json::from_str::<serde_json::Value>(&text), structured.decode::<serde_json::Value>()) {
-        (Ok(text), Ok(structured)) => text == structured,
-        _ => false,
+/// What the server suggests about a block (RS-06), where that says anything: both audiences are everybody.
+fn hints(annotations: &Annotations) -> Vec<String> {
+    let mut hints = Vec::new();
+    if let [only] = annotations.audience.as_slice() {
+        hints.push(format!("for the {}", only.as_str()));
     }
-}
-
-fn link(printer: &Printer, resource: &Resource) -> io::Result<()> {
-    let mime = resource.mime_type().map(|mime| format!(" {mime}")).unwrap_or_default();
-    let name = if resource.name == resource.uri { String::new() } else { format!(" ({})", resource.name) };
-    aside(printer, &format!("link {}{name}{mime}", resource.uri))
-}
-
-fn media(printer: &Printer, saver: &Saver, kind: &str, data: &str, mime: Option<&str>) -> io::Result<()> {
-    let shown = mime.map(|mime| format!(" {mime}")).unwrap_or_default();
-    let Some(bytes) = decoded(data) else {
-        return aside(printer, &format!("{kind}{shown}, not valid Base64"));
-    };
-    let size = units::bytes(bytes.len());
-    match saver.save(&bytes, mime)? {
-        Some(path) => aside(printer, &format!("{kind}{shown}, {size}, saved to {}", path.display())),
-        None => aside(printer, &format!("{kind}{shown}, {size}")),
+    if let Some(priority) = annotations.priority.filter(|priority| (0.0..=1.0).contains(priority)) {
+        hints.push(format!("priority {priority:.2}").trim_end_matches('0').trim_end_matches('.').to_owned());
     }
+    hints
 }
 
-/// Our own words among the content.
-fn aside(printer: &Printer, text: &str) -> io::Result<()> {
-    let line = printer.paint(FAINT, &format!("[{}]", escape::line(text)));
-    printer.layout(&format!("{line}\n"))
+#[cfg(test)]
+mod tests {
+    use bowline::view::Role;
+
+    use super::*;
+
+    #[test]
+    fn hints_that_say_something() {
+        let of = |audience: &[Role], priority| {
+            hints(&Annotations { audience: audience.to_vec(), priority, last_modified: None }).join(", ")
+        };
+        assert_eq!(of(&[Role::Assistant], Some(0.5)), "for the assistant, priority 0.5");
+        assert_eq!(of(&[Role::User, Role::Assistant], None), "");
+        assert_eq!(of(&[], Some(1.0)), "priority 1");
+        assert_eq!(of(&[], Some(f64::NAN)), "");
+        assert_eq!(of(&[], Some(7.0)), "");
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline::view::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Printer, escape};
+use super::{Printer, curtain, escape};
 
 /// A bar that shows nothing where nothing can move.
 #[derive(Clone)]
@@ -19,6 +19,7 @@ impl Bar {
             bar.set_draw_target(ProgressDrawTarget::hidden());
             return Self(bar);
         }
+        bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(curtain::Bars), 20));
         bar.set_style(style("{spinner} {prefix} {wide_msg} {elapsed}"));
         bar.set_prefix(escape::line(what).into_owned());
         bar.enable_steady_tick(Duration::from_millis(100));

@@ -1,25 +1,37 @@
 //! Owns the files that binary content is saved to. Names are ours: a server's could point anywhere.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use super::media::base64::{Undecoded, decode_into};
 
-/// Where binary content goes, if it goes anywhere.
+/// Where binary content goes.
 pub(crate) struct Saver {
+    /// The folder that was asked for.
     folder: Option<PathBuf>,
+    /// The one that was made because none was.
+    own: OnceLock<PathBuf>,
     stem: String,
 }
 
+/// A file that was written.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    pub(crate) path: PathBuf,
+    pub(crate) size: usize,
+}
+
 impl Saver {
-    /// Saves below `folder`, under names that begin like `name`.
+    /// Saves below `folder`, under names that begin like `name`. Without one, a folder for this run alone
+    /// is made where the system keeps what may be forgotten.
     pub(crate) fn new(folder: Option<PathBuf>, name: &str) -> Self {
         let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let stem: String = name.chars().map(safe).take(40).collect();
         let stem = stem.trim_matches('-');
-        Self { folder, stem: if stem.is_empty() { "content" } else { stem }.to_owned() }
+        let stem = if stem.is_empty() { "content" } else { stem }.to_owned();
+        Self { folder, own: OnceLock::new(), stem }
     }
 
     /// Makes the folder. Before anything is sent: a wrong path must not cost a call.
@@ -28,22 +40,50 @@ impl Saver {
         fs::create_dir_all(folder).map_err(|error| format!("cannot save to {}: {error}", folder.display()))
     }
 
-    /// Saves bytes and gives the file, or nothing when nothing is to be saved.
-    pub(crate) fn save(&self, bytes: &[u8], mime_type: Option<&str>) -> io::Result<Option<PathBuf>> {
-        let Some(folder) = &self.folder else { return Ok(None) };
-        let saved =
-            fs::create_dir_all(folder).and_then(|()| self.create(folder, extension(mime_type), bytes));
-        saved
-            .map(Some)
-            .map_err(|error| io::Error::new(error.kind(), format!("saving to {}: {error}", folder.display())))
+    /// Whether a folder was asked for: then everything goes there, shown or not.
+    pub(crate) fn was_asked_for(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    /// Saves the bytes of a Base64 text into a new file. `None` if it is none.
+    pub(crate) fn save(&self, base64: &str, extension: &str) -> io::Result<Option<Saved>> {
+        let folder = self.folder()?;
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("saving to {}: {error}", folder.display()))
+        };
+        let (path, mut file) = self.create(folder, extension).map_err(named)?;
+        match decode_into(base64, &mut file) {
+            Ok(size) => Ok(Some(Saved { path, size })),
+            Err(failed) => {
+                drop(file);
+                // Half a file helps nobody. If it cannot be taken away, it stays as it is.
+                let _ = fs::remove_file(&path);
+                match failed {
+                    Undecoded::Invalid => Ok(None),
+                    Undecoded::Sink(error) => Err(named(error)),
+                }
+            }
+        }
+    }
+
+    fn folder(&self) -> io::Result<&Path> {
+        if let Some(folder) = &self.folder {
+            fs::create_dir_all(folder)?;
+            return Ok(folder);
+        }
+        if let Some(folder) = self.own.get() {
+            return Ok(folder);
+        }
+        let made = private_folder()?;
+        Ok(self.own.get_or_init(|| made))
     }
 
     /// The first free number. Nothing is overwritten.
-    fn create(&self, folder: &Path, extension: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    fn create(&self, folder: &Path, extension: &str) -> io::Result<(PathBuf, File)> {
         for number in 1..=MOST {
             let path = folder.join(format!("{}-{number}.{extension}", self.stem));
             match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(mut file) => return file.write_all(bytes).map(|()| path),
+                Ok(file) => return Ok((path, file)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -54,29 +94,27 @@ impl Saver {
 
 const MOST: u32 = 10_000;
 
-/// The bytes of a Base64 text, or `None` if it is none.
-pub(crate) fn decoded(base64: &str) -> Option<Vec<u8>> {
-    STANDARD.decode(base64.trim()).ok()
+/// A new folder that only this user can look into. Where anybody may write, a name that others can guess
+/// could be theirs already.
+fn private_folder() -> io::Result<PathBuf> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let above = std::env::temp_dir();
+    for _ in 0..TRIES {
+        let folder = above.join(format!("bowline-{:010x}", fastrand::u64(..1 << 40)));
+        match builder.create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(io::Error::new(error.kind(), format!("saving to {}: {error}", above.display())));
+            }
+        }
+    }
+    Err(io::Error::other(format!("no folder can be made in {}", above.display())))
 }
 
-fn extension(mime_type: Option<&str>) -> &'static str {
-    let essence = mime_type.and_then(|mime| mime.split(';').next()).unwrap_or_default().trim();
-    match essence.to_ascii_lowercase().as_str() {
-        "image/png" => "png",
-        "image/jpeg" => "jpg",
-        "image/gif" => "gif",
-        "image/webp" => "webp",
-        "image/svg+xml" => "svg",
-        "audio/wav" | "audio/x-wav" | "audio/wave" => "wav",
-        "audio/mpeg" | "audio/mp3" => "mp3",
-        "audio/ogg" => "ogg",
-        "application/pdf" => "pdf",
-        "application/zip" => "zip",
-        "application/json" => "json",
-        "text/plain" => "txt",
-        _ => "bin",
-    }
-}
+const TRIES: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -86,21 +124,30 @@ mod tests {
     fn names_are_ours_and_nothing_is_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let saver = Saver::new(Some(folder.path().join("out")), "../../etc/passwd");
-        let first = saver.save(b"one", Some("image/PNG; q=1")).unwrap().unwrap();
-        let second = saver.save(b"two", Some("image/png")).unwrap().unwrap();
-        assert_eq!(first, folder.path().join("out/etc-passwd-1.png"));
-        assert_eq!(second, folder.path().join("out/etc-passwd-2.png"));
-        assert_eq!(fs::read(first).unwrap(), b"one");
+        let first = saver.save("b25l", "png").unwrap().unwrap();
+        let second = saver.save("dHdv", "png").unwrap().unwrap();
+        assert_eq!(first.path, folder.path().join("out/etc-passwd-1.png"));
+        assert_eq!(second.path, folder.path().join("out/etc-passwd-2.png"));
+        assert_eq!((fs::read(first.path).unwrap(), first.size), (b"one".to_vec(), 3));
     }
 
     #[test]
-    fn without_a_folder_nothing_is_saved() {
-        assert_eq!(Saver::new(None, "x").save(b"one", None).unwrap(), None);
+    fn what_is_no_base64_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let saver = Saver::new(Some(folder.path().to_owned()), "x");
+        assert!(saver.save("%%%", "bin").unwrap().is_none());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn base64() {
-        assert_eq!(decoded("aGk="), Some(b"hi".to_vec()));
-        assert_eq!(decoded("%%%"), None);
+    #[cfg(unix)]
+    fn a_folder_of_our_own_is_ours_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let saver = Saver::new(None, "x");
+        let first = saver.save("b25l", "txt").unwrap().unwrap();
+        let folder = first.path.parent().unwrap();
+        assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(saver.save("b25l", "txt").unwrap().unwrap().path, folder.join("x-2.txt"));
+        fs::remove_dir_all(folder).unwrap();
     }
 }

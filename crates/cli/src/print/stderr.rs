@@ -47,6 +47,9 @@ pub(crate) fn drain() {
 
 /// A stderr that cannot be written to leaves nobody to tell.
 fn write_now(text: &str, color: ColorChoice) {
+    if super::curtain::holds(super::curtain::To::Stderr, text, color) {
+        return;
+    }
     let mut err = AutoStream::new(io::stderr().lock(), color);
     let _ = err.write_all(text.as_bytes());
     let _ = err.flush();

@@ -23,7 +23,9 @@ impl Words {
         if command.is_empty() {
             words.server =
                 Some(words.take("SERVER", "a configured name or a URL, or end with `-- COMMAND`")?);
-        } else if words.rest.as_slice().first().is_some_and(|word| word.contains("://")) && form != "URI" {
+        } else if words.rest.as_slice().first().is_some_and(|word| word.contains("://"))
+            && !form.starts_with("URI")
+        {
             return Err(words.wrong("both a URL and a command are given: which is the server?"));
         }
         Ok(words)
@@ -40,6 +42,11 @@ impl Words {
             Some(word) if !word.is_empty() => Ok(word),
             _ => Err(self.wrong(&format!("{name} is missing: {what}"))),
         }
+    }
+
+    /// The next word, if there is one.
+    pub(crate) fn next(&mut self) -> Option<String> {
+        self.rest.next()
     }
 
     /// What is left, which has to be `key=value`.

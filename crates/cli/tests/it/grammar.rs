@@ -14,12 +14,15 @@ fn help_in_short() {
 
     Commands:
       tools        List the tools of a server
-      resources    List the resources of a server
+      resources    List the resources of a server, or watch them
       templates    List the resource templates of a server
       prompts      List the prompts of a server
       call         Call a tool
+      tasks        Look at the tasks that calls became: list, wait, cancel
       read         Read a resource
       prompt       Expand a prompt
+      complete     Ask a server what an argument could be
+      logs         Print what a server logs, as it comes
       ping         Measure how fast a server answers
       info         Show who a server is, what it speaks and what it offers
       connect      Be a server for a host, in front of one that may fail
@@ -54,6 +57,7 @@ fn help_in_short() {
         5  the server wants a login
         6  the server answered with an error, or does not offer this
         7  the output could not be written; the call was made
+        8  the tool's result does not fit its own output schema; it is printed all the same
       130  interrupted; the call was cancelled on the server
       143  ended from outside; the call was cancelled on the server
 
@@ -61,6 +65,8 @@ fn help_in_short() {
       BOWLINE_CONFIG         configuration file, as --config
       BOWLINE_TRUST_PROJECT  1: as --trust-project
       BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
+      BROWSER                what opens a page that a server asks you to visit
+      TRACEPARENT            the trace that calls belong to, with TRACESTATE
       NO_COLOR               no colour
     --- stderr
     ---
@@ -68,6 +74,7 @@ fn help_in_short() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "so is the help")]
 fn help_of_call() {
     let context = Context::new();
     snapshot!(context.run(context.bowline(["call", "--help"])), @r#"
@@ -95,11 +102,68 @@ fn help_of_call() {
           --unchecked
               Send the arguments without a look at the tool's schema; key=value is then always text
 
+          --task
+              Have the server work on it in the background, where it can: prints the task's id, for
+              `bowline tasks`
+
+              A call that the server answers at once is answered at once. Without this flag a call that
+              becomes a task is waited for like any other.
+
+          --log-level <LEVEL>
+              Print the server's log lines about this call, from this level up, to stderr
+
           --save <DIR>
               Save images, sounds and binary resources into this folder
 
+              Without it, what the terminal does not draw is saved into a new folder among the system's
+              temporary files. Where each went is printed.
+
+          --images <HOW>
+              How to draw images in the terminal
+
+              Possible values:
+              - auto:   As the terminal can; not at all in a pipe
+              - kitty:  Kitty, Ghostty
+              - iterm2: iTerm2, WezTerm
+              - sixel:  Terminals that know sixels
+              - none:   Not at all: they are saved
+
+              [default: auto]
+
       -h, --help
               Print help (see a summary with '-h')
+
+    When the server asks:
+          --elicit <WHAT>
+              What to do when the server asks you something; without a terminal you decline [default:
+              ask]
+
+              Possible values:
+              - ask:     Ask you
+              - decline: Say no
+              - cancel:  Say that nobody answered
+
+          --answer <FIELD=VALUE>
+              Fill in this field of a form beforehand
+
+              In a terminal you still see the form before it is sent. Without one, or with `--elicit
+              decline` or `cancel`, a form is sent if these answers and its own defaults are all that it
+              needs.
+
+          --root <DIR>
+              Tell the server to work in this folder; can be repeated [default: the current one]
+
+          --no-roots
+              Tell the server of no folder
+
+          --sampling <WHAT>
+              What to do when the server asks your model something; there must be one in the
+              configuration
+
+              Possible values:
+              - ask:   Ask you, before the model sees it and before the server sees the answer
+              - allow: Let it
+              - deny:  Refuse; the server is not told that there is a model
 
     Connection options:
           --timeout <TIME>
@@ -171,6 +235,7 @@ fn help_of_call() {
 
     Examples:
       bowline call files search query=knots limit=5
+      bowline call media transcode file=a.mov --task     # then: bowline tasks media
       bowline call https://mcp.example.com/mcp add --json '{"a": 1, "b": 2}'
       echo '{"a": 1, "b": 2}' | bowline call math add --file - --output json
       bowline call echo message=hello -- npx -y @modelcontextprotocol/server-everything

@@ -1,6 +1,14 @@
-//! Logs hold what servers say. Nothing of it reaches a terminal as more than text.
+//! Logs hold what servers say, in ours and in theirs. Nothing of it reaches a terminal as more than text.
 
-use crate::context::Context;
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, Script, Tool};
+use serde_json::json;
+
+use crate::context::{Context, snapshot};
+use crate::watch::Watching;
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_server_cannot_forge_a_line_or_drive_the_terminal() {
@@ -21,5 +29,94 @@ fn a_server_cannot_forge_a_line_or_drive_the_terminal() {
         let line = stderr.lines().find(|line| line.contains("forged")).unwrap_or_else(|| panic!("{stderr}"));
         assert!(line.contains("what is no message") && line.contains(r"title"), "{stderr}");
         assert!(!stderr.lines().any(|line| line.starts_with("  0.1s")), "{stderr}");
+    }
+}
+
+/// A legacy server that logs.
+fn script() -> Script {
+    testkit::server().legacy().tool(Tool::logs(
+        "work",
+        [("debug", json!("begun")), ("warning", json!({"rope": "short", "evil": "\u{1b}[2J"}))],
+    ))
+}
+
+// LG-01: the level is set once, and what comes is printed until Ctrl-C.
+#[tokio::test]
+async fn logs_are_printed_as_they_come() {
+    let context = Context::new();
+    let server = script().run().await;
+    let mut watching = Watching::start(context.bowline(["logs", &server.url(), "--level", "warning"]));
+    let set = server.wait_for(|received| received.is("logging/setLevel"), PATIENCE).await;
+    assert_eq!(set.params()["level"], "warning");
+    // A server that sends all it has, whatever it was asked for.
+    let unasked = json!({"level": "info", "data": "not this"});
+    server.send(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": unasked})).await;
+    server.wait_until(|server| server.log("error", &json!("line one\nline two\u{9b}2J")) > 0, PATIENCE).await;
+    let line = watching.line().await;
+    assert!(line.ends_with("Z\terror\ttestkit\tline one\\nline two\\u{9b}2J"), "{line:?}");
+    // LG-03: data of any type.
+    server.wait_until(|server| server.log("alert", &json!({"a": [1]})) > 0, PATIENCE).await;
+    let line = watching.line().await;
+    assert!(line.ends_with("Z\talert\ttestkit\t{\"a\":[1]}"), "{line:?}");
+    assert_eq!(watching.interrupt().await, (Some(0), vec![]));
+    assert_eq!(server.count("logging/setLevel"), 1);
+}
+
+#[tokio::test]
+async fn logs_go_on_after_a_restart() {
+    let context = Context::new();
+    let server = script().run().await;
+    let mut watching = Watching::start(context.bowline(["logs", "--json", &server.url()]));
+    server.wait_for(|received| received.is("logging/setLevel"), PATIENCE).await;
+    server.restart().await;
+    server.wait_for_nth(1, |received| received.is("logging/setLevel"), PATIENCE).await;
+    server.wait_until(|server| server.log("notice", &json!(7)) > 0, PATIENCE).await;
+    let message = watching.json().await;
+    assert_eq!((&message["level"], &message["data"]), (&json!("notice"), &json!(7)));
+    assert_eq!(watching.interrupt().await.0, Some(0));
+}
+
+// LG-01, LG-02
+#[tokio::test]
+async fn where_there_are_no_logs_it_is_said() {
+    let context = Context::new();
+    let server = testkit::server().modern().tool("echo").run().await;
+    snapshot!(context.run(context.bowline(["logs", &server.url()])), @"
+    exit: 6
+    --- stdout
+    --- stderr
+    error: `127.0.0.1:[PORT]` speaks 2026-07-28, where a server logs only what it does for a request
+
+    hint: use `bowline call --log-level LEVEL`, or --protocol legacy here if it speaks that too
+    ---
+    ");
+    let server = testkit::server().legacy().without("logging").tool("echo").run().await;
+    let shown = context.run(context.bowline(["logs", &server.url()]));
+    assert!(shown.contains("offers no logging"), "{shown}");
+    assert_eq!(server.count("logging/setLevel"), 0);
+    // The call is what was asked for.
+    let shown = context.run(context.bowline(["call", &server.url(), "echo", "--log-level", "info"]));
+    assert!(shown.starts_with("exit: 0\n--- stdout\n{}\n--- stderr\nnote: "), "{shown}");
+}
+
+// LG-01, LG-02, LG-03: in both eras, on stderr, and nothing of it acts on a terminal.
+#[tokio::test]
+async fn a_call_can_print_what_is_logged_about_it() {
+    let context = Context::new();
+    for server in [script(), script().modern()] {
+        let server = server.run().await;
+        let called = |level: &[&str]| {
+            let output = context.bowline(["call", &server.url(), "work"]).args(level).output().unwrap();
+            assert_eq!(output.stdout, b"done\n");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let logged = called(&["--log-level", "info"]);
+        assert!(
+            logged.ends_with("  warning    work  {\"evil\":\"\\u001b[2J\",\"rope\":\"short\"}\n"),
+            "{logged:?}"
+        );
+        assert_eq!(logged.lines().count(), 1, "{logged}");
+        assert_eq!(called(&["--log-level", "debug"]).lines().count(), 2);
+        assert_eq!(called(&[]), "");
     }
 }

@@ -2,11 +2,15 @@
 //! stdout and stderr: together they are what scripts and people rely on.
 
 mod call;
+mod complete;
 mod config;
 mod connect;
+mod content;
 mod context;
 mod demo;
 mod docs;
+#[cfg(unix)]
+mod elicit;
 mod failures;
 mod grammar;
 #[cfg(unix)]
@@ -19,8 +23,13 @@ mod lists;
 mod logs;
 #[cfg(unix)]
 mod ps;
+#[cfg(unix)]
+mod pty;
 mod read;
+#[cfg(unix)]
+mod resources;
 mod status;
+mod tasks;
 #[cfg(unix)]
 mod terminal;
 mod trust;

@@ -15,13 +15,13 @@ use crate::status::{child, web};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running `bowline` whose lines are read one by one. Killed when dropped.
-struct Watching {
+pub(crate) struct Watching {
     child: Child,
     lines: tokio::sync::mpsc::UnboundedReceiver<String>,
 }
 
 impl Watching {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("bowline starts");
         let stdout: ChildStdout = child.stdout.take().expect("a pipe");
@@ -36,17 +36,17 @@ impl Watching {
         Self { child, lines }
     }
 
-    async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         let line = tokio::time::timeout(PATIENCE, self.lines.recv()).await.expect("a line in time");
         line.expect("bowline still runs")
     }
 
-    async fn json(&mut self) -> Value {
+    pub(crate) async fn json(&mut self) -> Value {
         serde_json::from_str(&self.line().await).expect("one object per line")
     }
 
     /// Ctrl-C; gives the exit code and what was printed after.
-    async fn interrupt(mut self) -> (Option<i32>, Vec<String>) {
+    pub(crate) async fn interrupt(mut self) -> (Option<i32>, Vec<String>) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGINT).unwrap();
         let mut rest = Vec::new();
         while let Some(line) = tokio::time::timeout(PATIENCE, self.lines.recv()).await.expect("it ends") {
@@ -192,6 +192,8 @@ async fn tools_that_changed_meanwhile_are_told() {
     while !line.contains("\trecovered") {
         line = watching.line().await;
     }
+    let line = watching.line().await;
+    assert!(line.ends_with("\trope\tchanges\ttools: +counter"), "{line:?}");
     let line = watching.line().await;
     assert!(line.ends_with("\trope\ttools_changed"), "{line:?}");
     watching.interrupt().await;

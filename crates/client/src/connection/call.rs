@@ -11,7 +11,7 @@ use bowline_proto::revision::Era;
 use bowline_proto::session::{Attempt, Event as SessionEvent};
 use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::outgoing;
-use bowline_proto::wire::view::{Progress, ResultType, result_type};
+use bowline_proto::wire::view::{ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 use bowline_transport::pipe::{Pace, PipeWriter};
 use tokio::sync::oneshot;
@@ -19,76 +19,9 @@ use tokio::sync::oneshot;
 use super::event_stream;
 use super::exchange::Exchange;
 use super::heal::Ask;
-use super::{Failure, Judged, Live, News, Outcome, Sent, Shared, Waiter, Wire};
+use super::record::Record;
+use super::{CallOptions, Failure, Judged, Live, News, Outcome, Sent, Shared, Waiter, Wire};
 use crate::error::{Error, ErrorKind, Result};
-
-/// Called with each progress notification of a call, from the task that reads the link: be quick.
-#[derive(Clone)]
-pub(crate) enum Listener {
-    Typed(Arc<dyn Fn(Progress) + Send + Sync>),
-    Raw(Arc<dyn Fn(Json) + Send + Sync>),
-}
-
-impl Listener {
-    pub(super) fn hear(&self, progress: Progress, params: Json) {
-        match self {
-            Self::Typed(listener) => listener(progress),
-            Self::Raw(listener) => listener(params),
-        }
-    }
-}
-
-/// What differs from the server's configuration for one call.
-#[derive(Clone, Default)]
-pub struct CallOptions {
-    pub(crate) idle: Option<Duration>,
-    pub(crate) total: Option<Duration>,
-    pub(crate) progress: Option<Listener>,
-}
-
-impl CallOptions {
-    /// As configured.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Gives up when nothing was heard for this long. Progress starts it anew.
-    #[must_use]
-    pub fn timeout(mut self, idle: Duration) -> Self {
-        self.idle = Some(idle);
-        self
-    }
-
-    /// Gives up after this long, whatever progress says.
-    #[must_use]
-    pub fn max_timeout(mut self, total: Duration) -> Self {
-        self.total = Some(total);
-        self
-    }
-
-    /// Is told of progress. It is called from the task that reads the connection, so it must not block.
-    #[must_use]
-    pub fn on_progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Listener::Typed(Arc::new(listener)));
-        self
-    }
-
-    /// The same with the params of the notification as they came, but for the token, which is ours.
-    #[must_use]
-    pub fn on_raw_progress(mut self, listener: impl Fn(Json) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Listener::Raw(Arc::new(listener)));
-        self
-    }
-}
-
-impl std::fmt::Debug for CallOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallOptions")
-            .field("idle", &self.idle)
-            .field("total", &self.total)
-            .finish_non_exhaustive()
-    }
-}
 
 impl Shared {
     /// Sends a request and waits for its result.
@@ -112,17 +45,37 @@ impl Shared {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Json> {
-        let delivered = self.deliver(live, Ask { method, params, options }).await;
+        self.answered(live, Ask { method, params, options }).await.map(|(result, _)| result)
+    }
+
+    /// The same. Says too whether the result is the answer to this very request, and not to the last of several.
+    pub(super) async fn answered(self: &Arc<Self>, live: &Arc<Live>, ask: Ask<'_>) -> Result<(Json, bool)> {
+        let record = Record::begin(&self.name, ask.method, ask.params);
+        let outcome = self.conclude(live, ask).await;
+        if let Some(mut record) = record {
+            record.end(&outcome, |(result, _)| result);
+        }
+        outcome
+    }
+
+    async fn conclude(self: &Arc<Self>, live: &Arc<Live>, ask: Ask<'_>) -> Result<(Json, bool)> {
+        let Ask { method, params, .. } = ask;
+        let delivered = match self.deliver(live, ask).await {
+            Err(Failure::Server(error)) if self.wants_pages(live, ask, &error) => {
+                Box::pin(self.at_pages(live, ask, error)).await
+            }
+            delivered => delivered,
+        };
         let (saved, result) = delivered.map_err(|failure| self.error(method, failure))?;
         let live = saved.as_ref().unwrap_or(live);
         if live.peer.era() == Era::Legacy {
             self.remember(live, method, params);
-            return Ok(result);
+            return Ok((result, true));
         }
         if result_type(&result) == ResultType::Complete {
-            return Ok(result);
+            return Ok((result, true));
         }
-        Box::pin(self.rounds(live, Ask { method, params, options }, result)).await
+        Box::pin(self.rounds(live, ask, result)).await.map(|result| (result, false))
     }
 
     /// Sends a request, and saves it if that fails. Gives the link on which it was answered, if that is another.
@@ -161,8 +114,11 @@ impl Shared {
         let (sender, mut answer) = oneshot::channel();
         let (id, pace) = self.begin(live, options, sender)?;
         // Dropped before the outcome is there, it cancels the call.
-        let guard = Guard { shared: self, id };
-        let request = outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted);
+        let guard = Guard { shared: self, id, is_poll: options.task.is_poll };
+        let request = self.dressed(live, params, options).and_then(|dressed| {
+            let params = dressed.as_ref().or(params);
+            outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted)
+        });
         let Ok(frame) = request else {
             guard.end();
             return Err(Failure::Usage("params and their _meta must be objects"));
@@ -295,6 +251,9 @@ impl Shared {
         }
         core.traffic.begun(now);
         let id = core.calls.begin(now, limits, waiter);
+        if let Some(tracked) = &options.task.tracked {
+            self.tokens.add(id, tracked);
+        }
         let pace = if core.calls.len() > CROWD { Pace::Soon } else { Pace::Now };
         let due = now + limits.idle.min(limits.total).min(FAR);
         if core.watched.is_none_or(|watched| due < watched) {
@@ -357,7 +316,7 @@ impl Shared {
 
     /// Tells the server that an answer is no longer wanted, where that is done by a message: modern HTTP
     /// is told by closing the stream, which dropping the exchange does (HM-12).
-    fn cancel(self: &Arc<Self>, live: &Arc<Live>, id: u64, reason: &str) {
+    pub(super) fn cancel(self: &Arc<Self>, live: &Arc<Live>, id: u64, reason: &str) {
         if live.wire.is_http() && live.peer.era() == Era::Modern {
             return;
         }
@@ -372,7 +331,7 @@ impl Shared {
         self.errands.send(send);
     }
 
-    pub(super) fn limits(&self, options: &CallOptions) -> Limits {
+    pub(crate) fn limits(&self, options: &CallOptions) -> Limits {
         let idle = options.idle.unwrap_or(self.timeouts.call);
         Limits { idle, total: options.total.unwrap_or(self.timeouts.max.max(idle)) }
     }
@@ -414,6 +373,8 @@ enum Room {
 struct Guard<'a> {
     shared: &'a Arc<Shared>,
     id: u64,
+    /// CN-02: it asks about a task, and is not worth a message.
+    is_poll: bool,
 }
 
 impl Guard<'_> {
@@ -446,7 +407,9 @@ impl Drop for Guard<'_> {
             (core.calls.silence(Instant::now(), self.id), core.calls.end(self.id))
         };
         if let Some(Waiter::Call { live, sent: Sent::Posting | Sent::Yes, .. }) = open {
-            self.shared.cancel(&live, self.id, "the caller no longer waits");
+            if !self.is_poll {
+                self.shared.cancel(&live, self.id, "the caller no longer waits");
+            }
             // Hosts have clocks of their own: one that gives up before us has seen as well that nobody answers.
             if let Some((waited, left)) = silence
                 && waited >= LONG_SILENCE

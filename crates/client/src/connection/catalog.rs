@@ -3,47 +3,96 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use bowline_proto::wire::view::{Item, Page, Prompt, Resource, ResourceTemplate, Tool};
+use bowline_proto::wire::view::{Item, Page, Prompt, Resource, ResourceTemplate, TaskSupport, Tool};
 use bowline_proto::wire::{Json, method};
 
 use super::Shared;
 use super::link::lock;
+use crate::events::{Change, Event, Listed};
 
 /// What is kept of the lists that somebody has asked for.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     /// By list method.
-    digests: HashMap<&'static str, Digest>,
+    seen: HashMap<&'static str, Seen>,
     /// Tools that the server says to be read-only or idempotent. `None`: they were never listed.
     harmless: Option<HashSet<Box<str>>>,
+    /// Tools that may or must be called as tasks of 2025-11-25.
+    tasks: HashMap<Box<str>, TaskSupport>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    digest: Digest,
+    /// How often it was another one than before.
+    changes: u64,
 }
 
 /// What identifies a list, whatever its order: servers that keep tools in a hash table list them in a new
 /// order after every start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digest {
-    count: usize,
-    sum: u64,
+    /// What each element was, by what tells it from the others. `None`: nobody has seen the list as a whole.
+    elements: Option<HashMap<Box<str>, u64>>,
 }
 
 impl Digest {
-    /// Of a list that nobody has seen as a whole: whatever is seen next differs from it.
-    const UNKNOWN: Self = Self { count: usize::MAX, sum: 0 };
+    const UNKNOWN: Self = Self { elements: None };
 
     pub(crate) fn of<T: Item>(items: &[T]) -> Self {
         static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
-        let sum =
-            items.iter().fold(0, |sum: u64, item| sum.wrapping_add(HASHER.hash_one(item.json().as_bytes())));
-        Self { count: items.len(), sum }
+        let mut elements = HashMap::with_capacity(items.len());
+        for item in items {
+            // A name that stands twice counts with both.
+            let sum: &mut u64 = elements.entry(item.key().into()).or_default();
+            *sum = sum.wrapping_add(HASHER.hash_one(item.json().as_bytes()));
+        }
+        Self { elements: Some(elements) }
+    }
+
+    /// What was added, removed and changed since. `None` if that cannot be said, or nothing was.
+    fn since(&self, before: &Self, list: Listed) -> Option<Change> {
+        let (before, now) = (before.elements.as_ref()?, self.elements.as_ref()?);
+        let names = |names: &mut dyn Iterator<Item = &Box<str>>| {
+            let mut names: Vec<Box<str>> = names.cloned().collect();
+            names.sort_unstable();
+            names
+        };
+        let change = Change {
+            list,
+            added: names(&mut now.keys().filter(|name| !before.contains_key(*name))),
+            removed: names(&mut before.keys().filter(|name| !now.contains_key(*name))),
+            changed: names(
+                &mut now
+                    .iter()
+                    .filter_map(|(name, is)| before.get(name).is_some_and(|was| was != is).then_some(name)),
+            ),
+        };
+        (!change.is_empty()).then_some(change)
     }
 }
 
 impl Shared {
-    /// Keeps what a complete list says. Says whether it differs from the one before.
-    pub(crate) fn keep_list(&self, method: &'static str, digest: Digest) -> bool {
-        lock(&self.catalog).digests.insert(method, digest).is_some_and(|before| before != digest)
+    /// Keeps what a complete list says, and tells if it is another one than before.
+    pub(crate) fn keep_list(&self, method: &'static str, digest: Digest) {
+        let change = {
+            let mut catalog = lock(&self.catalog);
+            let Some(seen) = catalog.seen.get_mut(method) else {
+                catalog.seen.insert(method, Seen { digest, changes: 0 });
+                return;
+            };
+            if seen.digest == digest {
+                return;
+            }
+            let change = Listed::of(method).and_then(|list| digest.since(&seen.digest, list));
+            *seen = Seen { digest, changes: seen.changes + 1 };
+            change
+        };
+        if let Some(change) = change {
+            self.tell(Event::Changed(Arc::new(change)));
+        }
     }
 
     pub(crate) fn keep_tools(&self, tools: &[Tool]) {
@@ -51,7 +100,18 @@ impl Shared {
             tool.annotations.read_only == Some(true) || tool.annotations.idempotent == Some(true)
         };
         let names = tools.iter().filter(harmless).map(|tool| tool.name.clone()).collect();
-        lock(&self.catalog).harmless = Some(names);
+        let supporting = tools.iter().map(|tool| (tool, tool.task_support()));
+        let supporting = supporting.filter(|(_, support)| *support != TaskSupport::Forbidden);
+        let mut catalog = lock(&self.catalog);
+        catalog.tasks = supporting.map(|(tool, support)| (tool.name.clone(), support)).collect();
+        catalog.harmless = Some(names);
+    }
+
+    /// TA-01: whether a tool may be called as a task. `None`: the tools were never listed.
+    pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
+        let catalog = lock(&self.catalog);
+        catalog.harmless.as_ref()?;
+        Some(catalog.tasks.get(tool).copied().unwrap_or_default())
     }
 
     /// The same for a list that a caller pages through by itself. A list of one page is known; of a longer
@@ -72,13 +132,14 @@ impl Shared {
         }
     }
 
-    pub(super) fn seen_list(&self, method: &str) -> Option<Digest> {
-        lock(&self.catalog).digests.get(method).copied()
+    /// How often a list was seen to be another one than before.
+    pub(super) fn changes_seen(&self, method: &str) -> u64 {
+        lock(&self.catalog).seen.get(method).map_or(0, |seen| seen.changes)
     }
 
     /// The lists that somebody has asked for.
     pub(super) fn seen_lists(&self) -> Vec<&'static str> {
-        lock(&self.catalog).digests.keys().copied().collect()
+        lock(&self.catalog).seen.keys().copied().collect()
     }
 
     /// Whether to run a request twice is to run it once. `None`: nobody knows yet.
@@ -106,9 +167,16 @@ fn only_reads(method: &str) -> bool {
             | method::PROMPTS_LIST
             | method::PROMPTS_GET
             | method::COMPLETE
+            | method::SKILLS_LIST
+            | method::SKILLS_GET
             // To say the same again is to have said it.
             | method::SET_LEVEL
             | method::RESOURCES_SUBSCRIBE
             | method::RESOURCES_UNSUBSCRIBE
+            | method::TASKS_GET
+            | method::TASKS_RESULT
+            | method::TASKS_LIST
+            | method::TASKS_UPDATE
+            | method::TASKS_CANCEL
     )
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -27,7 +27,11 @@ use super::alive::{Traffic, Watch};
 use super::errands::Errands;
 use super::event_stream;
 use super::link::{OpenLink, end_session, lock};
+use super::meta::Tracer;
+use super::subscribe::Subscriptions;
 use super::target::{MESSAGE_LIMIT, Target, has_credentials, settings};
+use super::tokens::Tokens;
+use super::track::Tracks;
 use super::wake::Wake;
 use super::{Core, Identity, News, Shared, Waiter, Wire, listen};
 use crate::events::Life;
@@ -43,6 +47,7 @@ pub(crate) struct Setup {
     pub(crate) era: Option<Era>,
     pub(crate) identity: Identity,
     pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) tracer: Option<Tracer>,
 }
 
 /// Owns the links of one server.
@@ -70,7 +75,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// A connection that does nothing before it is told to connect.
     pub(crate) fn new(setup: Setup) -> (Arc<Shared>, Self) {
-        let Setup { server, target, records, era: remembered, identity, handler } = setup;
+        let Setup { server, target, records, era: remembered, identity, handler, tracer } = setup;
         let (news_in, news) = mpsc::unbounded_channel();
         let session = Session::new(Settings { remembered, ..settings(&server, &target) });
         let alive = Watch::new(server.keepalive);
@@ -92,11 +97,16 @@ impl Driver {
             events: broadcast::Sender::new(EVENT_BUFFER),
             news: news_in,
             serving: Mutex::default(),
+            tokens: Tokens::default(),
             annotations: Mutex::default(),
             errands: Errands::new(),
             told: Mutex::default(),
             catalog: Mutex::default(),
-            tracks_tools: AtomicBool::new(false),
+            cache: Mutex::default(),
+            subscriptions: Subscriptions::default(),
+            tracks: Tracks::default(),
+            log_level: AtomicU8::new(0),
+            tracer,
             transport: server.transport.as_str(),
             health: Mutex::default(),
             place: Mutex::default(),
@@ -380,10 +390,14 @@ impl Driver {
         }
         // Before it is asked who looks: whoever begins to after that finds the link.
         self.shared.set_live(Arc::clone(&live));
+        if live.peer.era() == Era::Modern {
+            let supervised = Arc::clone(&self.shared).supervise(Arc::clone(&live));
+            link.tasks.push(tokio::spawn(supervised).abort_handle());
+        }
         let shared = Arc::clone(&self.shared);
         let looking = if link.fresh {
             tokio::spawn(shared.look_again(live))
-        } else if shared.tracks_tools() {
+        } else if shared.is_tracking() {
             tokio::spawn(shared.look(live))
         } else {
             return;

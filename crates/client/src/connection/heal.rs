@@ -90,11 +90,7 @@ impl Shared {
             if total.is_zero() {
                 return Err(chances.told(known));
             }
-            let options = CallOptions {
-                idle: Some(limits.idle),
-                total: Some(total),
-                progress: ask.options.progress.clone(),
-            };
+            let options = CallOptions { idle: Some(limits.idle), total: Some(total), ..ask.options.clone() };
             match self.once(&live, ask.method, ask.params, &options).await {
                 Ok(result) => {
                     live.prove();
@@ -118,6 +114,8 @@ impl Shared {
         let left = chances.until.saturating_duration_since(Instant::now());
         match next {
             Next::Here => Ok(Arc::clone(live)),
+            Next::Again(shown) if ask.options.pinned => Err(shown),
+            Next::Anew if ask.options.pinned => Err(Failure::Left),
             Next::Anew => self.ready(left).await,
             Next::Again(shown) => {
                 let live = self.ready(left).await.map_err(|missing| explained(&shown, missing))?;

@@ -88,7 +88,7 @@ impl Shared {
         let version = Json::of(revision.as_str()).expect("a string is JSON");
         Meta::of(vec![
             (meta::PROTOCOL_VERSION, version),
-            (meta::CLIENT_CAPABILITIES, self.identity.capabilities.clone()),
+            (meta::CLIENT_CAPABILITIES, self.identity.modern.clone()),
             (meta::CLIENT_INFO, self.identity.client_info.clone()),
         ])
     }

@@ -5,27 +5,36 @@
 //! So the hot path spawns nothing and hops between no tasks of ours.
 
 mod alive;
+mod cache;
 mod call;
 mod catalog;
 mod driver;
 mod errands;
 mod event_stream;
 mod exchange;
+mod follow;
 mod headers;
 mod heal;
 mod hello;
 mod link;
 mod listen;
+mod meta;
+mod options;
+mod pages;
+mod record;
 mod requests;
 mod restore;
 mod rounds;
+mod subscribe;
 mod target;
+mod tokens;
+mod track;
 mod wait;
 mod wake;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -39,21 +48,27 @@ use bowline_proto::revision::Era;
 use bowline_proto::session::{Attempt, Carrier, Command, Event as SessionEvent, Session, Status};
 use bowline_proto::wire::mirror::Annotations;
 use bowline_proto::wire::outgoing::{Frame, Meta};
-use bowline_proto::wire::view::Progress;
+use bowline_proto::wire::view::{Cancelled, Progress};
 use bowline_proto::wire::{Json, Message, Parsed, RpcError, method};
 use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::PipeWriter;
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-pub use call::CallOptions;
-pub(crate) use call::Listener;
 use catalog::Catalog;
 pub(crate) use catalog::Digest;
 pub(crate) use driver::{Driver, Setup};
 use errands::Errands;
+pub(crate) use follow::{Followed, Leaving, poll_options};
+pub(crate) use meta::Tracer;
+pub(crate) use options::Listener;
+pub use options::{CallOptions, ProgressStream};
+pub(crate) use requests::purpose;
 use restore::Told;
+use subscribe::Subscriptions;
 pub(crate) use target::Target;
+use tokens::Tokens;
+pub(crate) use tokens::Tracked;
 
 use crate::events::{Event, Notification};
 use crate::handler::Handler;
@@ -77,12 +92,21 @@ pub(crate) struct Shared {
     /// `x-mcp-header` annotations of the tools in the newest list that have any (HM-10).
     annotations: Mutex<HashMap<Box<str>, Annotations>>,
     errands: Errands,
+    /// Progress of calls that became tasks.
+    pub(crate) tokens: Tokens,
     /// What the server was told that a new session must be told again.
     told: Mutex<Told>,
     /// What the server's lists were when they were last seen.
     catalog: Mutex<Catalog>,
-    /// Whether the tools are looked at even if nobody has asked for them.
-    tracks_tools: AtomicBool,
+    /// Results that may be used again.
+    cache: Mutex<cache::Cache>,
+    /// What a modern server is asked to tell.
+    subscriptions: Subscriptions,
+    /// Which lists are looked at even if nobody has asked for them.
+    tracks: track::Tracks,
+    /// The log level that modern servers are asked for, counted from one. Zero: none.
+    log_level: AtomicU8,
+    tracer: Option<Tracer>,
     /// How the server is reached, by configuration.
     transport: &'static str,
     health: Mutex<Health>,
@@ -96,6 +120,8 @@ pub(crate) struct Identity {
     pub(crate) client_info: Json,
     /// `ClientCapabilities`, as the handler declares them.
     pub(crate) capabilities: Json,
+    /// The same for modern servers, with what is done here and not by the handler.
+    pub(crate) modern: Json,
 }
 
 /// The parts of the protocol's state that calls touch too.
@@ -228,7 +254,10 @@ impl Shared {
     }
 
     pub(crate) fn events(&self) -> broadcast::Receiver<Event> {
-        self.events.subscribe()
+        // From before anything can come of it.
+        let events = self.events.subscribe();
+        self.want_lists();
+        events
     }
 
     pub(crate) fn command(&self, command: Command) {
@@ -290,6 +319,12 @@ impl Shared {
             core.traffic.heard();
             core.calls.end(id)
         });
+        if waiter.is_none() {
+            if !self.subscriptions.finish(id, outcome) {
+                tracing::debug!(server = %self.name, "an answer to no open request was dropped");
+            }
+            return;
+        }
         match waiter {
             Some(Waiter::Call { answer, .. }) => {
                 // The caller may have left in this very moment.
@@ -298,15 +333,22 @@ impl Shared {
             Some(Waiter::Hello(attempt)) => {
                 let _ = self.news.send(News::Reply(attempt, id.unwrap_or_default(), into_reply(outcome)));
             }
-            None => tracing::debug!(server = %self.name, "an answer to no open request was dropped"),
+            None => {}
         }
     }
 
-    fn handle_notification(&self, method: Box<str>, params: Option<Json>) {
+    fn handle_notification(self: &Arc<Self>, method: Box<str>, params: Option<Json>) {
         if *method == *method::PROGRESS {
             self.handle_progress(params);
         } else if *method == *method::CANCELLED {
-            self.stop_serving(params);
+            self.handle_cancelled(params);
+        } else if *method == *method::LISTEN_ACKNOWLEDGED {
+            if let Some(params) = params {
+                self.subscriptions.acknowledged(&params);
+            }
+        } else if !self.subscriptions.expects(params.as_ref()) {
+            // SB-03
+            tracing::debug!(server = %self.name, %method, "a notification of no open subscription was dropped");
         } else {
             let size = params.as_ref().map_or(0, |params| params.as_bytes().len());
             if size > LARGEST_EVENT {
@@ -315,7 +357,22 @@ impl Shared {
             }
             // Many may wait for a slow subscriber: none of them may keep more alive than itself.
             let params = params.map(|params| params.detached());
+            self.outdate(&method, params.as_ref());
+            if *method == *method::ELICIT_COMPLETE {
+                self.page_completed(params.as_ref());
+            }
+            self.look_at_change(&method);
             self.tell(Event::Notification(Notification::new(method, params)));
+        }
+    }
+
+    /// A modern server may end a subscription so, and nothing else (CN-05).
+    fn handle_cancelled(&self, params: Option<Json>) {
+        let Some(request) = params.and_then(|params| Cancelled::decode(&params).ok()?.request) else {
+            return;
+        };
+        if !self.subscriptions.cancelled(request.as_ours()) {
+            self.stop_serving(&request);
         }
     }
 
@@ -333,7 +390,8 @@ impl Shared {
             core.traffic.heard();
             match core.calls.heard(Instant::now(), id) {
                 Some(Waiter::Call { progress, .. }) => progress.clone(),
-                _ => None,
+                // PR-03: what was answered with a task goes on.
+                _ => self.tokens.progress(id),
             }
         };
         // A listener that panics must not take the connection with it.
@@ -372,6 +430,11 @@ impl Shared {
 }
 
 impl Live {
+    /// Whether two are the same link.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.attempt == other.attempt
+    }
+
     /// Something was answered: the session is more than a promise.
     fn prove(&self) {
         if !self.proven.load(Ordering::Relaxed) {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bowline_proto::wire::{Id, Json, RpcError, code, method, outgoing};
+use bowline_proto::revision::Revision;
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, mirror, outgoing};
 
 use super::{Shared, Wire};
 use crate::handler::{Answer, ServerRequest, capability_of, refusal};
@@ -51,7 +53,9 @@ impl Shared {
         }
         let (shared, wire, entry) = (Arc::clone(self), wire.clone(), Entry(Arc::clone(self), key.clone()));
         let task = self.errands.serve(async move {
-            let answer = shared.ask_handler(method, params).await;
+            let task = params.as_ref().and_then(related_task);
+            let answer = shared.ask_handler(method, params, None).await;
+            let answer = answer.map(|result| relate(result, task.as_ref()));
             drop(entry);
             shared.send_answer(&wire, &id, answer).await;
         });
@@ -78,10 +82,17 @@ impl Shared {
     }
 
     /// Asks the handler, for either era.
-    pub(super) async fn ask_handler(&self, method: Box<str>, params: Option<Json>) -> Answer {
+    pub(super) async fn ask_handler(
+        &self,
+        method: Box<str>,
+        params: Option<Json>,
+        during: Option<Arc<str>>,
+    ) -> Answer {
         let params = params.unwrap_or_else(Json::empty_object);
-        let request = ServerRequest { server: Arc::clone(&self.name), method, params };
-        self.handler.handle(request).await
+        // Asked during the handshake, it is by a server that has not chosen yet.
+        let revision = self.live().map_or(Revision::V2024_11_05, |live| live.peer.revision);
+        let server = Arc::clone(&self.name);
+        self.handler.handle(ServerRequest { server, revision, method, params, during }).await
     }
 
     /// Whether the host said that it serves this (LC-05, MR-07).
@@ -91,10 +102,9 @@ impl Shared {
     }
 
     /// CN-04: the server no longer wants an answer; stop working on it and send none.
-    pub(super) fn stop_serving(&self, params: Option<Json>) {
-        let Some(id) = params.and_then(|params| params.member("requestId")) else { return };
+    pub(super) fn stop_serving(&self, request: &Id) {
         // Taken out first: the task takes itself out when it is dropped, and wants the lock.
-        let task = self.serving().get(id.as_str()).cloned();
+        let task = self.serving().get(&request.to_string()).cloned();
         if let Some(task) = task {
             task.abort();
         }
@@ -118,6 +128,32 @@ impl Shared {
         self.serving.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
+
+/// TA-04: the task that a request belongs to, as the server wrote it.
+fn related_task(params: &Json) -> Option<Json> {
+    params.member("_meta")?.member(meta::RELATED_TASK)
+}
+
+/// The answer, which belongs to the same task.
+fn relate(result: Json, task: Option<&Json>) -> Json {
+    let Some(task) = task else { return result };
+    let old = result.member("_meta").filter(Json::is_object);
+    let related = Edit::new().set(meta::RELATED_TASK, task).apply(old.as_ref());
+    let related = related.and_then(|meta| Edit::new().set("_meta", &meta).apply(Some(&result)));
+    related.unwrap_or(result)
+}
+
+/// What a request of ours is for, in words for a person: its method, and what it names.
+pub(crate) fn purpose(method: &str, params: Option<&Json>) -> Arc<str> {
+    let named = mirror::name_param(method).and_then(|member| params?.member(member)?.decode::<String>().ok());
+    match named {
+        Some(name) => format!("{method} {}", name.chars().take(LONGEST_NAME).collect::<String>()).into(),
+        None => method.into(),
+    }
+}
+
+/// Of a name that is shown to a person.
+const LONGEST_NAME: usize = 200;
 
 /// A request that is being served. Takes itself out however its handler ends: with an answer, by a panic,
 /// or because the server or the link gave it up.

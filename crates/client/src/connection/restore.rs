@@ -1,20 +1,19 @@
 //! What a new session must be told, because the one before it was; and what is looked up again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_proto::loss::Verdict;
+use bowline_proto::revision::Era;
 use bowline_proto::session::Event as SessionEvent;
-use bowline_proto::wire::view::{Item, Prompt, Resource, ResourceTemplate};
+use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, method, outgoing};
 
-use super::catalog::Digest;
 use super::link::lock;
 use super::{CallOptions, Failure, Live, Shared};
 use crate::events::{Event, Notification};
-use crate::features::{lists, tools};
+use tokio::sync::watch;
 
 /// What the server was told.
 #[derive(Debug, Default)]
@@ -60,10 +59,25 @@ impl Shared {
         }
     }
 
+    /// Nobody wants to hear of a resource any more. A modern server notices by the next subscription.
+    pub(crate) fn unsubscribe(self: &Arc<Self>, uri: &str) {
+        if lock(&self.told).subscriptions.remove(uri).is_none() {
+            return;
+        }
+        let (shared, params) = (Arc::clone(self), uri_params(uri));
+        self.errands.send(async move {
+            if let Some(live) = shared.live().filter(|live| live.peer.era() == Era::Legacy) {
+                let _ = shared
+                    .once(&live, method::RESOURCES_UNSUBSCRIBE, Some(&params), &CallOptions::new())
+                    .await;
+            }
+        });
+    }
+
     /// Whether a new session has anything to be told.
     pub(super) fn has_told(&self) -> bool {
         let told = lock(&self.told);
-        told.level.is_some() || !told.subscriptions.is_empty()
+        told.level.is_some() || !told.subscriptions.is_empty() || !self.subscriptions.uris().is_empty()
     }
 
     /// Tells a new session what the old one knew, then lets the session go on. What is refused is logged:
@@ -72,8 +86,13 @@ impl Shared {
         let requests: Vec<(&str, Json)> = {
             let told = lock(&self.told);
             let level = told.level.iter().map(|params| (method::SET_LEVEL, params.clone()));
+            let subscriptions = told.subscriptions.values().cloned();
+            // What was wanted of a server that was modern then.
+            let wanted = self.subscriptions.uris().into_iter();
+            let wanted =
+                wanted.filter(|uri| !told.subscriptions.contains_key(uri)).map(|uri| uri_params(&uri));
             let subscriptions =
-                told.subscriptions.values().map(|params| (method::RESOURCES_SUBSCRIBE, params.clone()));
+                subscriptions.chain(wanted).map(|params| (method::RESOURCES_SUBSCRIBE, params));
             level.chain(subscriptions).collect()
         };
         let options = CallOptions::new().timeout(EACH).max_timeout(EACH);
@@ -101,26 +120,39 @@ impl Shared {
     /// Fetches again the lists that somebody has asked for, and announces those that changed as the server
     /// would have. A server that asks for roots is told to ask again.
     pub(super) async fn look_again(self: Arc<Self>, live: Arc<Live>) {
-        if self.declares_roots_changed() {
+        self.say_roots_changed(&live).await;
+        self.outdate_all();
+        self.say_resources_changed();
+        self.look(live).await;
+    }
+
+    /// RT-03: modern servers know no such thing.
+    async fn say_roots_changed(&self, live: &Live) {
+        if self.declares_roots_changed() && live.peer.era() == Era::Legacy {
             let _ = live.wire.send(&outgoing::notification(method::ROOTS_CHANGED, None)).await;
         }
-        self.look(live).await;
+    }
+
+    /// Tells the server whenever the host's roots change. One that is not there is told when it is.
+    pub(crate) async fn watch_roots(self: Arc<Self>, mut changes: watch::Receiver<u64>) {
+        changes.mark_unchanged();
+        while changes.changed().await.is_ok() {
+            if let Some(live) = self.live() {
+                self.say_roots_changed(&live).await;
+            }
+        }
+    }
+
+    /// The resources that somebody wants to hear of.
+    pub(super) fn watched_uris(&self) -> BTreeSet<String> {
+        let told = lock(&self.told);
+        told.subscriptions.keys().cloned().chain(self.subscriptions.uris()).collect()
     }
 
     /// The same on the first connection: nothing can have changed yet, but from now on it can.
     pub(super) async fn look(self: Arc<Self>, live: Arc<Live>) {
-        let mut lists = self.seen_lists();
-        if self.tracks_tools() && !lists.contains(&method::TOOLS_LIST) {
-            lists.push(method::TOOLS_LIST);
-        }
-        for list in lists {
-            let changed = match list {
-                method::TOOLS_LIST => self.changed_tools(&live).await,
-                method::PROMPTS_LIST => self.changed::<Prompt>(&live, list).await,
-                method::RESOURCES_LIST => self.changed::<Resource>(&live, list).await,
-                method::TEMPLATES_LIST => self.changed::<ResourceTemplate>(&live, list).await,
-                _ => None,
-            };
+        for list in self.tracked_lists() {
+            let changed = self.look_at(&live, list).await;
             let announce = match list {
                 method::TOOLS_LIST => method::TOOLS_CHANGED,
                 method::PROMPTS_LIST => method::PROMPTS_CHANGED,
@@ -133,33 +165,14 @@ impl Shared {
         }
     }
 
-    pub(super) fn tracks_tools(&self) -> bool {
-        self.tracks_tools.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn track_tools(self: &Arc<Self>) {
-        if !self.tracks_tools.swap(true, Ordering::Relaxed)
-            && let Some(live) = self.live()
-        {
-            tokio::spawn(Arc::clone(self).look(live));
-        }
-    }
-
-    async fn changed<T: Item>(self: &Arc<Self>, live: &Arc<Live>, list: &'static str) -> Option<bool> {
-        let fetched = Box::pin(lists::all::<T>(self, live, list, &CallOptions::new())).await.ok()?;
-        Some(self.keep_list(list, Digest::of(&fetched.items)))
-    }
-
-    async fn changed_tools(self: &Arc<Self>, live: &Arc<Live>) -> Option<bool> {
-        let before = self.seen_list(method::TOOLS_LIST);
-        Box::pin(tools::list(self, live, &CallOptions::new())).await.ok()?;
-        Some(before.is_some() && before != self.seen_list(method::TOOLS_LIST))
-    }
-
     fn declares_roots_changed(&self) -> bool {
         let roots = self.identity.capabilities.member("roots");
         roots.and_then(|roots| roots.member("listChanged")).is_some_and(|changed| changed.as_str() == "true")
     }
+}
+
+fn uri_params(uri: &str) -> Json {
+    Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON")
 }
 
 /// For one thing that a new session is told.

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use bowline_proto::fault::{Execution, Fault, Misbehaviour};
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::{InputRequired, ResultType, result_type};
+use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 
 use super::heal::Ask;
+use super::requests::purpose;
 use super::{CallOptions, Failure, Live, Shared};
 use crate::error::Result;
 
@@ -30,6 +31,14 @@ impl Shared {
             match result_type(&result) {
                 ResultType::Complete => return Ok(result),
                 ResultType::InputRequired if may_ask(method) => {}
+                // TN-02: nowhere else, and not unless it was offered.
+                ResultType::Task if method == method::TOOLS_CALL && self.declares_tasks() => {
+                    if options.raw {
+                        return Ok(result);
+                    }
+                    let during = purpose(method, params);
+                    return self.follow_created(ask, during, &result, left).await;
+                }
                 ResultType::InputRequired | ResultType::Task | ResultType::Unknown(_) => {
                     return Err(broken(Misbehaviour::ResultType));
                 }
@@ -60,20 +69,8 @@ impl Shared {
         params: Option<&Json>,
         wanted: &InputRequired,
     ) -> Result<Json> {
-        let mut answers = Edit::new();
-        let mut given = Vec::with_capacity(wanted.requests.len());
-        for (key, request) in &wanted.requests {
-            if !self.declared(&request.method) {
-                let asked: String = request.method.chars().take(80).collect();
-                let fault = Fault::protocol(Misbehaviour::Undeclared).note(asked);
-                return Err(self.error(method, Failure::Fault(fault)));
-            }
-            let answer = self.ask_handler(request.method.clone(), request.params.clone()).await;
-            given.push((&**key, answer.map_err(|error| self.error(method, Failure::Declined(error)))?));
-        }
-        for (key, answer) in &given {
-            answers = answers.set(key, answer);
-        }
+        let given = self.ask_inputs(method, &wanted.requests, purpose(method, params)).await?;
+        let answers = given.iter().fold(Edit::new(), |answers, (key, answer)| answers.set(key, answer));
         let answers = answers.apply(None).map_err(|error| self.usage(method, error))?;
         let mut edit = Edit::new();
         if !given.is_empty() {
@@ -83,6 +80,28 @@ impl Shared {
             edit = edit.set("requestState", state);
         }
         edit.apply(params).map_err(|error| self.usage(method, error))
+    }
+
+    /// Has the host answer what a call or its task asks for, one after the other. All of it, or nothing.
+    pub(super) async fn ask_inputs(
+        &self,
+        method: &str,
+        wanted: &InputRequests,
+        during: Arc<str>,
+    ) -> Result<Vec<(Box<str>, Json)>> {
+        let mut given = Vec::with_capacity(wanted.len());
+        for (key, request) in wanted {
+            // MR-07
+            if !self.declared(&request.method) {
+                let asked: String = request.method.chars().take(80).collect();
+                let fault = Fault::protocol(Misbehaviour::Undeclared).note(asked);
+                return Err(self.error(method, Failure::Fault(fault)));
+            }
+            let during = Some(Arc::clone(&during));
+            let answer = self.ask_handler(request.method.clone(), request.params.clone(), during).await;
+            given.push((key.clone(), answer.map_err(|error| self.error(method, Failure::Declined(error)))?));
+        }
+        Ok(given)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::revision::Era;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{Item, Page};
 use bowline_proto::wire::{Json, code};
@@ -39,16 +40,28 @@ pub(crate) async fn all<T: Item>(
     method: &'static str,
     options: &CallOptions,
 ) -> Result<List<T>> {
-    match pages(shared, live, method, options).await {
-        // PA-03: the server no longer knows a cursor it gave; once more from the start.
-        Err((error, true))
-            if error.server_error().is_some_and(|error| error.code == code::INVALID_PARAMS) =>
-        {
-            pages(shared, live, method, options).await.map_err(|(error, _)| error)
+    let mut live = Arc::clone(live);
+    let mut result = pages(shared, &live, method, options).await;
+    for _ in 0..MAX_RESTARTS {
+        let Err((error, true)) = &result else { break };
+        let refused = error.server_error().is_some_and(|error| error.code == code::INVALID_PARAMS);
+        if !refused {
+            // PA-01: a cursor belongs to its session. In a new one the list begins anew.
+            let next = shared.ready(shared.patience(options)).await;
+            match next {
+                Ok(next) if !next.is(&live) => live = next,
+                _ => break,
+            }
         }
-        other => other.map_err(|(error, _)| error),
+        // PA-03, CA-06: what the server has forgotten goes together.
+        shared.outdate_list(method);
+        result = pages(shared, &live, method, options).await;
     }
+    result.map_err(|(error, _)| error)
 }
+
+/// A server that loses its place in every list is not asked for ever.
+const MAX_RESTARTS: usize = 2;
 
 /// One pass. An error comes with whether it struck on a later page.
 async fn pages<T: Item>(
@@ -63,8 +76,9 @@ async fn pages<T: Item>(
     let mut bytes = 0;
     for _ in 0..MAX_PAGES {
         let later = params.is_some();
+        let pinned = CallOptions { pinned: later && live.peer.era() == Era::Legacy, ..options.clone() };
         let result = shared
-            .request_on(live, method, params.as_ref(), options)
+            .request_cached(live, method, params.as_ref(), &pinned)
             .await
             .map_err(|error| (error, later))?;
         let page =

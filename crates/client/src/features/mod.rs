@@ -1,11 +1,19 @@
 //! What a server offers, as methods of [`Client`](crate::Client): one file per feature.
 
+mod completion;
 pub(crate) mod lists;
 mod prompts;
 mod resources;
+pub mod skills;
+mod subscription;
+pub(crate) mod tasks;
+pub mod templates;
 pub(crate) mod tools;
 
+pub use completion::{Completer, Reference};
 pub use lists::List;
+pub use subscription::{Subscription, Update};
+pub use tasks::TaskOr;
 
 use bowline_proto::era::Peer;
 use bowline_proto::fault::{Fault, Misbehaviour};
@@ -21,6 +29,7 @@ pub(crate) enum Feature {
     Tools,
     Resources,
     Prompts,
+    Completions,
 }
 
 impl Feature {
@@ -29,6 +38,7 @@ impl Feature {
             Self::Tools => "tools",
             Self::Resources => "resources",
             Self::Prompts => "prompts",
+            Self::Completions => "completions",
         }
     }
 
@@ -39,6 +49,7 @@ impl Feature {
             Self::Tools => capabilities.tools.is_some(),
             Self::Resources => capabilities.resources.is_some(),
             Self::Prompts => capabilities.prompts.is_some(),
+            Self::Completions => capabilities.completions,
         }
     }
 

@@ -23,13 +23,14 @@ impl Client {
         self.resource_list(method::TEMPLATES_LIST).await
     }
 
-    /// Reads a resource by its exact URI. Dropping the future cancels it on the server.
+    /// Reads a resource by its exact URI. A modern server may say for how long it is to be used again; until then,
+    /// or until it says that it changed, it is not asked. Dropping the future cancels it on the server.
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult> {
         let method = method::RESOURCES_READ;
         let live = self.live(method).await?;
         Feature::Resources.require(self.shared(), &live.peer, method)?;
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
-        let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+        let result = self.shared().request_cached(&live, method, Some(&params), &CallOptions::new()).await?;
         decoded(self.shared(), method, &result, ReadResourceResult::decode(&result))
     }
 

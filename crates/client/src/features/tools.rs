@@ -7,7 +7,7 @@ use bowline_proto::wire::{method, outgoing};
 use serde::Serialize;
 
 use super::lists::{self, List};
-use super::{Feature, decoded};
+use super::{Feature, decoded, tasks};
 use crate::client::Client;
 use crate::connection::{CallOptions, Digest, Live, Shared};
 use crate::error::Result;
@@ -51,7 +51,15 @@ impl Client {
             outgoing::call_params(name, arguments).map_err(|error| self.usage(method, error.to_string()))?;
         let live = self.live_for(method, options).await?;
         Feature::Tools.require(self.shared(), &live.peer, method)?;
-        let result = self.shared().request_on(&live, method, Some(&params), options).await?;
+        let required = match tasks::is_required(self.shared(), &live, name) {
+            Some(required) => required,
+            None => Box::pin(tasks::turns_out_required(self.shared(), &live, name)).await,
+        };
+        let result = if required {
+            Box::pin(self.call_required(&live, &params, options)).await?
+        } else {
+            self.shared().request_on(&live, method, Some(&params), options).await?
+        };
         decoded(self.shared(), method, &result, CallToolResult::decode(&result))
     }
 }

@@ -57,7 +57,7 @@ impl Notice {
                 outage: None,
                 missed: 0,
             }),
-            Event::Notification(_) => None,
+            Event::Notification(_) | Event::Changed(_) => None,
         }
     }
 

@@ -80,7 +80,10 @@ async fn hm_01_modern_headers() {
         let meta = &received.params()["_meta"];
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
         assert_eq!(received.header("mcp-protocol-version"), Some("2026-07-28"));
-        assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({}));
+        assert_eq!(
+            meta["io.modelcontextprotocol/clientCapabilities"],
+            json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } })
+        );
         assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "bowline");
         assert_eq!(received.session, None);
     }

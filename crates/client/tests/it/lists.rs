@@ -31,7 +31,7 @@ async fn pa_02_all_pages() {
                 .iter()
                 .map(|page| page.params()["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone())
                 .collect();
-            assert_eq!(meta, vec![json!({}); 3]);
+            assert_eq!(meta, vec![json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } }); 3]);
         }
         client.close().await;
         assert_eq!(running.violations(), Vec::<String>::new(), "{name}");

@@ -1,19 +1,33 @@
 //! The library against the scripted server: real sockets, real processes, armed failures.
 
 mod bad_input;
+mod cache;
 mod calls;
+mod completion;
 mod event_stream;
 mod handlers;
 mod headers;
 mod hooks;
+mod host;
+mod icons;
 mod keepalive;
 mod life;
 mod lists;
+mod meta;
+mod model;
 mod negotiation;
 mod once;
 mod outcomes;
+mod pages;
 mod reconnect;
 mod registry;
+mod rounds;
+mod sampling;
+mod schema;
 mod sessions;
+mod skills;
 mod streams;
+mod subscriptions;
 mod support;
+mod tasks;
+mod templates;

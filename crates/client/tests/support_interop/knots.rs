@@ -1,7 +1,6 @@
-//! A server made with rmcp, of either era: what it offers, and how it is put on a socket or on stdio.
+//! A server made with rmcp, of either era.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
@@ -12,9 +11,7 @@ use rmcp::model::{
     ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -37,29 +34,6 @@ impl Knots {
     /// Takes this long over each `server/discover`.
     pub(crate) fn discovered_after(self, slowness: Duration) -> Self {
         Self { slowness, ..self }
-    }
-
-    /// Serves on a free port of the loopback until the runtime ends.
-    pub(crate) async fn serve_http(self, config: StreamableHttpServerConfig) -> String {
-        let sessions = Arc::new(LocalSessionManager::default());
-        let service = StreamableHttpService::new(move || Ok(self.clone()), sessions, config);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let url = format!("http://{}/mcp", listener.local_addr().expect("bound"));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let service = hyper_util::service::TowerToHyperService::new(service.clone());
-                let stream = hyper_util::rt::TokioIo::new(stream);
-                tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(stream, service));
-            }
-        });
-        url
-    }
-
-    /// Serves on this process's stdin and stdout until the client leaves.
-    pub(crate) async fn serve_stdio(self) {
-        if let Ok(running) = self.serve(rmcp::transport::io::stdio()).await {
-            let _ = running.waiting().await;
-        }
     }
 
     async fn call(

@@ -47,9 +47,13 @@ impl HttpPeer {
 
     /// Waits until the server has written a line with `part` in it, and gives that line.
     pub(crate) async fn logged(&self, part: &str) -> String {
-        let find = |lines: &Vec<String>| lines.iter().find(|line| line.contains(part)).cloned();
+        self.log_has(part, |lines| lines.iter().find(|line| line.contains(part)).cloned()).await
+    }
+
+    /// Waits until `find` finds something in what the server has written so far.
+    pub(crate) async fn log_has<T>(&self, what: &str, find: impl Fn(&[String]) -> Option<T>) -> T {
         let mut log = self.log.clone();
-        let lines = within(part, log.wait_for(|lines| find(lines).is_some())).await;
+        let lines = within(what, log.wait_for(|lines| find(lines).is_some())).await;
         find(&lines.expect("the server still runs")).expect("just seen")
     }
 

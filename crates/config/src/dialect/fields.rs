@@ -106,6 +106,22 @@ impl Fields<'_, '_> {
         self.time(node, place, Unit::Seconds, Zero::Meant)
     }
 
+    /// A whole number of something, of which there is at least one.
+    pub(super) fn count(&mut self, node: &Node, place: Place) -> Option<Located<u32>> {
+        let Value::Number(number) = &node.value else {
+            self.wrong_type(&place, "a whole number", &node.value);
+            return None;
+        };
+        match number.parse() {
+            Ok(0) | Err(_) => {
+                let message = format!("must be a whole number from 1 to {}", u32::MAX);
+                self.report.error(&place, Finding::new(ProblemKind::InvalidValue, message));
+                None
+            }
+            Ok(count) => Some(Located::new(count, place)),
+        }
+    }
+
     fn time(&mut self, node: &Node, place: Place, unit: Unit, zero: Zero) -> Option<Located<Duration>> {
         let duration = match &node.value {
             Value::Number(number) => duration::from_number(number, unit, zero),

@@ -1,11 +1,13 @@
 //! Owns the way from a tree to raw entries. Each dialect says where its servers stand and what
 //! their keys mean; reading a value of the right type is common to both.
 
+mod asks;
 mod fields;
 mod hooks;
 mod host;
 mod native;
 
+pub(crate) use asks::Asks;
 pub(crate) use hooks::{HookEntry, decode as decode_hook};
 
 use crate::raw::RawServer;
@@ -35,13 +37,15 @@ pub(crate) struct Document {
     pub(crate) entries: Vec<Entry>,
     /// The hooks for all servers.
     pub(crate) hooks: Vec<HookEntry>,
+    /// What servers may ask for.
+    pub(crate) asks: Asks,
 }
 
 /// The servers of a document, and what is for all of them.
 pub(crate) fn document(dialect: Dialect, root: Node, report: &mut Report<'_>) -> Document {
     match dialect {
         Dialect::Toml => native::document(root, report),
-        Dialect::Json => Document { entries: host::entries(root, report), hooks: Vec::new() },
+        Dialect::Json => Document { entries: host::entries(root, report), ..Document::default() },
     }
 }
 

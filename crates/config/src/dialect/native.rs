@@ -1,8 +1,9 @@
-//! Owns our own form, TOML: `[servers.NAME]`, and `[[hooks]]` for all of them. Nothing is guessed; an
-//! unknown key is an error.
+//! Owns our own form, TOML: `[servers.NAME]`, `[[hooks]]` for all of them, and the tables about what servers
+//! may ask for. Nothing is guessed; an unknown key is an error.
 
+use super::asks::Table;
 use super::fields::{Fields, Style};
-use super::{Decoded, Document, hooks};
+use super::{Decoded, Document, asks, hooks};
 use crate::problem::ProblemKind;
 use crate::raw::{RawServer, Reach};
 use crate::report::{Finding, Located, Place, Report};
@@ -26,12 +27,22 @@ pub(super) fn document(root: Node, report: &mut Report<'_>) -> Document {
             document.hooks = hooks::entries(node, &Place::new(key.offset, "hooks"), report);
             continue;
         }
+        let table = match key.name.as_str() {
+            "sampling" => Some(&mut document.asks.sampling),
+            "elicitation" => Some(&mut document.asks.elicitation),
+            "roots" => Some(&mut document.asks.roots),
+            _ => None,
+        };
+        if let Some(table) = table {
+            *table = Some(Table { place: Place::new(key.offset, key.name), node });
+            continue;
+        }
         let finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
         let foreign = ["mcp_servers", "mcpServers", "mcp", "context_servers"];
         let meant = if foreign.contains(&key.name.as_str()) {
             Some("servers")
         } else {
-            suggest::closest(&key.name, ["servers", "hooks"])
+            suggest::closest(&key.name, ["servers", "hooks", "sampling", "elicitation", "roots"])
         };
         let finding = match meant {
             Some(meant) => finding.hint(format!("did you mean `{meant}`?")),
@@ -75,6 +86,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
             "reconnect_wait" => raw.reconnect_wait = read.interval(&node, place),
             "enabled" => raw.enabled = read.boolean(&node, place),
             "protocol" => raw.protocol = protocol(&mut read, node, place),
+            "sampling" => raw.sampling = asks::policy(&mut read, node, place),
             "hooks" => {
                 let place = entry.join(&key.name, key.offset);
                 let found = hooks::entries(node, &place, read.report);

@@ -1,5 +1,6 @@
 //! Whole files in, servers or error texts out.
 
+mod asks;
 mod holding;
 mod hooks;
 mod json;

@@ -15,7 +15,7 @@ fn agree(entry: &Value, valid: bool) {
 }
 
 /// JSON as an inline TOML value.
-fn inline(value: &Value) -> String {
+pub(crate) fn inline(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
             let fields: Vec<String> =

@@ -9,8 +9,8 @@ use bowline::wire::{Id, Json, code, meta, method};
 use bowline::{Answer, CallOptions, Era, Status};
 use tokio::sync::mpsc;
 
-use super::Session;
 use super::upstream::Upstream;
+use super::{Session, trace};
 use crate::{greeting, refusal};
 
 impl Session {
@@ -65,6 +65,9 @@ impl Session {
         let timeouts = &self.relay.server.timeouts;
         let mut options = CallOptions::new().timeout(silence(timeouts)).max_timeout(timeouts.max);
         let token = params.as_ref().and_then(|params| params.member("_meta")?.member(meta::PROGRESS_TOKEN));
+        if upstream.knows_tasks {
+            options = options.raw();
+        }
         let (heard, mut progress) = mpsc::channel(PROGRESS);
         if token.is_some() {
             options = options.on_raw_progress(move |params| {
@@ -74,6 +77,7 @@ impl Session {
                 }
             });
         }
+        let params = params.map(trace::continued);
         let call = client.request_with(method, &params, &options);
         tokio::pin!(call);
         let result = loop {

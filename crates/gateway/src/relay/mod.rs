@@ -3,6 +3,7 @@
 
 mod call;
 mod forward;
+mod trace;
 mod upstream;
 
 use std::future::Future;

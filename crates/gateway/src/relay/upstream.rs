@@ -22,6 +22,8 @@ use crate::refusal;
 /// The connection to the server on behalf of one host.
 pub(super) struct Upstream {
     pub(super) client: Client,
+    /// Whether the host follows tasks of 2026-07-28 itself.
+    pub(super) knows_tasks: bool,
     hooks: Mutex<Option<bowline::hooks::Hooks>>,
     gate: Gate,
     /// What the host says unasked, in order.
@@ -101,6 +103,7 @@ impl Upstream {
         let hooks = bowline::hooks::spawn(&client, relay.server.hooks.iter().cloned());
         Ok(Arc::new(Self {
             client,
+            knows_tasks: hello.knows_tasks(),
             hooks: Mutex::new(Some(hooks)),
             gate,
             notes,

@@ -39,12 +39,12 @@ async fn what_the_host_put_into_meta_stays_beside_our_token() {
     let raw = RawServer::start(r#""result":{}"#).await;
     let mut host = greeted(&raw).await;
     host.say(
-        r#"{"jsonrpc":"2.0","id":1,"method":"x/vendor","params":{"_meta":{"traceparent":"00-a","n":1.0,"progressToken":"mine"},"v":1.50}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"x/vendor","params":{"_meta":{"com.example/a":"00-a","n":1.0,"progressToken":"mine"},"v":1.50}}"#,
     )
     .await;
     assert_eq!(host.line().await, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     let body = raw.body("x/vendor");
-    assert!(body.contains(r#""traceparent":"00-a","n":1.0,"progressToken":"#), "{body}");
+    assert!(body.contains(r#""com.example/a":"00-a","n":1.0,"progressToken":"#), "{body}");
     assert!(!body.contains("mine"), "{body}");
     assert!(body.ends_with(r#","v":1.50}}"#), "{body}");
 }

@@ -9,3 +9,5 @@ mod input;
 mod raw_server;
 mod recovery;
 mod support;
+mod tasks;
+mod untouched;

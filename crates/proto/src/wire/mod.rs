@@ -19,4 +19,4 @@ pub use body::find_error;
 pub use id::Id;
 pub use json::Json;
 pub use message::{Defect, Malformed, Message, Parsed, RpcError, parse, parse_one};
-pub use names::{code, meta, method};
+pub use names::{code, extension, meta, method};

@@ -52,6 +52,8 @@ pub mod method {
         TASKS_UPDATE = "tasks/update";
         /// Skills extension: list skills.
         SKILLS_LIST = "skills/list";
+        /// Skills extension: one skill.
+        SKILLS_GET = "skills/get";
         /// Server to client: roots.
         ROOTS_LIST = "roots/list";
         /// Server to client: ask the model.
@@ -99,8 +101,18 @@ pub mod meta {
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
     /// Modern: which subscription a message belongs to.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+    /// 2025-11-25: which task a message belongs to.
+    pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+    /// 2025-11-25: what a model may be told while a task goes on.
+    pub const MODEL_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
     /// Ties progress notifications to a request.
     pub const PROGRESS_TOKEN: &str = "progressToken";
+}
+
+/// Ids of extensions.
+pub mod extension {
+    /// Tasks of 2026-07-28.
+    pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 }
 
 /// Error codes with a portable meaning.

@@ -11,10 +11,12 @@ use super::scan::{self, Cursor};
 
 /// Edits of one object, applied in one pass by [`Edit::apply`].
 ///
-/// A member that is set keeps its place if it was there and is appended if it was not.
+/// A member that is set keeps its place if it was there and is appended if it was not; one that is removed need
+/// not have been there.
 #[derive(Debug, Default)]
 pub struct Edit<'a> {
-    sets: Vec<(&'a str, Cow<'a, str>)>,
+    /// `None`: removed.
+    sets: Vec<(&'a str, Option<Cow<'a, str>>)>,
 }
 
 impl<'a> Edit<'a> {
@@ -26,26 +28,33 @@ impl<'a> Edit<'a> {
     /// Sets member `name` to the JSON text of `value`.
     #[must_use]
     pub fn set(mut self, name: &'a str, value: &'a Json) -> Self {
-        self.put(name, Cow::Borrowed(value.as_str()));
+        self.put(name, Some(Cow::Borrowed(value.as_str())));
         self
     }
 
     /// Sets member `name` to a string.
     #[must_use]
     pub fn set_str(mut self, name: &'a str, value: &str) -> Self {
-        self.put(name, Cow::Owned(quote(value)));
+        self.put(name, Some(Cow::Owned(quote(value))));
         self
     }
 
     /// Sets member `name` to an integer.
     #[must_use]
     pub fn set_int(mut self, name: &'a str, value: u64) -> Self {
-        self.put(name, Cow::Owned(value.to_string()));
+        self.put(name, Some(Cow::Owned(value.to_string())));
+        self
+    }
+
+    /// Removes member `name`.
+    #[must_use]
+    pub fn remove(mut self, name: &'a str) -> Self {
+        self.put(name, None);
         self
     }
 
     /// The last edit of a member counts.
-    fn put(&mut self, name: &'a str, value: Cow<'a, str>) {
+    fn put(&mut self, name: &'a str, value: Option<Cow<'a, str>>) {
         match self.find(name) {
             Some(at) => self.sets[at].1 = value,
             None => self.sets.push((name, value)),
@@ -55,7 +64,8 @@ impl<'a> Edit<'a> {
     /// The object with the edits applied. `None` stands for an object that is not there yet.
     pub fn apply(&self, object: Option<&Json>) -> Result<Json, NotAnObject> {
         let text = object.map_or(&b"{}"[..], Json::as_bytes);
-        let added: usize = self.sets.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let length = |value: &Option<Cow<'_, str>>| value.as_ref().map_or(0, |value| value.len());
+        let added: usize = self.sets.iter().map(|(name, value)| name.len() + length(value) + 4).sum();
         let mut out = Vec::with_capacity(text.len() + added);
         let mut kept = vec![false; if object.is_some() { self.sets.len() } else { 0 }];
         let mut cursor = Cursor::new(text);
@@ -68,13 +78,17 @@ impl<'a> Edit<'a> {
             match scan::unquote(name).and_then(|name| self.find(&name)) {
                 Some(at) => {
                     kept[at] = true;
-                    put_member(&mut out, name, self.sets[at].1.as_bytes());
+                    if let Some(value) = &self.sets[at].1 {
+                        put_member(&mut out, name, value.as_bytes());
+                    }
                 }
                 None => put_member(&mut out, name, old),
             }
         }
         for (at, (name, value)) in self.sets.iter().enumerate() {
-            if !kept.get(at).copied().unwrap_or(false) {
+            if let Some(value) = value
+                && !kept.get(at).copied().unwrap_or(false)
+            {
                 put_member(&mut out, quote(name).as_bytes(), value.as_bytes());
             }
         }
@@ -132,6 +146,17 @@ mod tests {
 
     fn json(text: &str) -> Json {
         Json::parse(Bytes::from(text.to_owned())).unwrap()
+    }
+
+    #[test]
+    fn removes_what_is_there_and_nothing_else() {
+        let object = json(r#"{"a":1.0, "b":[1, 2] ,"a":2}"#);
+        assert_eq!(
+            Edit::new().remove("a").remove("z").apply(Some(&object)).unwrap().as_str(),
+            r#"{"b":[1, 2]}"#
+        );
+        assert_eq!(Edit::new().remove("a").apply(Some(&json(r#"{"a":1}"#))).unwrap().as_str(), "{}");
+        assert_eq!(Edit::new().remove("a").apply(None).unwrap().as_str(), "{}");
     }
 
     #[test]

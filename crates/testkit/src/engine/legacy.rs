@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::features::{self, Caller, Job};
-use super::{Engine, Era, Plan, Work, capabilities};
+use super::{Engine, Era, Plan, Work, capabilities, logging};
 use crate::rpc::{self, INVALID_PARAMS, Refusal};
 
 pub(super) fn handle(engine: &Engine, session: Option<&str>, message: &Value) -> Plan {
@@ -29,7 +29,10 @@ pub(super) fn handle(engine: &Engine, session: Option<&str>, message: &Value) ->
             steps: job.steps,
             finish: {
                 let id = id.clone();
-                Box::new(move |answers| rpc::result(&id, (job.finish)(answers)))
+                Box::new(move |answers| match (job.finish)(answers) {
+                    Ok(result) => rpc::result(&id, result),
+                    Err(refusal) => refusal.message(&id),
+                })
             },
         }),
         Err(refusal) => Plan::refused(Era::Legacy, id, refusal),
@@ -47,8 +50,8 @@ fn initialize(engine: &Engine, session: Option<&str>, id: &Value, params: &Value
     };
     let mut result = json!({
         "protocolVersion": version,
-        "capabilities": capabilities(&script, Era::Legacy),
-        "serverInfo": {"name": script.name, "version": script.version},
+        "capabilities": capabilities(&script, Era::Legacy, &version),
+        "serverInfo": script.server_info(),
     });
     if let Some(instructions) = &script.instructions {
         result["instructions"] = instructions.as_str().into();
@@ -67,10 +70,13 @@ fn notified(engine: &Engine, session: Option<&str>, method: &str, params: &Value
     }
 }
 
+fn subscribable(engine: &Engine) -> bool {
+    let script = engine.script();
+    script.offers("resources") && script.offers("resources.subscribe")
+}
+
 fn request(engine: &Engine, session: Option<&str>, method: &str, params: &Value) -> Result<Job, Refusal> {
-    let Some((version, client, initialized)) = engine.with_session(session, |session| {
-        (session.version.clone(), session.client.clone(), session.initialized)
-    }) else {
+    let Some(known) = engine.with_session(session, |session| session.clone()) else {
         if method == "ping" {
             return Ok(Job::done(json!({})));
         }
@@ -81,18 +87,21 @@ fn request(engine: &Engine, session: Option<&str>, method: &str, params: &Value)
         let (code, message) = &engine.script().uninitialized;
         return Err(Refusal::new(*code, message.as_str()));
     };
-    if !initialized && method != "ping" {
+    if !known.initialized && method != "ping" {
         engine.ledger.violation(format!("{method} before notifications/initialized"));
     }
     let done = || Ok(Job::done(json!({})));
     match method {
         "ping" => done(),
         "logging/setLevel" if engine.script().offers("logging") => {
-            let level = params["level"].as_str().map(str::to_owned);
-            engine.with_session(session, |session| session.log_level = level);
+            let level = params["level"].as_str().unwrap_or_default();
+            if !logging::is_level(level) {
+                return Err(Refusal::new(INVALID_PARAMS, format!("Unknown level: {level}")));
+            }
+            engine.with_session(session, |session| session.log_level = Some(level.to_owned()));
             done()
         }
-        "resources/subscribe" | "resources/unsubscribe" if engine.script().offers("resources") => {
+        "resources/subscribe" | "resources/unsubscribe" if subscribable(engine) => {
             let uri = params["uri"].as_str().unwrap_or_default().to_owned();
             engine.with_session(session, |session| {
                 session.subscriptions.retain(|subscribed| *subscribed != uri);
@@ -103,8 +112,12 @@ fn request(engine: &Engine, session: Option<&str>, method: &str, params: &Value)
             done()
         }
         _ => {
-            let caller =
-                Caller { era: Era::Legacy, version: &version, capabilities: &client["capabilities"] };
+            let caller = Caller {
+                era: Era::Legacy,
+                version: &known.version,
+                capabilities: &known.client["capabilities"],
+                log_level: Some(known.log_level.as_deref().unwrap_or("debug")),
+            };
             features::answer(engine, caller, method, params)
         }
     }

@@ -1,17 +1,15 @@
-//! What is under way: open channels to the client, questions waiting for its answer, calls that
-//! can be cancelled, subscriptions.
+//! What is under way: open channels to the client, and calls that can be cancelled.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use serde_json::Value;
 use tokio::task::AbortHandle;
 
-use super::modern::SUBSCRIPTION_KEY;
+use super::announce::Listener;
+use super::asking::Pending;
 use super::{Engine, Step, Work};
-use crate::rpc;
 use crate::sync::{lock, pause};
 
 /// A channel on which messages reach the client.
@@ -37,24 +35,17 @@ pub enum Via {
 
 #[derive(Default)]
 pub(crate) struct Live {
-    outlets: Mutex<Vec<Registered>>,
-    listeners: Mutex<Vec<Listener>>,
-    asks: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    pub(super) outlets: Mutex<Vec<Registered>>,
+    pub(super) listeners: Mutex<Vec<Listener>>,
+    pub(super) asks: Mutex<Pending>,
     calls: Mutex<HashMap<(Option<String>, String), AbortHandle>>,
-    states: Mutex<HashSet<String>>,
     numbers: AtomicU64,
 }
 
-struct Registered {
-    via: Via,
-    session: Option<String>,
-    outlet: Arc<dyn Outlet>,
-}
-
-struct Listener {
-    id: Value,
-    filter: Value,
-    outlet: Arc<dyn Outlet>,
+pub(super) struct Registered {
+    pub(super) via: Via,
+    pub(super) session: Option<String>,
+    pub(super) outlet: Arc<dyn Outlet>,
 }
 
 impl Engine {
@@ -67,16 +58,13 @@ impl Engine {
         self.ledger.touch();
     }
 
-    pub(crate) fn register_listener(&self, id: Value, filter: Value, outlet: Arc<dyn Outlet>) {
-        let mut listeners = lock(&self.live.listeners);
-        listeners.retain(|listener| listener.outlet.is_open());
-        listeners.push(Listener { id, filter, outlet });
-        drop(listeners);
-        self.ledger.touch();
-    }
-
     /// Sends a message on the newest open channel of that kind. False if there is none.
     pub(crate) fn send(&self, via: Via, message: &Value) -> bool {
+        self.channels(via).iter().any(|outlet| outlet.say(message.clone()))
+    }
+
+    /// The open channels of that kind, the best first.
+    pub(super) fn channels(&self, via: Via) -> Vec<Arc<dyn Outlet>> {
         let mut outlets = lock(&self.live.outlets);
         outlets.retain(|registered| registered.outlet.is_open());
         let wanted: &[Via] = match via {
@@ -84,7 +72,8 @@ impl Engine {
             Via::Post => &[Via::Post, Via::Any],
             Via::Any => &[Via::Get, Via::Any, Via::Post],
         };
-        wanted.iter().any(|via| outlets.iter().rev().any(|r| r.via == *via && r.outlet.say(message.clone())))
+        let of = |via: Via| outlets.iter().rev().filter(move |r| r.via == via).map(|r| r.outlet.clone());
+        wanted.iter().copied().flat_map(of).collect()
     }
 
     /// How many channels of that kind are open.
@@ -102,51 +91,8 @@ impl Engine {
             .any(|r| r.via != Via::Post && r.session.as_deref() == session && r.outlet.say(message.clone()))
     }
 
-    pub(crate) fn listeners(&self) -> usize {
-        let mut listeners = lock(&self.live.listeners);
-        listeners.retain(|listener| listener.outlet.is_open());
-        listeners.len()
-    }
-
-    /// Announces a change: once to each handshake session, and to each subscription that asked for
-    /// it (`flag` is the member of the filter). Gives the number reached.
-    pub(crate) fn announce(&self, method: &str, flag: &str, params: &Value) -> usize {
-        let mut reached = 0;
-        let mut told = HashSet::new();
-        for registered in lock(&self.live.outlets).iter().rev() {
-            if registered.via != Via::Post
-                && !told.contains(&registered.session)
-                && registered.outlet.say(rpc::notification(method, params.clone()))
-            {
-                told.insert(registered.session.clone());
-                reached += 1;
-            }
-        }
-        for listener in lock(&self.live.listeners).iter() {
-            let wanted = match &listener.filter[flag] {
-                Value::Array(uris) => uris.contains(&params["uri"]),
-                other => *other == true,
-            };
-            let mut params = if params.is_null() { json!({}) } else { params.clone() };
-            params["_meta"][SUBSCRIPTION_KEY] = listener.id.clone();
-            if wanted && listener.outlet.say(rpc::notification(method, params)) {
-                reached += 1;
-            }
-        }
-        reached
-    }
-
-    /// Ends every subscription with its final result.
-    pub(crate) fn end_subscriptions(&self) {
-        for listener in lock(&self.live.listeners).drain(..) {
-            let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION_KEY: listener.id}});
-            listener.outlet.say(rpc::result(&listener.id, result));
-            listener.outlet.finish();
-        }
-    }
-
     /// Carries out the steps of some work and makes its response.
-    pub(crate) async fn carry_out(&self, work: Work, outlet: &dyn Outlet) -> Value {
+    pub(crate) async fn carry_out(&self, work: Work, outlet: Arc<dyn Outlet>) -> Value {
         let mut answers = Vec::new();
         for step in work.steps {
             match step {
@@ -154,45 +100,11 @@ impl Engine {
                 Step::Say(message) => {
                     outlet.say(message);
                 }
-                Step::Ask(request) => {
-                    let answer = self.expect_answer(&request["id"]);
-                    outlet.say(request);
-                    answers.push(answer.await.unwrap_or(Value::Null));
-                }
+                Step::Ask(requests) => answers.extend(self.ask_on(&outlet, requests).await),
+                Step::Follow(task) => answers.push(self.follow(&task, &outlet).await),
             }
         }
         (work.finish)(answers)
-    }
-
-    /// Resolves to the client's answer to a request with this id.
-    pub(crate) fn expect_answer(&self, id: &Value) -> oneshot::Receiver<Value> {
-        let (sender, receiver) = oneshot::channel();
-        lock(&self.live.asks).insert(id.to_string(), sender);
-        receiver
-    }
-
-    /// A response came from the client.
-    pub(super) fn answered(&self, message: &Value) {
-        match lock(&self.live.asks).remove(&message["id"].to_string()) {
-            Some(ask) => {
-                let _ = ask.send(message.clone());
-            }
-            None => self.ledger.violation(format!("an answer to nothing: id {}", message["id"])),
-        }
-    }
-
-    pub(crate) fn next_ask_id(&self) -> String {
-        format!("ask-{}", self.number())
-    }
-
-    pub(super) fn issue_state(&self) -> String {
-        let state = format!("state-{}", self.number());
-        lock(&self.live.states).insert(state.clone());
-        state
-    }
-
-    pub(super) fn redeem_state(&self, state: &str) -> bool {
-        lock(&self.live.states).remove(state)
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -214,6 +126,7 @@ impl Engine {
         if let Some(call) = call {
             call.abort();
         }
+        self.end_listening(session, id);
         self.ledger.cancelled(id.clone());
     }
 
@@ -235,6 +148,6 @@ impl Engine {
         }
         lock(&self.live.outlets).clear();
         lock(&self.live.listeners).clear();
-        lock(&self.live.asks).clear();
+        *lock(&self.live.asks) = Pending::default();
     }
 }

@@ -3,17 +3,27 @@
 //! A front (HTTP or stdio) carries the plan out and brings messages to where they belong; what is
 //! under way at the moment (streams, calls, questions to the client) is in [`live`].
 
+mod announce;
+mod asking;
+mod capabilities;
+mod completion;
 mod features;
 mod legacy;
 mod live;
+mod logging;
 mod modern;
+mod pages;
 mod paging;
+mod reading;
+mod rounds;
 mod sessions;
+mod tasks;
+mod tools;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::fault::{Armed, Front};
 use crate::ledger::Ledger;
@@ -21,11 +31,16 @@ use crate::rpc::Refusal;
 use crate::script::{Eras, MODERN_VERSION, Script};
 use crate::sync::lock;
 
+pub use announce::{ListenEnd, Listening};
+pub use asking::Asked;
+use capabilities::capabilities;
 pub use live::Via;
 pub(crate) use live::{Live, Outlet};
 pub(crate) use modern::VERSION_KEY;
 pub use sessions::Session;
 use sessions::Sessions;
+pub(crate) use tasks::Nudge;
+pub use tasks::TaskInfo;
 
 /// The two ways of speaking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +56,7 @@ pub(crate) enum Plan {
     /// Work to do, then one answer.
     Work(Work),
     /// A subscription: acknowledge, and keep the channel.
-    Listen { id: Value, filter: Value, acknowledged: Value },
+    Listen { listening: Listening, acknowledged: Value },
 }
 
 pub(crate) struct Work {
@@ -61,7 +76,10 @@ pub(crate) struct Work {
 pub(crate) enum Step {
     Pause(Duration),
     Say(Value),
-    Ask(Value),
+    /// Requests to the client, all at once; the work goes on when each is answered.
+    Ask(Vec<Value>),
+    /// Waits for the end of a task, which may ask; the outcome counts as an answer.
+    Follow(String),
 }
 
 impl Plan {
@@ -90,6 +108,9 @@ pub(crate) struct Engine {
     pub(crate) ledger: Ledger,
     pub(crate) live: Live,
     sessions: Sessions,
+    rounds: rounds::Rounds,
+    tasks: tasks::Tasks,
+    visited: pages::Visited,
     script: Mutex<Arc<Script>>,
 }
 
@@ -106,6 +127,9 @@ impl Engine {
             ledger: Ledger::default(),
             live: Live::default(),
             sessions: Sessions::default(),
+            rounds: rounds::Rounds::default(),
+            tasks: tasks::Tasks::default(),
+            visited: pages::Visited::default(),
             script: Mutex::new(Arc::new(script)),
         }
     }
@@ -141,24 +165,4 @@ impl Engine {
             Era::Modern => modern::handle(self, session, message),
         }
     }
-}
-
-fn capabilities(script: &Script, era: Era) -> Value {
-    let mut capabilities = json!({});
-    if script.offers("tools") {
-        capabilities["tools"] = json!({"listChanged": true});
-    }
-    if script.offers("resources") {
-        capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
-    }
-    if script.offers("prompts") {
-        capabilities["prompts"] = json!({"listChanged": true});
-    }
-    if script.offers("completions") {
-        capabilities["completions"] = json!({});
-    }
-    if script.offers("logging") && era == Era::Legacy {
-        capabilities["logging"] = json!({});
-    }
-    capabilities
 }

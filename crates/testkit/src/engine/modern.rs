@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use super::features::{self, Caller, Job};
-use super::{Engine, Era, Plan, Work, capabilities};
+use super::{Engine, Era, Listening, Plan, Work, capabilities, tasks};
 use crate::rpc::{self, INVALID_PARAMS, Refusal, UNSUPPORTED_VERSION};
 use crate::script::Script;
 
 pub(crate) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 pub(super) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -49,25 +50,28 @@ fn request(engine: &Engine, id: &Value, method: &str, params: &Value) -> Result<
             .status(400)
             .data(speaks));
     }
+    let caller = Caller {
+        era: Era::Modern,
+        version,
+        capabilities: &meta[CAPABILITIES_KEY],
+        log_level: meta[LOG_LEVEL_KEY].as_str(),
+    };
     let job = match method {
         "server/discover" => {
             let mut result = json!({
                 "supportedVersions": supported(&script),
-                "capabilities": capabilities(&script, Era::Modern),
+                "capabilities": capabilities(&script, Era::Modern, version),
             });
             if let Some(instructions) = &script.instructions {
                 result["instructions"] = instructions.as_str().into();
             }
             Job::done(result)
         }
-        "subscriptions/listen" => return Ok(listen(id, params)),
-        _ => {
-            let caller = Caller { era: Era::Modern, version, capabilities: &meta[CAPABILITIES_KEY] };
-            features::answer(engine, caller, method, params).map_err(|refusal| {
-                let status = if refusal.code == rpc::METHOD_NOT_FOUND { 404 } else { refusal.status };
-                refusal.status(status)
-            })?
-        }
+        "subscriptions/listen" => return listen(&script, caller, id, params),
+        _ => features::answer(engine, caller, method, params).map_err(|refusal| {
+            let status = if refusal.code == rpc::METHOD_NOT_FOUND { 404 } else { refusal.status };
+            refusal.status(status)
+        })?,
     };
     let (id, method) = (id.clone(), method.to_owned());
     Ok(Plan::Work(Work {
@@ -76,17 +80,38 @@ fn request(engine: &Engine, id: &Value, method: &str, params: &Value) -> Result<
         status: 200,
         opened: None,
         steps: job.steps,
-        finish: Box::new(move |answers| rpc::result(&id, complete(&script, &method, (job.finish)(answers)))),
+        finish: Box::new(move |answers| match (job.finish)(answers) {
+            Ok(result) => rpc::result(&id, complete(&script, &method, result)),
+            Err(refusal) => refusal.message(&id),
+        }),
     }))
 }
 
-fn listen(id: &Value, params: &Value) -> Plan {
-    let filter = params["notifications"].clone();
+fn listen(script: &Script, caller: Caller<'_>, id: &Value, params: &Value) -> Result<Plan, Refusal> {
+    let asked = params["notifications"].as_object().cloned().unwrap_or_default();
+    if asked.contains_key("taskIds") && script.offers("tasks") {
+        tasks::declared(caller)?;
+    }
+    let filter: Value = asked.into_iter().filter(|(kind, _)| granted(script, kind)).collect();
     let acknowledged = rpc::notification(
         "notifications/subscriptions/acknowledged",
         json!({"_meta": {SUBSCRIPTION_KEY: id}, "notifications": filter}),
     );
-    Plan::Listen { id: id.clone(), filter, acknowledged }
+    Ok(Plan::Listen { listening: Listening { id: id.clone(), filter }, acknowledged })
+}
+
+/// SB-02: of what was asked for, what the server has and the script does not keep back.
+fn granted(script: &Script, kind: &str) -> bool {
+    let has = |capability: &str, part: &str| script.offers(capability) && script.offers(part);
+    let there = match kind {
+        "toolsListChanged" => has("tools", "tools.listChanged"),
+        "promptsListChanged" => has("prompts", "prompts.listChanged"),
+        "resourcesListChanged" => has("resources", "resources.listChanged"),
+        "resourceSubscriptions" => has("resources", "resources.subscribe"),
+        "taskIds" => script.offers("tasks"),
+        _ => false,
+    };
+    there && script.listen_grants.as_ref().is_none_or(|grants| grants.iter().any(|grant| grant == kind))
 }
 
 /// Adds what every modern result carries.
@@ -94,12 +119,18 @@ fn complete(script: &Script, method: &str, mut result: Value) -> Value {
     if result["resultType"].is_null() {
         result["resultType"] = "complete".into();
     }
-    result["_meta"][SERVER_INFO_KEY] = json!({"name": script.name, "version": script.version});
+    result["_meta"][SERVER_INFO_KEY] = script.server_info();
     // CA-01
     let cached = method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
     if cached && result["resultType"] == "complete" {
         result["ttlMs"] = script.ttl_ms.into();
         result["cacheScope"] = "public".into();
+        for (name, value) in script.cache_hints(method) {
+            match (value, result.as_object_mut()) {
+                (Value::Null, Some(result)) => drop(result.remove(name)),
+                (value, _) => result[name] = value.clone(),
+            }
+        }
     }
     result
 }

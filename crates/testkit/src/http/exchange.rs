@@ -57,6 +57,11 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
         (_, &Method::POST) if message.is_object() => "response".to_owned(),
         (_, http) => http.to_string(),
     };
+    let sse_legacy = site.engine.script().http.sse_legacy;
+    let known_path = head.uri.path() == "/mcp" || sse_legacy;
+    // Before it is recorded: what a test arms when it sees a request is meant for the next one.
+    let struck =
+        if known_path { site.engine.armed.take(&method, tool_of(&message)) } else { Struck::default() };
     site.engine.ledger.record(Received {
         seq: 0,
         run: 0,
@@ -69,14 +74,12 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
             .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect(),
         session: gate::text(&head.headers, "mcp-session-id").map(str::to_owned),
-        method: method.clone(),
+        method,
         body: message.clone(),
     });
-    let sse_legacy = site.engine.script().http.sse_legacy;
-    if head.uri.path() != "/mcp" && !sse_legacy {
+    if !known_path {
         return whole(&Answer::new(404), &Value::Null);
     }
-    let struck = site.engine.armed.take(&method, tool_of(&message));
     let id = message["id"].clone();
     let exchange = Exchange { site, conn, struck, id };
     if exchange.struck.drops_sessions() {
@@ -138,7 +141,8 @@ impl Exchange {
         let mut answers = Vec::new();
         for message in batch {
             if let Plan::Work(work) = engine.handle(Era::Legacy, session, message) {
-                answers.push(engine.carry_out(work, &reply::Beside::new(self, session)).await);
+                let beside = Arc::new(reply::Beside::new(self, session));
+                answers.push(engine.carry_out(work, beside).await);
             }
         }
         if answers.is_empty() {

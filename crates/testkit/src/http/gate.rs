@@ -80,7 +80,7 @@ pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Res
     Ok(id.map(str::to_owned))
 }
 
-/// HM-01 to HM-04: the headers of a modern request mirror its body.
+/// HM-01 to HM-04, TN-07: the headers of a modern request mirror its body.
 pub(super) fn mirrored(engine: &Engine, headers: &HeaderMap, message: &Value) -> Result<(), Answer> {
     let script = engine.script();
     let params = &message["params"];
@@ -97,6 +97,7 @@ pub(super) fn mirrored(engine: &Engine, headers: &HeaderMap, message: &Value) ->
     let name = match method {
         "tools/call" | "prompts/get" => params["name"].as_str(),
         "resources/read" => params["uri"].as_str(),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => params["taskId"].as_str(),
         _ => None,
     };
     let mut wanted = vec![

@@ -106,6 +106,11 @@ impl HttpServer {
         self.site.dismiss_readers();
     }
 
+    /// Sends a comment on every open event stream, as servers do to keep proxies awake.
+    pub fn keep_alive(&self) {
+        self.site.keep_alive();
+    }
+
     /// HTTP+SSE: says the `endpoint` event again on every open stream, as the script has it now;
     /// `$origin` is the server's own here. Gives the number of streams.
     pub fn repeat_endpoint(&self) -> usize {

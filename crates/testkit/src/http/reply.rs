@@ -16,11 +16,12 @@ pub(super) async fn plan(exchange: &Exchange, session: Option<&str>, plan: Plan)
     match plan {
         Plan::Accepted => exchange.answer(&Answer::new(202)).await,
         Plan::Work(work) => self::work(exchange, session, work).await,
-        Plan::Listen { id, filter, acknowledged } => {
+        Plan::Listen { listening, acknowledged } => {
             let stream = exchange.site.open_stream(None);
             let mut reader = stream.reader(0);
             // HM-12: the end of the response is the end of the subscription.
-            let (closing, engine, listen) = (stream.clone(), exchange.site.engine.clone(), id.clone());
+            let (closing, engine, listen) =
+                (stream.clone(), exchange.site.engine.clone(), listening.id.clone());
             reader.on_drop = Some(Box::new(move || {
                 if !closing.is_finished() {
                     closing.finish();
@@ -28,7 +29,7 @@ pub(super) async fn plan(exchange: &Exchange, session: Option<&str>, plan: Plan)
                 }
             }));
             stream.say(acknowledged);
-            exchange.site.engine.register_listener(id, filter, stream);
+            exchange.site.engine.register_listener(None, listening, stream);
             exchange.stream(reader).await
         }
     }
@@ -50,16 +51,16 @@ pub(super) async fn work(exchange: &Exchange, session: Option<&str>, work: Work)
 
 async fn json(exchange: &Exchange, session: Option<&str>, work: Work) -> HttpResponse {
     let engine = exchange.site.engine.clone();
-    let beside = Beside::new(exchange, session);
+    let beside = Arc::new(Beside::new(exchange, session));
     let answer = with_session(Answer::new(work.status), &work);
     let (era, id, at_once) = (work.era, work.id.clone(), work.steps.is_empty());
     let response = if at_once {
-        Some(engine.carry_out(work, &beside).await)
+        Some(engine.carry_out(work, beside).await)
     } else {
         // In a task of its own: when a legacy client goes away, the work goes on (HL-10).
         let task = {
             let engine = engine.clone();
-            exchange.site.tasks.spawn(async move { engine.carry_out(work, &beside).await })
+            exchange.site.tasks.spawn(async move { engine.carry_out(work, beside).await })
         };
         engine.began(session, &id, task.abort_handle());
         let guard = (era == Era::Modern).then(|| Abandon::new(&engine, &id, task.abort_handle()));
@@ -89,7 +90,7 @@ async fn stream(exchange: &Exchange, session: Option<&str>, work: Work) -> HttpR
         let (engine, stream, struck) = (engine.clone(), stream.clone(), exchange.struck.after().cloned());
         exchange.site.tasks.spawn(async move {
             let _end = FinishOnDrop(stream.clone());
-            let response = engine.carry_out(work, &*stream).await;
+            let response = engine.carry_out(work, stream.clone()).await;
             let response = altered(struck.as_ref(), response);
             stream.say(response);
             engine.ended(owner.as_deref(), &call);

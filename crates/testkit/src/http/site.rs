@@ -154,6 +154,12 @@ impl Site {
         }
     }
 
+    pub(super) fn keep_alive(&self) {
+        for (_, stream) in lock(&self.streams).iter().filter(|(_, stream)| stream.is_open()) {
+            stream.push(": keep-alive\n\n".into());
+        }
+    }
+
     pub(super) fn close_streams_of(&self, session: &str) {
         lock(&self.streams).retain(|(owner, stream)| {
             let theirs = owner.as_deref() == Some(session);

@@ -93,7 +93,7 @@ impl Exchange {
         };
         match plan {
             Plan::Work(work) if script.http.sse.in_post => {
-                let response = engine.carry_out(work, &*stream).await;
+                let response = engine.carry_out(work, stream.clone()).await;
                 let response = altered(self.struck.after(), response);
                 return self.answer(&Answer::new(200).json(&response)).await;
             }
@@ -116,7 +116,7 @@ impl Exchange {
         let (engine, id, delay) = (self.site.engine.clone(), work.id.clone(), self.struck.delay(true));
         let (owner, call) = (session.to_owned(), id.clone());
         let task = self.site.tasks.spawn(async move {
-            let response = engine.carry_out(work, &*stream).await;
+            let response = engine.carry_out(work, stream.clone()).await;
             pause(delay).await;
             stream.say(altered(fault.as_ref(), response));
             engine.ended(Some(&owner), &call);

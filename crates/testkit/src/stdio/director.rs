@@ -138,10 +138,10 @@ impl Director {
                     self.order(Down::Exit(*code));
                 }
             }
-            Plan::Listen { id, filter, acknowledged } => {
+            Plan::Listen { listening, acknowledged } => {
                 self.say(&acknowledged);
                 let outlet = Arc::new(Stdout(self.orders.clone()));
-                self.engine.register_listener(id, filter, outlet);
+                self.engine.register_listener(Some(&session), listening, outlet);
             }
             Plan::Work(work) => self.work(struck, work),
         }
@@ -159,8 +159,8 @@ impl Director {
         let (tasks, key, call) = (self.tasks.clone(), session.clone(), id.clone());
         let task = tasks.spawn(async move {
             let _ = wait.await;
-            let outlet = Stdout(self.orders.clone());
-            let response = self.engine.carry_out(work, &outlet).await;
+            let outlet = Arc::new(Stdout(self.orders.clone()));
+            let response = self.engine.carry_out(work, outlet).await;
             pause(struck.delay(true)).await;
             self.answer(struck.after(), response);
             self.engine.ended(Some(&key), &call);

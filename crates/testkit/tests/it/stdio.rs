@@ -10,21 +10,21 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use crate::support::{SOON, initialize, modern, request, soon};
 
 /// A process and its pipes.
-struct Pipes {
+pub(crate) struct Pipes {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Pipes {
-    fn start(command: &StdioCommand) -> Self {
+    pub(crate) fn start(command: &StdioCommand) -> Self {
         let mut child = command.command().stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdin, stdout }
     }
 
-    async fn legacy(command: &StdioCommand) -> Self {
+    pub(crate) async fn legacy(command: &StdioCommand) -> Self {
         let mut pipes = Self::start(command);
         let reply = pipes.ask(&initialize("2025-06-18")).await;
         assert_eq!(reply["result"]["protocolVersion"], "2025-06-18");
@@ -32,19 +32,19 @@ impl Pipes {
         pipes
     }
 
-    async fn send(&mut self, message: &Value) {
+    pub(crate) async fn send(&mut self, message: &Value) {
         let line = format!("{message}\n");
         self.stdin.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
     }
 
     /// The next line, without its end; empty at the end of stdout.
-    async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         let mut line = Vec::new();
         soon(self.stdout.read_until(b'\n', &mut line)).await.unwrap();
         String::from_utf8_lossy(&line).trim_end().to_owned()
     }
 
-    async fn ask(&mut self, message: &Value) -> Value {
+    pub(crate) async fn ask(&mut self, message: &Value) -> Value {
         self.send(message).await;
         serde_json::from_str(&self.line().await).unwrap()
     }

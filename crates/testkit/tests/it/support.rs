@@ -179,6 +179,32 @@ pub(crate) async fn chunk(body: &mut Incoming) -> Option<String> {
     Some(String::from_utf8_lossy(&frame.into_data().unwrap_or_default()).into_owned())
 }
 
+/// The messages of an event stream, one by one.
+pub(crate) struct Events {
+    body: Incoming,
+    read: std::collections::VecDeque<Value>,
+}
+
+impl Events {
+    pub(crate) async fn open(client: &Client, method: &str, message: &Value) -> Self {
+        let body = if message.is_null() { Vec::new() } else { message.to_string().into_bytes() };
+        let response = soon(client.open(method, body)).await.unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream", "{response:?}");
+        Self { body: response.into_body(), read: std::collections::VecDeque::new() }
+    }
+
+    /// The next message; null at the end.
+    pub(crate) async fn next(&mut self) -> Value {
+        while self.read.is_empty() {
+            match chunk(&mut self.body).await {
+                Some(text) => self.read.extend(messages(&text)),
+                None => return Value::Null,
+            }
+        }
+        self.read.pop_front().unwrap_or_default()
+    }
+}
+
 pub(crate) fn messages(events: &str) -> Vec<Value> {
     events
         .lines()

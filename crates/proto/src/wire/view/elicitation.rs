@@ -225,7 +225,11 @@ impl FieldKind {
     fn takes(&self, value: &Json) -> bool {
         match self {
             Self::Text { .. } | Self::Choice(_) => value.decode::<String>().is_ok(),
-            Self::Number { integer: true, .. } => value.decode::<i64>().is_ok(),
+            // A whole number may be written as one that is not: `3.0`.
+            Self::Number { integer: true, .. } => {
+                value.decode::<i64>().is_ok()
+                    || value.decode::<f64>().is_ok_and(|number| number.fract() == 0.0)
+            }
             Self::Number { .. } => value.decode::<f64>().is_ok(),
             Self::Boolean => value.decode::<bool>().is_ok(),
             Self::Choices { .. } => value.decode::<Vec<String>>().is_ok(),

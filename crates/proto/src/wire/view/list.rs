@@ -16,6 +16,9 @@ pub trait Item: Sized {
     /// The element as it came.
     fn json(&self) -> &Json;
 
+    /// What tells it from the others of its list.
+    fn key(&self) -> &str;
+
     /// Decodes one element.
     fn decode(json: &Json) -> Result<Self, ViewError> {
         Self::read(&Object::of(json)?)
@@ -74,6 +77,11 @@ impl<T: Item> Page<T> {
 }
 
 impl CacheHint {
+    /// Reads the hint of a result. What has none is stale at once.
+    pub fn decode(json: &Json) -> Self {
+        Object::of(json).map_or_else(|_| Self::default(), |object| Self::of(&object))
+    }
+
     pub(super) fn of(object: &Object<'_>) -> Self {
         Self {
             ttl_ms: object.count("ttlMs").unwrap_or(0),

@@ -45,6 +45,8 @@ mod prompts;
 mod read;
 mod resources;
 mod result_type;
+mod sampling;
+mod skills;
 mod tasks;
 mod tools;
 
@@ -64,6 +66,11 @@ pub use prompts::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
 pub use read::Quoted;
 pub use resources::{Body, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 pub use result_type::{ResultType, result_type};
+pub use sampling::{
+    IncludeContext, ModelPreferences, SamplingBlock, SamplingMessage, SamplingRequest, SamplingResult,
+    ToolChoice, TurnError,
+};
+pub use skills::{SkillEntry, SkillFile, SkillFiles};
 pub use tasks::{Dialect, Task, TaskStatus};
 pub use tools::{CallToolResult, TaskSupport, Tool, ToolAnnotations};
 

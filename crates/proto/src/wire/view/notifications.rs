@@ -117,7 +117,8 @@ impl LogMessage {
 }
 
 impl Level {
-    const ALL: [Self; 8] = [
+    /// All, the least bad first.
+    pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
         Self::Notice,

@@ -55,6 +55,10 @@ impl Item for Prompt {
         &self.json
     }
 
+    fn key(&self) -> &str {
+        &self.name
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self { name: object.required("name")?, json: object.json.clone() })
     }

@@ -70,6 +70,10 @@ impl Item for Resource {
         &self.json
     }
 
+    fn key(&self) -> &str {
+        &self.uri
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         let uri = object.required("uri")?;
         let name = object.string("name").map_or_else(|| uri.clone(), Into::into);
@@ -101,6 +105,10 @@ impl Item for ResourceTemplate {
 
     fn json(&self) -> &Json {
         &self.json
+    }
+
+    fn key(&self) -> &str {
+        &self.uri_template
     }
 
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {

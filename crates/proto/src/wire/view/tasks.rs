@@ -1,13 +1,17 @@
 //! Tasks in both of their forms, which are alike but not compatible (groups TA and TN).
 
+use std::fmt;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::read::{Object, text};
 use super::{InputRequests, Item, ViewError, input};
-use crate::wire::Json;
+use crate::wire::{Json, RpcError, meta};
 
 /// Which form of tasks a connection speaks. Its revision decides (TN-10).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Dialect {
     /// The experiment of 2025-11-25: `ttl`, `pollInterval`, created inside `task`.
     Experiment,
@@ -20,7 +24,9 @@ pub enum Dialect {
 pub struct Task {
     /// As it came.
     pub json: Json,
-    /// Its id.
+    /// Which form it has.
+    pub dialect: Dialect,
+    /// Its id: not empty, and no longer than a thousand bytes.
     pub id: Box<str>,
     /// How it stands.
     pub status: TaskStatus,
@@ -29,6 +35,9 @@ pub struct Task {
     /// How long to wait between polls, if said (TA-03, TN-04).
     pub poll_interval: Option<Duration>,
 }
+
+/// It goes into every request about the task, and into a header.
+const LONGEST_ID: usize = 1024;
 
 /// How a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +77,13 @@ impl Task {
             Dialect::Experiment => ("ttl", "pollInterval"),
             Dialect::Extension => ("ttlMs", "pollIntervalMs"),
         };
+        let id = object.required("taskId")?;
+        if id.is_empty() || id.len() > LONGEST_ID {
+            return Err(object.misfit("taskId", "an id of at most 1024 bytes"));
+        }
         Ok(Self {
-            id: object.required("taskId")?,
+            dialect,
+            id,
             status: object
                 .string("status")
                 .and_then(|status| TaskStatus::of(&status))
@@ -95,6 +109,12 @@ impl Task {
         text(&self.json, "lastUpdatedAt")
     }
 
+    /// 2025-11-25: what the model may be told while it goes on, beside the created task (TA-02). Untrusted.
+    pub fn immediate_response(created: &Json) -> Option<String> {
+        let given = Object::of(created).ok()?.meta()?;
+        text(&given, meta::MODEL_RESPONSE)
+    }
+
     /// Extension: what it gave, once it is completed.
     pub fn result(&self) -> Option<Json> {
         Object::of(&self.json).ok()?.json("result")
@@ -103,6 +123,17 @@ impl Task {
     /// Extension: the JSON-RPC error it ended with, once it has failed.
     pub fn error(&self) -> Option<Json> {
         Object::of(&self.json).ok()?.object("error")
+    }
+
+    /// The same, read. A task that failed without one has none.
+    pub fn rpc_error(&self) -> Option<RpcError> {
+        let json = self.error()?;
+        let object = Object::of(&json).ok()?;
+        // Some servers write the code as `-32000.0`.
+        #[expect(clippy::cast_possible_truncation, reason = "codes are small; a huge one has no meaning")]
+        let code = object.value::<f64>("code")? as i64;
+        let message = object.string("message").unwrap_or_default().into_owned();
+        Some(RpcError { code, message, data: object.any("data") })
     }
 
     /// Extension: what it waits for (TN-05).
@@ -117,6 +148,10 @@ impl Item for Task {
 
     fn json(&self) -> &Json {
         &self.json
+    }
+
+    fn key(&self) -> &str {
+        &self.id
     }
 
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
@@ -137,8 +172,25 @@ impl TaskStatus {
         })
     }
 
+    /// Its name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::InputRequired => "input_required",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     /// Whether it can no longer change.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+impl fmt::Display for TaskStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }

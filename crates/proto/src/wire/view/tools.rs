@@ -75,6 +75,10 @@ impl Item for Tool {
         &self.json
     }
 
+    fn key(&self) -> &str {
+        &self.name
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self {
             name: object.required("name")?,

@@ -162,3 +162,17 @@ fn el_11_pages_and_answers() {
     }
     assert!(Answer::decode(&json(r#"{"action":"maybe"}"#)).is_err());
 }
+
+/// EL-06: a whole number is one however it is written.
+#[test]
+fn el_06_a_whole_default_is_kept() {
+    for (default, kept) in [("3", true), ("3.0", true), ("3e2", true), ("3.5", false), ("\"3\"", false)] {
+        let params = format!(
+            r#"{{"message":"m","requestedSchema":{{"type":"object","properties":{{"n":{{"type":"integer","default":{default}}}}}}}}}"#
+        );
+        let Ok(Elicitation::Form(form)) = Elicitation::decode(&Json::parse(params).unwrap()) else {
+            panic!("a form")
+        };
+        assert_eq!(form.fields[0].default.is_some(), kept, "{default}");
+    }
+}

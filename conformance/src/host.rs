@@ -1,0 +1,57 @@
+//! The host around the client under test: it declares all that servers may ask for, and agrees to everything.
+
+use bowline::host::{
+    Asked, Elicit, FormRequest, Host, Modes, PageRequest, Refusal, Root, Roots, Sample, SampleRequest,
+};
+use bowline::skills;
+use bowline::view::{Answer, FieldKind, Form, SamplingResult};
+use bowline::wire::Json;
+use serde_json::{Map, Value};
+
+/// A host with a folder, a person and a model.
+pub(crate) fn host() -> Result<Host, Box<dyn std::error::Error>> {
+    let folder = Root::folder(std::env::current_dir()?)?;
+    Ok(Host::new()
+        .roots(Roots::new([folder]))
+        .elicitation(Person)
+        .sampling(Model)
+        .extension(skills::EXTENSION, Json::empty_object()))
+}
+
+/// A person who leaves what was suggested as it is, and says yes to the rest.
+struct Person;
+
+impl Elicit for Person {
+    fn modes(&self) -> Modes {
+        Modes::FORM
+    }
+
+    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
+        Box::pin(
+            async move { filled_in(&request.form).map_or(Answer::Cancel, |form| Answer::Accept(Some(form))) },
+        )
+    }
+
+    fn page(&self, _: PageRequest) -> Asked<'_, Answer> {
+        Box::pin(async { Answer::Cancel })
+    }
+}
+
+fn filled_in(form: &Form) -> Option<Json> {
+    let mut answers: Map<String, Value> = form.defaults().decode().ok()?;
+    for field in form.fields.iter().filter(|field| field.default.is_none()) {
+        if field.kind == FieldKind::Boolean {
+            answers.insert(field.name.to_string(), true.into());
+        }
+    }
+    Json::of(&answers).ok()
+}
+
+/// A model with one thing to say.
+struct Model;
+
+impl Sample for Model {
+    fn sample(&self, _: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+        Box::pin(async { Ok(SamplingResult::text("parrot", "Hello.")) })
+    }
+}

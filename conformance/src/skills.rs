@@ -1,0 +1,41 @@
+//! Skills: what a host does with them, step by step, as far as the server lets it.
+
+use bowline::Client;
+use bowline::skills::{Mismatch, SkillError};
+use bowline::view::{SkillEntry, SkillFiles};
+
+use crate::calls::Result;
+
+/// Lists the skills, and leaves it at that.
+pub(crate) async fn list(client: &Client) -> Result<Vec<SkillEntry>> {
+    let skills = client.list_skills().await?;
+    if let Some(dropped) = skills.dropped.first() {
+        return Err(dropped.reason.to_string().into());
+    }
+    if skills.items.is_empty() {
+        return Err("no skill was listed".into());
+    }
+    Ok(skills.items)
+}
+
+/// Loads every skill and all its files. They are not what was listed, so this must come to `expected` and no further.
+pub(crate) async fn refuse(client: &Client, expected: Mismatch) -> Result {
+    for entry in list(client).await? {
+        match load(client, &entry).await {
+            Err(SkillError::NotAsListed { mismatch, .. }) if mismatch == expected => {}
+            Err(error) => return Err(error.into()),
+            Ok(()) => return Err(format!("{} was loaded", entry.uri).into()),
+        }
+    }
+    Ok(())
+}
+
+async fn load(client: &Client, entry: &SkillEntry) -> std::result::Result<(), SkillError> {
+    let skill = client.read_skill(entry).await?;
+    if let SkillFiles::Listed(files) = &entry.files {
+        for file in files {
+            skill.read_file(&file.uri).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! What can be typed about a server that asks for something itself.
+
+use std::path::PathBuf;
+
+use bowline::config::{ElicitationPolicy, SamplingPolicy};
+use clap::{Args, ValueEnum};
+
+use super::Verb;
+
+/// What a server gets that asks for something.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "When the server asks")]
+pub(crate) struct HostArgs {
+    /// What to do when the server asks you something; without a terminal you decline [default: ask]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) elicit: Option<Elicit>,
+    /// Fill in this field of a form beforehand
+    ///
+    /// In a terminal you still see the form before it is sent. Without one, or with `--elicit decline` or
+    /// `cancel`, a form is sent if these answers and its own defaults are all that it needs.
+    #[arg(long = "answer", value_name = "FIELD=VALUE")]
+    pub(crate) answers: Vec<String>,
+    /// Tell the server to work in this folder; can be repeated [default: the current one]
+    #[arg(long = "root", value_name = "DIR")]
+    pub(crate) roots: Vec<PathBuf>,
+    /// Tell the server of no folder
+    #[arg(long, conflicts_with = "roots")]
+    pub(crate) no_roots: bool,
+    /// What to do when the server asks your model something; there must be one in the configuration
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) sampling: Option<Sampling>,
+}
+
+/// What to do when the server asks something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Elicit {
+    /// Ask you
+    Ask,
+    /// Say no
+    Decline,
+    /// Say that nobody answered
+    Cancel,
+}
+
+/// What to do when the server asks a model something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sampling {
+    /// Ask you, before the model sees it and before the server sees the answer
+    Ask,
+    /// Let it
+    Allow,
+    /// Refuse; the server is not told that there is a model
+    Deny,
+}
+
+impl From<Elicit> for ElicitationPolicy {
+    fn from(typed: Elicit) -> Self {
+        match typed {
+            Elicit::Ask => Self::Ask,
+            Elicit::Decline => Self::Decline,
+            Elicit::Cancel => Self::Cancel,
+        }
+    }
+}
+
+impl From<Sampling> for SamplingPolicy {
+    fn from(typed: Sampling) -> Self {
+        match typed {
+            Sampling::Ask => Self::Ask,
+            Sampling::Allow => Self::Allow,
+            Sampling::Deny => Self::Deny,
+        }
+    }
+}
+
+impl Verb {
+    /// What was said about a server that asks; nothing, for verbs during which none does.
+    pub(crate) fn host(&self) -> HostArgs {
+        match self {
+            Self::Call(args) => args.host.clone(),
+            Self::Read(args) => args.host.clone(),
+            Self::Tasks(args) => args.host.clone(),
+            Self::Prompt(args) => args.host.clone(),
+            _ => HostArgs::default(),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `bowline logs`: what can be typed.
+
+use bowline::view::Level;
+use clap::Args;
+
+use super::TargetArgs;
+
+/// `bowline logs`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Stays connected until Ctrl-C, also when the server is restarted. Each message is a line: when, how bad, \
+which part of the server, and what.
+
+A server that speaks 2026-07-28 or later logs only what it does for a request, and only if that asks for it: \
+use `bowline call --log-level LEVEL` there.
+
+Levels, from the least: debug, info, notice, warning, error, critical, alert, emergency.
+
+Examples:
+  bowline logs files
+  bowline logs files --level warning
+  bowline logs --json files | jq -r 'select(.logger == \"db\") | .data'
+  bowline call files search query=knots --log-level debug")]
+pub(crate) struct LogsArgs {
+    /// A configured name, or a URL; left out with `-- COMMAND`
+    #[arg(value_name = "SERVER")]
+    pub(crate) words: Vec<String>,
+    /// From which level up
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
+    pub(crate) level: Level,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+/// A level by its name.
+pub(super) fn level(text: &str) -> Result<Level, String> {
+    let all = "debug, info, notice, warning, error, critical, alert, emergency";
+    Level::of(text).ok_or_else(|| format!("not a level; there are {all}"))
+}

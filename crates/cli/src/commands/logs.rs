@@ -1,0 +1,91 @@
+//! `bowline logs`
+
+use std::time::Instant;
+
+use bowline::view::LogMessage;
+use bowline::{Era, Event, Turn};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::args::LogsArgs;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome, Report};
+use crate::print::logline::{self, Admitted, Flood};
+use crate::print::{Printer, units};
+use crate::session;
+use crate::settings::Settings;
+use crate::settings::words::Words;
+
+pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
+    let LogsArgs { words, level, target } = args;
+    let name = Words::new("logs", "", words, &target.command)?.end()?;
+    let server = settings.server(name.as_deref(), target)?;
+    let printer = &settings.printer;
+    let ended: Outcome = session::with_outcome(settings, &server, async |client| {
+        let failed = |error: bowline::Error| Failure::call(&error, &server);
+        // Before the level is set: the answer to that may come after the first message.
+        let mut events = client.events();
+        let peer = client.server().await.map_err(failed)?;
+        if peer.era() == Era::Modern {
+            return Err(only_with_requests(&server.name, peer.revision.as_str()));
+        }
+        client.set_log_level(level).await.map_err(failed)?;
+        printer.note(&format!("listening to `{}` from `{}` up; Ctrl-C ends it", server.name, level.as_str()));
+        let mut flood = Flood::new();
+        loop {
+            match events.recv().await {
+                Ok(Event::Life(life)) => {
+                    tell_life(printer, &server.name, life.turn, life.outage.map(units::time));
+                }
+                // Some servers send all they have, whatever they are asked for.
+                Ok(event) => {
+                    let Some(message) = logline::message(&event).filter(|said| said.level >= level) else {
+                        continue;
+                    };
+                    if let Admitted::Yes { left_out } = flood.admit(Instant::now()) {
+                        logline::left_out_note(printer, left_out);
+                        print(printer, &message, &server.name)?;
+                    }
+                }
+                Err(RecvError::Lagged(count)) => logline::missed(printer, count),
+                Err(RecvError::Closed) => return Ok(Exit::Ok),
+            }
+        }
+    })
+    .await;
+    match ended {
+        // There is no other way to end it.
+        Err(Failure::Signal(Exit::Interrupted)) => Ok(Exit::Ok),
+        ended => ended,
+    }
+}
+
+fn print(printer: &Printer, message: &LogMessage, server: &str) -> Outcome<()> {
+    if printer.is_json() {
+        printer.json_line(&logline::for_machines(message, server))?;
+    } else if printer.on_terminal() {
+        printer.line(&logline::for_people(message, |style, text| printer.paint(style, text)))?;
+    } else {
+        printer.line(&logline::for_pipes(message))?;
+    }
+    Ok(())
+}
+
+/// LG-02: such a server is silent between requests.
+fn only_with_requests(server: &str, revision: &str) -> Failure {
+    let message =
+        format!("`{server}` speaks {revision}, where a server logs only what it does for a request");
+    let hint = "use `bowline call --log-level LEVEL`, or --protocol legacy here if it speaks that too";
+    Report { hint: Some(hint.to_owned()), ..Report::new(Exit::Server, message) }.into()
+}
+
+pub(super) fn tell_life(printer: &Printer, server: &str, turn: Turn, outage: Option<String>) {
+    let after = outage.map(|outage| format!(" after {outage}")).unwrap_or_default();
+    match turn {
+        Turn::Disconnected | Turn::SessionLost => {
+            printer.note(&format!("`{server}` cannot be heard; it is tried again"));
+        }
+        Turn::Recovered => printer.note(&format!("`{server}` is back{after}")),
+        Turn::NeedsLogin | Turn::Failed => printer.note(&format!("`{server}` cannot be used any more")),
+        _ => {}
+    }
+}

@@ -1,0 +1,151 @@
+//! Owns how a person is asked for what a prompt needs: a line for each argument, with what the server suggests.
+//!
+//! The server is reached by a client that does nothing for it: while a person types answers here, no question of
+//! the server's own may come in between.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::time::Duration;
+
+use anstream::ColorChoice;
+use bowline::config::Server;
+use bowline::view::{Completion, PromptArgument};
+use bowline::{Completer, Reference};
+
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use crate::print::{FAINT, NAME, Printer, escape, stderr};
+use crate::session;
+use crate::settings::Settings;
+
+/// Whether somebody is there to answer.
+pub(super) fn can(printer: &Printer) -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal() && !printer.is_json()
+}
+
+/// Asks for these arguments of a prompt, and adds them to what is given. `false`: nobody wants to answer.
+pub(super) async fn for_missing(
+    settings: &Settings,
+    server: &Server,
+    prompt: &str,
+    missing: &[PromptArgument],
+    given: &mut BTreeMap<String, String>,
+) -> Outcome<bool> {
+    let mut interrupt = Interrupt::listen();
+    let mut server = server.clone();
+    server.hooks.clear();
+    let records = settings.records();
+    let client = session::builder(server.clone(), records.as_deref());
+    let client = client.open().map_err(|error| Failure::call(&error, &server))?;
+    let asking = async {
+        client.ready().await.map_err(|error| Failure::call(&error, &server))?;
+        // Nothing is asked while somebody types: there is nothing to wait for.
+        let completer = Completer::new(&client).pause(Duration::ZERO);
+        let asked = Asked { printer: &settings.printer, completer, prompt };
+        for argument in missing {
+            let Some(value) = asked.value(argument, given).await else { return Ok(false) };
+            given.insert(argument.name.to_string(), value);
+        }
+        Ok(true)
+    };
+    let outcome = tokio::select! {
+        outcome = asking => outcome,
+        exit = interrupt.next() => Err(Failure::Signal(exit)),
+    };
+    let _ = tokio::time::timeout(LEAVING, client.close()).await;
+    outcome
+}
+
+/// For the server to be left in good order.
+const LEAVING: Duration = Duration::from_secs(5);
+/// How many suggestions are shown.
+const SHOWN: usize = 12;
+/// More than anybody types.
+const LONGEST: u64 = 16 * 1024;
+
+struct Asked<'a> {
+    printer: &'a Printer,
+    completer: Completer,
+    prompt: &'a str,
+}
+
+impl Asked<'_> {
+    /// What is typed for one argument.
+    async fn value(&self, argument: &PromptArgument, given: &BTreeMap<String, String>) -> Option<String> {
+        let name = escape::line(&argument.name);
+        let about =
+            argument.description().map(|about| format!(": {}", escape::line(&about))).unwrap_or_default();
+        self.printer.aside(&format!(
+            "`{}` needs {}{about}",
+            self.prompt,
+            self.printer.paint_aside(NAME, &name)
+        ));
+        let mut typed = String::new();
+        loop {
+            let found =
+                self.completer.suggest(&Reference::Prompt(self.prompt), &argument.name, &typed, given).await;
+            let found = found.unwrap_or_default();
+            if let Some(line) = suggestions(&found) {
+                self.printer.aside(&self.printer.paint_aside(FAINT, &line));
+            } else if !typed.is_empty() {
+                self.printer.aside(&self.printer.paint_aside(FAINT, "no suggestions"));
+            }
+            let line = loop {
+                stderr::write(&format!("{name}> "), ColorChoice::Never);
+                let line = line().await?;
+                if !line.is_empty() {
+                    break line;
+                }
+            };
+            // More of the same kind, before anything is decided.
+            match line.strip_suffix('?') {
+                Some(begun) if !found.values.iter().any(|value| **value == *line) => {
+                    begun.clone_into(&mut typed)
+                }
+                _ => return Some(line),
+            }
+        }
+    }
+}
+
+/// What the server suggests, in a line.
+fn suggestions(found: &Completion) -> Option<String> {
+    if found.values.is_empty() {
+        return None;
+    }
+    let shown: Vec<_> = found.values.iter().take(SHOWN).map(|value| escape::line(value)).collect();
+    let more = if found.has_more || found.values.len() > SHOWN {
+        ", …; for others type a beginning and ?"
+    } else {
+        ""
+    };
+    Some(format!("suggested: {}{more}", shown.join(", ")))
+}
+
+/// The next line of stdin, without spaces around it. `None` at its end.
+async fn line() -> Option<String> {
+    let read = || {
+        let mut line = String::new();
+        let count = io::stdin().lock().take(LONGEST).read_line(&mut line).ok()?;
+        (count > 0).then(|| line.trim().to_owned())
+    };
+    tokio::task::spawn_blocking(read).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[&str], has_more: bool) -> Option<String> {
+        let values = values.iter().map(|value| (*value).into()).collect();
+        suggestions(&Completion { values, has_more, ..Completion::default() })
+    }
+
+    #[test]
+    fn suggestions_fit_a_line() {
+        assert_eq!(of(&[], false), None);
+        assert_eq!(of(&["a", "b\u{1b}[2J\n"], false).unwrap(), "suggested: a, b\\u{1b}[2J\\n");
+        assert!(of(&["a"], true).unwrap().ends_with("a, …; for others type a beginning and ?"));
+        assert_eq!(of(&["x"; 100], false).unwrap().matches('x').count(), SHOWN);
+    }
+}

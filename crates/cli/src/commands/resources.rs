@@ -1,0 +1,197 @@
+//! `bowline resources`: the list, and changes as they happen (RS-03, RS-04).
+
+use std::collections::BTreeSet;
+use std::time::{Instant, SystemTime};
+
+use bowline::config::Server;
+use bowline::{Client, Event, Listed, Subscription, Topic};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+
+use super::list;
+use super::logs::tell_life;
+use crate::args::{ContentArgs, Images, ListArgs, ResourcesArgs};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::print::content::Viewer;
+use crate::print::logline::{Admitted, Flood};
+use crate::print::{FAINT, HINT, Printer, clock, escape, units};
+use crate::session;
+use crate::settings::Settings;
+use crate::settings::words::Words;
+
+pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
+    let ResourcesArgs { words, watch, read, target } = args;
+    let Some(uris) = watch else { return list::resources(ListArgs { words, target }, settings).await };
+    let name = Words::new("resources", "", words, &target.command)?.end()?;
+    let server = settings.server(name.as_deref(), target)?;
+    let content = ContentArgs { save: None, images: Images::Auto };
+    let viewer = Viewer::new(settings, content, "resource").map_err(Failure::usage)?;
+    let watch = Watch { printer: &settings.printer, server: &server, viewer, read, flood: Flood::new() };
+    let ended = session::with_outcome(settings, &server, async |client| watch.run(client, &uris).await).await;
+    match ended {
+        // There is no other way to end it.
+        Err(Failure::Signal(Exit::Interrupted)) => Ok(Exit::Ok),
+        ended => ended,
+    }
+}
+
+struct Watch<'a> {
+    printer: &'a Printer,
+    server: &'a Server,
+    viewer: Viewer<'a>,
+    read: bool,
+    flood: Flood,
+}
+
+/// What one line is about.
+struct News<'a> {
+    what: &'static str,
+    uri: Option<&'a str>,
+    /// Not the server's words.
+    inferred: bool,
+}
+
+impl Watch<'_> {
+    async fn run(mut self, client: &Client, uris: &[String]) -> Outcome {
+        let failed = |error: bowline::Error| Failure::call(&error, self.server);
+        // Before anything is subscribed to: an update may come before the answer.
+        let mut events = client.events();
+        // What changes from here on is told; without a list to compare with, nobody could.
+        client.list_resources().await.map_err(failed)?;
+        client.list_resource_templates().await.map_err(failed)?;
+        let mut subscribed: Vec<Subscription> = Vec::new();
+        for uri in uris {
+            subscribed.push(client.subscribe(uri).await.map_err(failed)?);
+        }
+        client.track_lists();
+        let many = units::count(uris.len(), "resource");
+        self.printer.note(&format!("watching {many} of `{}` and its list; Ctrl-C ends it", self.server.name));
+        loop {
+            let mut batch = vec![match events.recv().await {
+                Ok(event) => event,
+                Err(RecvError::Lagged(count)) => {
+                    self.missed(client, count, uris).await?;
+                    continue;
+                }
+                Err(RecvError::Closed) => return Ok(Exit::Ok),
+            }];
+            // What is there already: several updates of a resource are one, as it is read once.
+            while batch.len() < BATCH {
+                match events.try_recv() {
+                    Ok(event) => batch.push(event),
+                    Err(TryRecvError::Lagged(count)) => self.missed(client, count, uris).await?,
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                }
+            }
+            self.tell(client, &batch, uris).await?;
+        }
+    }
+
+    /// Among what was missed may have been anything.
+    async fn missed(&mut self, client: &Client, count: u64, uris: &[String]) -> Outcome<()> {
+        crate::print::logline::missed(self.printer, count);
+        for uri in uris {
+            self.news(client, News { what: UPDATED, uri: Some(uri), inferred: true }).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self, client: &Client, batch: &[Event], uris: &[String]) -> Outcome<()> {
+        let mut updated: BTreeSet<String> = BTreeSet::new();
+        for event in batch {
+            match event {
+                Event::Life(life) => {
+                    tell_life(self.printer, &self.server.name, life.turn, life.outage.map(units::time));
+                }
+                Event::Notification(said) => match said.topic() {
+                    Topic::ResourceUpdated { uri }
+                        if uris.iter().any(|watched| uri.starts_with(watched))
+                            && updated.insert(uri.clone()) =>
+                    {
+                        let news = News { what: UPDATED, uri: Some(&uri), inferred: said.inferred };
+                        self.news(client, news).await?;
+                    }
+                    Topic::ResourcesChanged => {
+                        self.news(client, News { what: "list_changed", uri: None, inferred: said.inferred })
+                            .await?;
+                    }
+                    _ => {}
+                },
+                Event::Changed(change) if matches!(change.list, Listed::Resources | Listed::Templates) => {
+                    let of = |what, uris: &[Box<str>]| -> Vec<(&'static str, String)> {
+                        uris.iter().map(|uri| (what, uri.to_string())).collect()
+                    };
+                    let all = [
+                        of("added", &change.added),
+                        of("removed", &change.removed),
+                        of("changed", &change.changed),
+                    ];
+                    for (what, uri) in all.into_iter().flatten() {
+                        self.news(client, News { what, uri: Some(&uri), inferred: true }).await?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn news(&mut self, client: &Client, news: News<'_>) -> Outcome<()> {
+        match self.flood.admit(Instant::now()) {
+            Admitted::Yes { left_out: 0 } => {}
+            Admitted::Yes { left_out } => {
+                self.printer
+                    .note(&format!("{left_out} changes more came than can be read; they are left out"));
+            }
+            Admitted::No => return Ok(()),
+        }
+        let contents = match news.uri.filter(|_| self.read && news.what == UPDATED) {
+            Some(uri) => match client.read_resource(uri).await {
+                Ok(read) => Some(read),
+                // It may be gone, or come back: the next update is read again.
+                Err(error) => {
+                    self.printer.note(&format!("`{uri}` could not be read: {error}"));
+                    None
+                }
+            },
+            None => None,
+        };
+        if self.printer.is_json() {
+            let contents = contents.and_then(|read| read.json.member("contents")?.decode::<Value>().ok());
+            let mut object = json!({
+                "time": clock::utc(SystemTime::now()),
+                "server": self.server.name,
+                "event": news.what,
+                "uri": news.uri,
+                "inferred": news.inferred,
+            });
+            if self.read && news.what == UPDATED {
+                object["contents"] = contents.unwrap_or_default();
+            }
+            return Ok(self.printer.json_line(&object.to_string())?);
+        }
+        self.printer.line(&self.line(&news))?;
+        for part in contents.iter().flat_map(|read| &read.contents) {
+            self.viewer.contents(part)?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, news: &News<'_>) -> String {
+        let (now, uri) = (SystemTime::now(), escape::line(news.uri.unwrap_or_default()));
+        if !self.printer.on_terminal() {
+            return format!("{}\t{}\t{uri}", clock::utc(now), news.what).trim_end().to_owned();
+        }
+        let style = if news.what == UPDATED { HINT } else { FAINT };
+        let [time, what] = [(FAINT, clock::local(now)), (style, format!("{:WIDEST$}", news.what))]
+            .map(|(style, text)| self.printer.paint(style, &text));
+        format!("{time}  {what}  {uri}").trim_end().to_owned()
+    }
+}
+
+const UPDATED: &str = "updated";
+/// As wide as the widest event.
+const WIDEST: usize = 12;
+/// Events that are looked at together.
+const BATCH: usize = 256;

@@ -1,0 +1,146 @@
+//! Owns what a server gets that asks for something while a command runs: a person at the terminal, a policy
+//! where there is none, the configured model, the folders to work in.
+//!
+//! Dialogs are states that keys change and pictures show (`form`, `page`, `approve`); `terminal` alone reads
+//! keys and draws. So what a dialog does is tested without a terminal, and what the terminal does only once.
+
+mod answers;
+mod approve;
+mod browser;
+mod elicit;
+mod field;
+mod form;
+mod key;
+mod line;
+mod look;
+mod menu;
+mod page;
+mod terminal;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bowline::config::{ElicitationPolicy, Sampling, SamplingPolicy, Secret, Server};
+use bowline::host::{Host, Root, Roots};
+use bowline::sampling::Provider;
+
+use crate::args::HostArgs;
+use crate::env;
+use crate::failure::{Failure, Outcome};
+use crate::settings::files::Origin;
+use crate::settings::{Settings, Trust};
+use answers::Answers;
+use approve::Person;
+use browser::Browser;
+use elicit::Asker;
+use terminal::Terminal;
+
+/// What the session has to know of dialogs: they can bring an interrupt, and they must end with it.
+pub(crate) struct Dialogs(Option<Arc<Terminal>>);
+
+impl Dialogs {
+    /// Waits for Ctrl-C in a dialog, where it is a key and no signal.
+    pub(crate) async fn interrupted(&self) {
+        match &self.0 {
+            Some(terminal) => terminal.interrupted().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes away whatever is asked, and waits until the terminal is as it was.
+    pub(crate) async fn dismiss(&self) {
+        if let Some(terminal) = &self.0 {
+            terminal.dismiss().await;
+        }
+    }
+}
+
+/// The host that `server` sees. Every verb declares the same, since servers offer by what is declared.
+pub(crate) fn of(settings: &Settings, server: &Server) -> Outcome<(Host, Dialogs)> {
+    let HostArgs { elicit, answers, roots, no_roots, sampling } = settings.host.clone();
+    let configured = Configured::read(settings);
+    let printer = &settings.printer;
+    let terminal = Terminal::find(printer.is_dumb(), printer.notes_in_color()).map(Arc::new);
+    let asker = Asker {
+        policy: elicit.map(Into::into).or(configured.elicitation).unwrap_or_default(),
+        terminal: terminal.clone(),
+        answers: Answers::parse(&answers)?,
+        browser: Browser::new(env::given(&*settings.env, env::BROWSER).as_deref()),
+        printer: printer.clone(),
+    };
+    let mut host = Host::new().elicitation(asker);
+    let folders = if no_roots { Vec::new() } else { folders(roots, configured.roots)? };
+    if !folders.is_empty() {
+        host = host.roots(Roots::new(folders));
+    }
+    if let Some(mut model) = configured.sampling {
+        model.policy = sampling.map(Into::into).or(server.sampling).unwrap_or(model.policy);
+        if let Some(provider) = provider(settings, model) {
+            host = host.sampling(provider.approver(Person::new(terminal.clone(), printer.clone())));
+        }
+    }
+    Ok((host, Dialogs(terminal)))
+}
+
+/// What the files say, as far as they are trusted.
+#[derive(Default)]
+struct Configured {
+    elicitation: Option<ElicitationPolicy>,
+    roots: Option<Vec<PathBuf>>,
+    sampling: Option<Sampling>,
+}
+
+impl Configured {
+    fn read(settings: &Settings) -> Self {
+        let Ok(layers) = settings.files.read(&*settings.env) else {
+            // Nobody knows what it says: a person can still be asked, and nothing else is given away.
+            return Self { roots: Some(Vec::new()), ..Self::default() };
+        };
+        let trusted = |origin| origin != Origin::Project || settings.trust == Trust::Project;
+        let mut found = Self::default();
+        for layer in layers.iter().filter(|layer| trusted(layer.origin)) {
+            let config = &layer.config;
+            found.elicitation = config.elicitation.or(found.elicitation);
+            found.roots = config.roots.clone().or(found.roots);
+            found.sampling = config.sampling.clone().or(found.sampling);
+        }
+        found
+    }
+}
+
+/// RT-01, RT-02: the folders that were named, else the one we are in.
+fn folders(typed: Vec<PathBuf>, configured: Option<Vec<PathBuf>>) -> Outcome<Vec<Root>> {
+    if typed.is_empty() && configured.is_none() {
+        // A folder that cannot be named is no root, and no reason to fail.
+        return Ok(std::env::current_dir()
+            .ok()
+            .and_then(|here| Root::folder(here).ok())
+            .into_iter()
+            .collect());
+    }
+    let named = if typed.is_empty() { configured.unwrap_or_default() } else { typed };
+    let root = |path: PathBuf| Root::folder(path).map_err(|error| Failure::usage(error.to_string()));
+    named.into_iter().map(root).collect()
+}
+
+/// The model, unless it may not be asked or has no key. A call that does not need it must not fail for that.
+fn provider(settings: &Settings, model: Sampling) -> Option<Provider> {
+    if model.policy == SamplingPolicy::Deny {
+        return None;
+    }
+    let key = model.key_env.as_ref().map(|name| env::given(&*settings.env, name));
+    if let (Some(name), Some(None)) = (&model.key_env, &key) {
+        settings.printer.note(&format!("servers are not offered your model: {name} is not set"));
+        return None;
+    }
+    match Provider::with_key(model, key.flatten().map(|key| Secret::new(key.trim()))) {
+        Ok(provider) => Some(provider),
+        Err(error) => {
+            settings.printer.note(&format!("servers are not offered your model: {error}"));
+            None
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Owns the opening of a page in the system's browser, where neither we nor a model can look on (EL-09).
+//! The address is one argument of a program; no shell sees it.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+/// The programs to try, in order, each with what comes before the address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Browser(Vec<Vec<String>>);
+
+/// Stands for the address in `BROWSER`.
+const ADDRESS: &str = "%s";
+
+impl Browser {
+    /// Those of the variable `BROWSER`, which are parted by colons, or the system's.
+    pub(super) fn new(variable: Option<&str>) -> Self {
+        let words = |entry: &str| entry.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+        // A path on Windows has a colon of its own.
+        let entries =
+            variable.map(|entry| if cfg!(windows) { vec![entry] } else { entry.split(':').collect() });
+        let own: Vec<Vec<String>> = entries.unwrap_or_default().into_iter().map(words).collect();
+        let own: Vec<Vec<String>> = own.into_iter().filter(|words| !words.is_empty()).collect();
+        if own.is_empty() { Self(SYSTEM.iter().map(|entry| words(entry)).collect()) } else { Self(own) }
+    }
+
+    /// Starts the first that can be started. It is not waited for: it may run as long as the browser does.
+    pub(super) fn open(&self, url: &str) -> io::Result<()> {
+        let mut failed = io::Error::from(io::ErrorKind::NotFound);
+        for entry in &self.0 {
+            match start(&arguments(entry, url)) {
+                Ok(()) => return Ok(()),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+}
+
+#[cfg(target_os = "macos")]
+const SYSTEM: [&str; 1] = ["/usr/bin/open"];
+// `start` is a word of the shell, which would read the address as commands.
+#[cfg(windows)]
+const SYSTEM: [&str; 1] = ["rundll32 url.dll,FileProtocolHandler"];
+#[cfg(not(any(target_os = "macos", windows)))]
+const SYSTEM: [&str; 4] = ["xdg-open", "gio open", "wslview", "sensible-browser"];
+
+fn arguments(entry: &[String], url: &str) -> Vec<String> {
+    let mut words: Vec<String> = entry.iter().map(|word| word.replace(ADDRESS, url)).collect();
+    if !entry.iter().any(|word| word.contains(ADDRESS)) {
+        words.push(url.to_owned());
+    }
+    words
+}
+
+fn start(words: &[String]) -> io::Result<()> {
+    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::NotFound)?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Ctrl-C is for us, and not for a browser that happens to be new.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn()?;
+    std::thread::spawn(move || child.wait());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn the_address_is_one_argument() {
+        let url = "https://h/?a=b&c=$(touch x);'\"";
+        let of = |variable| {
+            let Browser(entries) = Browser::new(Some(variable));
+            entries.iter().map(|entry| arguments(entry, url)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("firefox"), [["firefox", url]]);
+        assert_eq!(of("w3m -o x:lynx"), [vec!["w3m", "-o", "x", url], vec!["lynx", url]]);
+        assert_eq!(of("b --new=%s"), [["b".to_owned(), format!("--new={url}")]]);
+        for none in ["", ":", "  "] {
+            assert_eq!(Browser::new(Some(none)), Browser::new(None));
+        }
+        assert!(Browser::new(Some("/nowhere/browser")).open(url).is_err());
+    }
+}

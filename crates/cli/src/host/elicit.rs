@@ -1,0 +1,213 @@
+//! Owns who answers when a server asks the person something: that person, if there is a terminal and the
+//! policy is to ask; answers given beforehand; else the policy. Never anything that was made up.
+
+use std::sync::Arc;
+
+use anstyle::Style;
+use bowline::Onward;
+use bowline::config::ElicitationPolicy;
+use bowline::host::page::Look;
+use bowline::host::{Asked, Elicit, FormRequest, PageRequest};
+use bowline::view::Answer;
+
+use super::answers::Answers;
+use super::browser::Browser;
+use super::form::Filling;
+use super::look::{Row, Wrap, bounded, wrapped};
+use super::page::{self, Choice, Consent, Waiting};
+use super::terminal::{Terminal, room};
+use crate::print::{FAINT, GOOD, HINT, NAME, Printer, STRONG};
+
+/// Answers `elicitation/create`.
+pub(super) struct Asker {
+    pub(super) policy: ElicitationPolicy,
+    pub(super) terminal: Option<Arc<Terminal>>,
+    pub(super) answers: Answers,
+    pub(super) browser: Browser,
+    pub(super) printer: Printer,
+}
+
+/// Who asks, and for what of ours.
+#[derive(Clone, Copy)]
+pub(super) struct From<'a> {
+    pub(super) server: &'a str,
+    pub(super) during: Option<&'a str>,
+}
+
+/// The rows of a message. Whoever has more to say says it elsewhere.
+const LONGEST_MESSAGE: usize = 40;
+
+impl Asker {
+    /// The terminal, if the person is to be asked.
+    fn person(&self) -> Option<&Terminal> {
+        self.terminal.as_deref().filter(|_| self.policy == ElicitationPolicy::Ask)
+    }
+
+    async fn ask_form(&self, request: FormRequest) -> Answer {
+        let FormRequest { server, during, form } = request;
+        let from = From { server: &server, during: during.as_deref() };
+        let Some(terminal) = self.person() else {
+            return match self.answers.fill(&form) {
+                Ok(answer) => {
+                    self.printer
+                        .note(&format!("{from} asked: {}\nyour --answer was sent", brief(&form.message)));
+                    answer
+                }
+                Err(why) => {
+                    let needed = form.fields.iter().filter(|field| field.required);
+                    let needed: Vec<String> =
+                        needed.map(|field| format!("--answer {}=…", field.name)).collect();
+                    let how = match (why.is_empty(), needed.is_empty()) {
+                        (false, _) => format!("--answer does not fit: {}", why.join("; ")),
+                        (true, true) => self.in_terminal().to_owned(),
+                        (true, false) => format!("{}, or give {}", self.in_terminal(), needed.join(" ")),
+                    };
+                    self.refused(from, &form.message, &bounded(&how, 1000))
+                }
+            };
+        };
+        let columns = room().columns;
+        let mut heading = from.heading("asks you something", columns);
+        heading.extend(message(&form.message, columns));
+        let caution = "what you answer goes to that server; passwords and keys do not belong in a form";
+        heading.extend(wrapped(FAINT, caution, Wrap { columns, indent: 2, most: 3 }));
+        let (given, wrong) = self.answers.values(&form);
+        for why in wrong {
+            heading.push(Row::of(HINT, "  --answer does not fit: ").then(HINT, &why));
+        }
+        let answer = terminal.ask(&heading, Filling::new(form, &given)).await.unwrap_or(Answer::Cancel);
+        terminal.tell(&outcome(&answer, &server));
+        answer
+    }
+
+    async fn ask_page(&self, request: PageRequest) -> Answer {
+        let from = From { server: &request.server, during: request.during.as_deref() };
+        let Ok(look) = Look::at(&request.page.url) else { return Answer::Decline };
+        let Some(terminal) = self.person() else {
+            let how = format!("it wanted you to open {}\n{}", look.url, self.in_terminal());
+            return self.refused(from, &request.page.message, &how);
+        };
+        let columns = room().columns;
+        let mut heading = from.heading("wants you to open a page", columns);
+        heading.extend(message(&request.page.message, columns));
+        heading.extend(page::heading(&look, columns));
+        let choice = terminal.ask(&heading, Consent::new()).await.unwrap_or(Choice::Cancel);
+        let answer = match choice {
+            Choice::Open | Choice::ByHand => Answer::Accept(None),
+            Choice::Decline => Answer::Decline,
+            Choice::Cancel => Answer::Cancel,
+        };
+        let mut told = outcome(&answer, &request.server);
+        if choice == Choice::Open
+            && let Err(error) = self.browser.open(look.url.as_str())
+        {
+            told.push(Row::of(HINT, &format!("  no browser could be started ({error}): open it yourself")));
+        }
+        if matches!(answer, Answer::Accept(_)) {
+            told.extend(page::onward(&request, columns));
+        }
+        terminal.tell(&told);
+        answer
+    }
+
+    async fn ask_onward(&self, server: &str) -> Onward {
+        // Without somebody to ask, only the server can say.
+        let Some(terminal) = self.person() else { return std::future::pending().await };
+        let columns = room().columns;
+        let text = format!("`{server}` waits until you are done at that page");
+        let heading = wrapped(Style::new(), &text, Wrap { columns, indent: 0, most: 2 });
+        terminal.ask(&heading, Waiting::new()).await.unwrap_or(Onward::GiveUp)
+    }
+
+    /// How to be asked.
+    fn in_terminal(&self) -> &'static str {
+        match self.policy {
+            ElicitationPolicy::Ask => "to answer, run it in a terminal",
+            ElicitationPolicy::Decline | ElicitationPolicy::Cancel => {
+                "to answer, use --elicit ask in a terminal"
+            }
+        }
+    }
+
+    /// What the policy says, told to whoever reads stderr.
+    fn refused(&self, from: From<'_>, asked: &str, how: &str) -> Answer {
+        let because = match self.policy {
+            ElicitationPolicy::Ask => "it was declined, as there is no terminal to ask you on",
+            ElicitationPolicy::Decline => "it was declined, as you wanted",
+            ElicitationPolicy::Cancel => "it was cancelled, as you wanted",
+        };
+        tracing::info!(server = from.server, policy = %self.policy, "a question was not put to anybody");
+        self.printer.note(&format!("{from} asked: {}\n{because}\n{how}", brief(asked)));
+        match self.policy {
+            ElicitationPolicy::Ask | ElicitationPolicy::Decline => Answer::Decline,
+            ElicitationPolicy::Cancel => Answer::Cancel,
+        }
+    }
+}
+
+impl Elicit for Asker {
+    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
+        Box::pin(self.ask_form(request))
+    }
+
+    fn page(&self, request: PageRequest) -> Asked<'_, Answer> {
+        Box::pin(self.ask_page(request))
+    }
+
+    fn page_completed(&self, server: &str, _: &str) {
+        let text = format!("`{server}` says that you are done at the page");
+        match self.person() {
+            Some(terminal) => terminal.tell(&[Row::of(GOOD, "  ").then(GOOD, &text)]),
+            None => self.printer.note(&text),
+        }
+    }
+
+    fn await_page(&self, server: Arc<str>, _: Vec<Box<str>>) -> Asked<'_, Onward> {
+        Box::pin(async move { self.ask_onward(&server).await })
+    }
+}
+
+impl From<'_> {
+    /// EL-03, MR-08: who asks, by the name in our configuration, and what it belongs to.
+    pub(super) fn heading(self, what: &str, columns: usize) -> Vec<Row> {
+        let mut row = Row::of(STRONG, "? ").then(NAME, self.server).then(STRONG, " ").then(STRONG, what);
+        let mut rows = Vec::new();
+        if let Some(during) = self.during {
+            let text = format!("during {during}");
+            if row.width() + 2 + text.len() <= columns {
+                row = row.then(FAINT, ", ").then(FAINT, &text);
+            } else {
+                rows = wrapped(FAINT, &text, Wrap { columns, indent: 2, most: 3 });
+            }
+        }
+        rows.insert(0, row);
+        rows
+    }
+}
+
+impl std::fmt::Display for From<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}`", self.server)?;
+        self.during.map_or(Ok(()), |during| write!(f, ", during {during},"))
+    }
+}
+
+fn message(text: &str, columns: usize) -> Vec<Row> {
+    wrapped(Style::new(), text, Wrap { columns, indent: 4, most: LONGEST_MESSAGE })
+}
+
+/// A message in a note.
+fn brief(text: &str) -> String {
+    bounded(text.trim(), 400)
+}
+
+/// What stays on the screen of it.
+fn outcome(answer: &Answer, server: &str) -> Vec<Row> {
+    let (style, text) = match answer {
+        Answer::Accept(Some(_)) => (GOOD, "sent to "),
+        Answer::Accept(None) => (GOOD, "agreed, for "),
+        Answer::Decline => (HINT, "declined, for "),
+        Answer::Cancel => (HINT, "cancelled, for "),
+    };
+    vec![Row::of(style, "  ").then(style, text).then(NAME, server)]
+}

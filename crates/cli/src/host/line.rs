@@ -1,0 +1,142 @@
+//! Owns the editing of one line of text.
+
+use super::key::Key;
+use super::look::width;
+use crate::print::escape;
+
+/// A line, and where the cursor stands in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Line {
+    chars: Vec<char>,
+    at: usize,
+}
+
+/// More than anybody types. What goes beyond is not taken.
+const LONGEST: usize = 16 * 1024;
+
+impl Line {
+    /// A line with something in it, and the cursor behind that.
+    pub(super) fn new(text: &str) -> Self {
+        let chars: Vec<char> = text.chars().take(LONGEST).collect();
+        Self { at: chars.len(), chars }
+    }
+
+    /// What is in it.
+    pub(super) fn text(&self) -> String {
+        self.chars.iter().collect()
+    }
+
+    /// Whether the key was for the line.
+    pub(super) fn handle(&mut self, key: &Key) -> bool {
+        match key {
+            Key::Char(typed) => self.insert(*typed),
+            // What is copied often ends with a line end, and a line has none within.
+            Key::Paste(text) => text.trim_end().chars().for_each(|c| self.insert(c)),
+            Key::Backspace if self.at > 0 => {
+                self.at -= 1;
+                self.chars.remove(self.at);
+            }
+            Key::Delete if self.at < self.chars.len() => {
+                self.chars.remove(self.at);
+            }
+            Key::Backspace | Key::Delete => {}
+            Key::CutWord => {
+                let before = &self.chars[..self.at];
+                let end = before.iter().rposition(|c| !c.is_whitespace()).map_or(0, |at| at + 1);
+                let begin = before[..end].iter().rposition(|c| c.is_whitespace()).map_or(0, |at| at + 1);
+                self.chars.drain(begin..self.at);
+                self.at = begin;
+            }
+            Key::CutLine => {
+                self.chars.drain(..self.at);
+                self.at = 0;
+            }
+            Key::Left => self.at = self.at.saturating_sub(1),
+            Key::Right => self.at = (self.at + 1).min(self.chars.len()),
+            Key::Home => self.at = 0,
+            Key::End => self.at = self.chars.len(),
+            _ => return false,
+        }
+        true
+    }
+
+    fn insert(&mut self, typed: char) {
+        let typed = if typed.is_whitespace() { ' ' } else { typed };
+        if self.chars.len() < LONGEST && !escape::is_active(typed) {
+            self.chars.insert(self.at, typed);
+            self.at += 1;
+        }
+    }
+
+    /// The part around the cursor that fits, and the column of the cursor in it.
+    pub(super) fn window(&self, columns: usize) -> (String, usize) {
+        let shown = |c: &char| escape::line(c.encode_utf8(&mut [0; 4])).into_owned();
+        // One column for the cursor itself.
+        let columns = columns.saturating_sub(1).max(1);
+        let mut before = String::new();
+        let mut column = 0;
+        for c in self.chars[..self.at].iter().rev() {
+            let next = shown(c);
+            if column + width(&next) > columns {
+                break;
+            }
+            column += width(&next);
+            before.insert_str(0, &next);
+        }
+        let mut used = column;
+        for c in &self.chars[self.at..] {
+            let next = shown(c);
+            if used + width(&next) > columns {
+                break;
+            }
+            used += width(&next);
+            before.push_str(&next);
+        }
+        (before, column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(line: &mut Line, keys: &[Key]) -> String {
+        for key in keys {
+            assert!(line.handle(key), "{key:?}");
+        }
+        line.text()
+    }
+
+    #[test]
+    fn a_line_is_edited_in_the_middle() {
+        let mut line = Line::new("knots are fun");
+        assert_eq!(typed(&mut line, &[Key::CutWord, Key::Char('o'), Key::Char('k')]), "knots are ok");
+        assert_eq!(typed(&mut line, &[Key::Home, Key::Delete, Key::Char('K')]), "Knots are ok");
+        assert_eq!(typed(&mut line, &[Key::Right, Key::Backspace, Key::Left, Key::Backspace]), "Kots are ok");
+        assert_eq!(typed(&mut line, &[Key::End, Key::CutWord, Key::CutWord]), "Kots ");
+        assert_eq!(typed(&mut line, &[Key::CutLine, Key::CutWord, Key::Backspace, Key::Delete]), "");
+        assert!(!line.handle(&Key::Enter) && !line.handle(&Key::Up));
+    }
+
+    #[test]
+    fn what_is_pasted_is_one_harmless_line() {
+        let mut line = Line::default();
+        let pasted = Key::Paste("a\nb\tc\x1b[2J\u{202e}d\r\n".to_owned());
+        assert_eq!(typed(&mut line, &[pasted]), "a b c[2Jd");
+        let endless = Key::Paste("x".repeat(LONGEST * 2));
+        assert_eq!(typed(&mut line, &[endless]).chars().count(), LONGEST);
+    }
+
+    #[test]
+    fn the_window_follows_the_cursor() {
+        let mut line = Line::new("abcdefgh");
+        assert_eq!(line.window(20), ("abcdefgh".to_owned(), 8));
+        assert_eq!(line.window(5), ("efgh".to_owned(), 4));
+        line.handle(&Key::Home);
+        assert_eq!(line.window(5), ("abcd".to_owned(), 0));
+        // A default of the server's is shown escaped, and kept as it is.
+        let line = Line::new("a\x1bb");
+        assert_eq!(line.window(20).0, "a\\u{1b}b");
+        assert_eq!(line.text(), "a\x1bb");
+    }
+}

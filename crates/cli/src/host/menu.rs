@@ -1,0 +1,187 @@
+//! Owns choosing from a list: one of it, or some.
+
+use anstyle::Style;
+
+use super::key::Key;
+use super::look::Row;
+use crate::print::{FAINT, NAME};
+
+/// A list, and where in it one is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Menu {
+    items: Vec<Item>,
+    at: usize,
+    kind: Kind,
+}
+
+/// One line of it. The texts may be a server's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) title: String,
+    /// Beside it, less important.
+    pub(super) more: String,
+    chosen: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    One,
+    Some,
+}
+
+impl Item {
+    pub(super) fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
+    }
+
+    #[must_use]
+    pub(super) fn more(self, more: impl Into<String>) -> Self {
+        Self { more: more.into(), ..self }
+    }
+
+    #[must_use]
+    pub(super) fn chosen(self, chosen: bool) -> Self {
+        Self { chosen, ..self }
+    }
+}
+
+impl Menu {
+    /// One of them is chosen: that at the cursor.
+    pub(super) fn one(items: Vec<Item>, at: usize) -> Self {
+        Self { at: at.min(items.len().saturating_sub(1)), items, kind: Kind::One }
+    }
+
+    /// Each is chosen or not.
+    pub(super) fn some(items: Vec<Item>) -> Self {
+        Self { items, at: 0, kind: Kind::Some }
+    }
+
+    /// Where the cursor is.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Those that are chosen, of a list where each can be.
+    pub(super) fn chosen(&self) -> impl Iterator<Item = usize> {
+        self.items.iter().enumerate().filter(|(_, item)| item.chosen).map(|(at, _)| at)
+    }
+
+    /// Whether the key was for the list.
+    pub(super) fn handle(&mut self, key: &Key) -> bool {
+        let count = self.items.len().max(1);
+        match key {
+            Key::Up => self.at = (self.at + count - 1) % count,
+            Key::Down => self.at = (self.at + 1) % count,
+            Key::Home => self.at = 0,
+            Key::End => self.at = count - 1,
+            Key::Char(' ') if self.kind == Kind::Some => {
+                if let Some(item) = self.items.get_mut(self.at) {
+                    item.chosen = !item.chosen;
+                }
+            }
+            Key::Char(typed) => self.jump(*typed),
+            _ => return false,
+        }
+        true
+    }
+
+    /// To the next that begins so.
+    fn jump(&mut self, typed: char) {
+        let begins = |item: &Item| {
+            let first = item.title.trim_start().chars().next();
+            first.is_some_and(|first| first.to_lowercase().eq(typed.to_lowercase()))
+        };
+        let count = self.items.len();
+        let found = (1..=count).map(|step| (self.at + step) % count).find(|at| begins(&self.items[*at]));
+        self.at = found.unwrap_or(self.at);
+    }
+
+    /// No more than `most` rows, with the cursor among them.
+    pub(super) fn rows(&self, most: usize) -> Vec<Row> {
+        let most = most.clamp(3, self.items.len().max(3));
+        let first = self.at.saturating_sub(most / 2).min(self.items.len().saturating_sub(most));
+        let shown = self.items.iter().enumerate().skip(first).take(most);
+        let last = first + most;
+        let row = |(at, item): (usize, &Item)| {
+            let here = at == self.at;
+            let hidden = (at == first && first > 0) || (at + 1 == last && last < self.items.len());
+            // A mark for the eye, and for those without colours.
+            let edge = if here {
+                "> "
+            } else if hidden {
+                "… "
+            } else {
+                "  "
+            };
+            let mark = match (self.kind, item.chosen) {
+                (Kind::One, _) => "",
+                (Kind::Some, true) => "[x] ",
+                (Kind::Some, false) => "[ ] ",
+            };
+            let style = if here { NAME } else { Style::new() };
+            let row = Row::of(style, &format!("  {edge}{mark}")).then(style, &item.title);
+            if item.more.is_empty() { row } else { row.then(FAINT, "  ").then(FAINT, &item.more) }
+        };
+        shown.map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(titles: &[&str]) -> Vec<Item> {
+        titles.iter().map(|title| Item::new(*title)).collect()
+    }
+
+    fn plain(menu: &Menu, most: usize) -> Vec<String> {
+        menu.rows(most).iter().map(|row| row.plain(40)).collect()
+    }
+
+    #[test]
+    fn the_cursor_goes_round_and_jumps() {
+        let mut menu = Menu::one(items(&["Red", "Green", "Blue", "black"]), 9);
+        assert_eq!(menu.at(), 3);
+        for (key, at) in [
+            (Key::Down, 0),
+            (Key::Up, 3),
+            (Key::Home, 0),
+            (Key::Char('b'), 2),
+            (Key::Char('B'), 3),
+            (Key::Char('z'), 3),
+        ] {
+            assert!(menu.handle(&key));
+            assert_eq!(menu.at(), at, "{key:?}");
+        }
+        assert!(!menu.handle(&Key::Enter));
+    }
+
+    #[test]
+    fn some_are_chosen() {
+        let mut menu = Menu::some(vec![Item::new("a"), Item::new("b").chosen(true), Item::new("c")]);
+        menu.handle(&Key::Char(' '));
+        menu.handle(&Key::Down);
+        menu.handle(&Key::Char(' '));
+        assert_eq!(menu.chosen().collect::<Vec<_>>(), [0]);
+        assert_eq!(plain(&menu, 9), ["    [x] a", "  > [ ] b", "    [ ] c"]);
+    }
+
+    #[test]
+    fn a_long_list_scrolls() {
+        let titles: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+        let items: Vec<Item> = titles.iter().map(Item::new).collect();
+        let menu = |at| Menu::one(items.clone(), at);
+        assert_eq!(plain(&menu(0), 4), ["  > 0", "    1", "    2", "  … 3"]);
+        assert_eq!(plain(&menu(50), 4), ["  … 48", "    49", "  > 50", "  … 51"]);
+        assert_eq!(plain(&menu(99), 4), ["  … 96", "    97", "    98", "  > 99"]);
+    }
+
+    #[test]
+    fn an_empty_list_is_no_trouble() {
+        let mut menu = Menu::some(Vec::new());
+        for key in [Key::Down, Key::Up, Key::Char(' '), Key::Char('a'), Key::End] {
+            menu.handle(&key);
+        }
+        assert!(menu.rows(9).is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! Owns the consent to a page: what it is shown by, and the ways to answer. Nothing is fetched, and nothing
+//! is opened without a yes (EL-09).
+
+use anstyle::Style;
+use bowline::host::page::Look;
+use bowline::{Onward, host::PageRequest};
+
+use super::key::Key;
+use super::look::{Picture, Room, Row, Wrap, wrapped};
+use super::menu::{Item, Menu};
+use super::terminal::Dialog;
+use crate::print::{BAD, FAINT, HINT, STRONG};
+
+/// Whether to go there.
+pub(super) struct Consent(Menu);
+
+/// What the person said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Yes, and we open it.
+    Open,
+    /// Yes, and the person opens it.
+    ByHand,
+    /// No.
+    Decline,
+    /// Neither.
+    Cancel,
+}
+
+const CHOICES: [(&str, &str, Choice); 4] = [
+    ("Open it in the browser", "", Choice::Open),
+    ("I open it myself", "it is not opened for you", Choice::ByHand),
+    ("Decline", "tell the server no", Choice::Decline),
+    ("Cancel", "dismiss it", Choice::Cancel),
+];
+
+impl Consent {
+    /// Begins at the no: a yes takes more than one key.
+    pub(super) fn new() -> Self {
+        let items = CHOICES.map(|(title, more, _)| Item::new(title).more(more));
+        Self(Menu::one(items.into(), 2))
+    }
+}
+
+impl Dialog for Consent {
+    type Answer = Choice;
+
+    fn press(&mut self, key: &Key) -> Option<Choice> {
+        match key {
+            Key::Escape => Some(Choice::Cancel),
+            Key::Enter => CHOICES.get(self.0.at()).map(|(_, _, choice)| *choice),
+            _ => {
+                self.0.handle(key);
+                None
+            }
+        }
+    }
+
+    fn draw(&self, room: Room) -> Picture {
+        let mut picture = Picture { rows: self.0.rows(room.rows), cursor: None };
+        picture.row(Row::of(FAINT, "  enter chooses, esc cancels"));
+        picture
+    }
+}
+
+/// The address, whole, with the host set off, and what to beware of.
+pub(super) fn heading(look: &Look, columns: usize) -> Vec<Row> {
+    let url = look.url.as_str();
+    // The host stands behind whatever comes before an `@`, and is not looked for where it could be a decoy.
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    let end = url[authority..].find(['/', '?', '#']).map_or(url.len(), |at| authority + at);
+    let host = url[authority..end].rfind('@').map_or(authority, |at| authority + at + 1);
+    let mut rows = Vec::new();
+    let (mut row, mut used) = (Row::of(Style::new(), "    "), 4);
+    for (at, c) in url.char_indices() {
+        // It is ASCII, and one column each.
+        if used + 1 > columns {
+            rows.push(std::mem::take(&mut row));
+            (row, used) = (Row::of(Style::new(), "    "), 4);
+        }
+        let style = if (host..end).contains(&at) { STRONG.underline() } else { Style::new() };
+        row = row.then(style, c.encode_utf8(&mut [0; 4]));
+        used += 1;
+    }
+    rows.push(row);
+    rows.push(Row::of(Style::new(), "    it leads to ").then(STRONG, &look.host));
+    for warning in &look.warnings {
+        let wrap = Wrap { columns, indent: 4, most: 4 };
+        rows.extend(wrapped(BAD, &format!("careful: {warning}"), wrap));
+    }
+    rows
+}
+
+/// How it goes on after a yes.
+pub(super) fn onward(request: &PageRequest, columns: usize) -> Vec<Row> {
+    let text = format!(
+        "What you do there is between you and `{}`, which goes on when you are done. Ctrl-C gives up.",
+        request.server
+    );
+    wrapped(HINT, &text, Wrap { columns, indent: 2, most: 4 })
+}
+
+/// Whether the person is done at a page that a call waits for.
+pub(super) struct Waiting(Menu);
+
+impl Waiting {
+    pub(super) fn new() -> Self {
+        Self(Menu::one(vec![Item::new("I am done there").more("try again"), Item::new("Give up")], 0))
+    }
+}
+
+impl Dialog for Waiting {
+    type Answer = Onward;
+
+    fn press(&mut self, key: &Key) -> Option<Onward> {
+        match key {
+            Key::Escape => Some(Onward::GiveUp),
+            Key::Enter => Some(if self.0.at() == 0 { Onward::Retry } else { Onward::GiveUp }),
+            _ => {
+                self.0.handle(key);
+                None
+            }
+        }
+    }
+
+    fn draw(&self, room: Room) -> Picture {
+        let mut picture = Picture { rows: self.0.rows(room.rows), cursor: None };
+        picture.row(Row::of(FAINT, "  it goes on by itself where the server says that you are done"));
+        picture
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(url: &str) -> (Vec<String>, String) {
+        let rows = heading(&Look::at(url).unwrap(), 40);
+        let painted = rows.iter().map(|row| row.painted(40, true)).collect();
+        (rows.iter().map(|row| row.plain(40)).collect(), painted)
+    }
+
+    /// The host as it is set off from the rest.
+    fn highlighted(painted: &str) -> String {
+        let marked = STRONG.underline().to_string();
+        painted.split(&marked).skip(1).filter_map(|part| part.chars().next()).collect()
+    }
+
+    /// EL-09: all of it, and the right part of it set off.
+    #[test]
+    fn the_whole_address_is_shown_and_its_host_set_off() {
+        let long = format!("https://example.org/{}", "a".repeat(100));
+        let (rows, painted) = shown(&long);
+        let joined: String = rows[..rows.len() - 1].iter().map(|row| row.trim_start()).collect();
+        assert_eq!(joined, long);
+        assert!(rows.iter().all(|row| row.len() <= 40), "{rows:?}");
+        assert_eq!(highlighted(&painted), "example.org");
+        let (rows, painted) = shown("http://bank.example@xn--evl-hoa.example/?u=https://bank.example/");
+        assert_eq!(highlighted(&painted), "xn--evl-hoa.example");
+        let all = rows.iter().map(|row| row.trim()).collect::<Vec<_>>().join(" ");
+        for warning in
+            ["it leads to xn--evl-hoa.example", "look like others", "before the @", "not encrypted"]
+        {
+            assert!(all.contains(warning), "{warning} in {rows:?}");
+        }
+    }
+
+    #[test]
+    fn a_yes_takes_more_than_a_key() {
+        let press = |keys: &[Key]| {
+            let mut dialog = Consent::new();
+            keys.iter().find_map(|key| dialog.press(key))
+        };
+        assert_eq!(press(&[Key::Enter]), Some(Choice::Decline));
+        assert_eq!(press(&[Key::Escape]), Some(Choice::Cancel));
+        assert_eq!(press(&[Key::Char('o'), Key::Enter]), Some(Choice::Open));
+        assert_eq!(press(&[Key::Up, Key::Enter]), Some(Choice::ByHand));
+        assert_eq!(press(&[Key::Down, Key::Enter]), Some(Choice::Cancel));
+    }
+}

@@ -1,0 +1,189 @@
+//! Owns tables whose columns a server chose: drawn to the width there is, each row on a line.
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::{FAINT, Printer, STRONG, escape};
+
+/// A table. Its texts are a server's.
+pub(crate) struct Grid {
+    pub(crate) columns: Vec<String>,
+    /// Each as long as there are columns.
+    pub(crate) rows: Vec<Vec<Cell>>,
+    /// What is said of the rows that are left out.
+    pub(crate) rest: Option<String>,
+}
+
+/// One value.
+#[derive(Default)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    number: bool,
+}
+
+impl Cell {
+    pub(crate) fn text(text: String) -> Self {
+        Self { text, number: false }
+    }
+
+    /// Numbers stand on the right.
+    pub(crate) fn number(text: String) -> Self {
+        Self { text, number: true }
+    }
+}
+
+impl Grid {
+    /// The table for `printer`'s terminal, or nothing where it is too narrow for so many columns.
+    pub(crate) fn render(&self, printer: &Printer) -> Option<String> {
+        self.drawn(printer.width(), |kind, text| match kind {
+            Kind::Header => printer.paint(STRONG, text),
+            Kind::Rest => printer.paint(FAINT, text),
+            Kind::Plain => text.to_owned(),
+        })
+    }
+
+    fn drawn(&self, width: usize, paint: impl Fn(Kind, &str) -> String) -> Option<String> {
+        let headers: Vec<String> = self.columns.iter().map(|name| flat(name)).collect();
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(|cell| flat(&cell.text)).collect()).collect();
+        let natural = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].width());
+            cells.chain([headers[column].width()]).max().unwrap_or(0).max(1)
+        };
+        let widths = fitted((0..headers.len()).map(natural).collect(), width)?;
+        let right: Vec<bool> = (0..headers.len())
+            .map(|column| {
+                let filled = || self.rows.iter().map(|row| &row[column]).filter(|cell| !cell.text.is_empty());
+                filled().count() > 0 && filled().all(|cell| cell.number)
+            })
+            .collect();
+        let mut out = String::new();
+        let mut line = |cells: &[String], kind: Kind| {
+            let mut text = String::new();
+            for (column, cell) in cells.iter().enumerate() {
+                let cell = cut(cell, widths[column]);
+                let padding = " ".repeat(widths[column] - cell.width());
+                let gap = if column == 0 { "" } else { GAP };
+                let [before, after] = if right[column] { [&*padding, ""] } else { ["", &*padding] };
+                for part in [gap, before, &paint(kind, &cell), after] {
+                    text.push_str(part);
+                }
+            }
+            out.push_str(text.trim_end());
+            out.push('\n');
+        };
+        line(&headers, Kind::Header);
+        for row in &rows {
+            line(row, Kind::Plain);
+        }
+        if let Some(rest) = &self.rest {
+            out.push_str(&paint(Kind::Rest, rest));
+            out.push('\n');
+        }
+        Some(out)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Header,
+    Rest,
+    Plain,
+}
+
+/// Between two columns.
+const GAP: &str = "  ";
+/// The narrowest that a column may become.
+const NARROWEST: usize = 6;
+/// More of a cell is not looked at: no terminal is that wide.
+const LONGEST: usize = 400;
+
+/// The widths, with the widest columns made narrower until all fit.
+fn fitted(mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
+    let room = width.checked_sub(GAP.len() * (widths.len() - 1))?;
+    while widths.iter().sum::<usize>() > room {
+        let (widest, second) = widths.iter().fold((0, 0), |(first, second), width| match *width {
+            width if width > first => (width, first),
+            width => (first, if width < first { second.max(width) } else { second }),
+        });
+        if widest <= NARROWEST {
+            return None;
+        }
+        let excess = widths.iter().sum::<usize>() - room;
+        let many = widths.iter().filter(|width| **width == widest).count();
+        // Down to the next widest, or as far as is needed.
+        let by = excess.div_ceil(many).min(widest - second.max(NARROWEST).min(widest - 1));
+        widths.iter_mut().filter(|width| **width == widest).for_each(|width| *width -= by);
+    }
+    Some(widths)
+}
+
+/// On one line, harmless.
+fn flat(text: &str) -> String {
+    let short: String = text.chars().take(LONGEST).collect();
+    let words: Vec<&str> = short.split_whitespace().collect();
+    escape::line(&words.join(" ")).into_owned()
+}
+
+/// No wider than `width`, with a mark where something is missing.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        out.push(c);
+    }
+    format!("{}…", out.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid() -> Grid {
+        let row = |name: &str, size: &str, what: &str| {
+            vec![Cell::text(name.into()), Cell::number(size.into()), Cell::text(what.into())]
+        };
+        Grid {
+            columns: ["name", "size", "what"].map(String::from).to_vec(),
+            rows: vec![
+                row("rope.txt", "12", "a\x1b[31m long\nstory about knots and what they hold"),
+                row("日本語", "1024", ""),
+            ],
+            rest: Some("… and 3 rows more".into()),
+        }
+    }
+
+    fn drawn(width: usize) -> Option<String> {
+        grid().drawn(width, |_, text| text.to_owned())
+    }
+
+    #[test]
+    fn drawn_within_the_width() {
+        let expected = "\
+name      size  what
+rope.txt    12  a\\u{1b}[31m long story…
+日本語    1024
+… and 3 rows more
+";
+        assert_eq!(drawn(40).unwrap(), expected);
+        for width in 22..90 {
+            let drawn = drawn(width).unwrap();
+            assert!(drawn.lines().all(|line| line.width() <= width), "{width}:\n{drawn}");
+        }
+        assert_eq!(drawn(12), None);
+    }
+
+    #[test]
+    fn the_widest_give_way_first() {
+        assert_eq!(fitted(vec![4, 30, 30], 44), Some(vec![4, 18, 18]));
+        assert_eq!(fitted(vec![10, 50], 32), Some(vec![10, 20]));
+        assert_eq!(fitted(vec![4, 4], 20), Some(vec![4, 4]));
+        assert_eq!(fitted(vec![9; 20], 80), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! Owns what a terminal is sent so that it draws a picture.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::picture::Picture;
+use super::protocol::Protocol;
+use super::sixel;
+
+/// The picture in the terminal's language, no wider than so many columns of text. The error says why not.
+pub(crate) fn drawn(
+    protocol: Protocol,
+    picture: &Picture<'_>,
+    columns: usize,
+) -> Result<String, &'static str> {
+    let columns = u32::try_from(columns).unwrap_or(u32::MAX).clamp(1, 1000);
+    match protocol {
+        Protocol::Kitty if picture.kind.mime == "image/png" => {
+            Ok(kitty(picture.bytes, picture.width, columns))
+        }
+        Protocol::Kitty => Ok(kitty(&picture.png(LARGEST_SIDE)?, picture.width, columns)),
+        Protocol::Iterm2 => Ok(iterm2(picture.bytes)),
+        Protocol::Sixel => Ok(sixel::encoded(&picture.pixels(columns * COLUMN, HIGHEST)?)),
+    }
+}
+
+/// How wide a column is taken to be, in pixels: a small font's.
+const COLUMN: u32 = 8;
+/// The most rows of pixels of a sixel picture.
+const HIGHEST: u32 = 800;
+/// How large a picture is made that has to be written anew.
+const LARGEST_SIDE: u32 = 2000;
+
+/// A PNG in pieces. `q=2`: no answer, which nobody would read. The width is given only where the picture
+/// would not fit; then the height follows.
+fn kitty(png: &[u8], width: u32, columns: u32) -> String {
+    let text = STANDARD.encode(png);
+    let mut out = String::with_capacity(text.len() + text.len() / 256 + 64);
+    let fit = if width > columns * COLUMN { format!(",c={columns}") } else { String::new() };
+    let mut pieces = text.as_bytes().chunks(PIECE).peekable();
+    let mut control = format!("a=T,f=100,q=2{fit},");
+    while let Some(piece) = pieces.next() {
+        let more = u8::from(pieces.peek().is_some());
+        let piece = std::str::from_utf8(piece).expect("Base64 is ASCII");
+        write!(out, "\x1b_G{control}m={more};{piece}\x1b\\").expect("writing to a string");
+        control.clear();
+    }
+    out.push('\n');
+    out
+}
+
+/// The most that one piece may hold.
+const PIECE: usize = 4096;
+
+/// The whole file, in one go. The terminal makes it fit.
+fn iterm2(file: &[u8]) -> String {
+    let size = file.len();
+    let text = STANDARD.encode(file);
+    format!("\x1b]1337;File=inline=1;size={size};preserveAspectRatio=1:{text}\x07\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use image::ImageFormat;
+
+    use super::super::kind::Kind;
+    use super::super::picture::tests::halves;
+    use super::*;
+
+    fn draw(protocol: Protocol, bytes: &[u8]) -> String {
+        drawn(protocol, &Picture::of(bytes, Kind::of(bytes).unwrap()).unwrap(), 80).unwrap()
+    }
+
+    /// What a terminal of that kind puts together again from what it is sent.
+    fn kitty_file(sent: &str) -> Vec<u8> {
+        let pieces: Vec<(&str, &str)> = sent
+            .trim_end()
+            .split_terminator("\x1b\\")
+            .map(|part| part.strip_prefix("\x1b_G").unwrap().split_once(';').unwrap())
+            .collect();
+        let last = pieces.len() - 1;
+        for (at, (control, piece)) in pieces.iter().enumerate() {
+            assert!(control.ends_with(if at == last { "m=0" } else { "m=1" }), "{control}");
+            assert!(piece.len() <= 4096 && (at == last || piece.len() % 4 == 0));
+            assert_eq!(control.contains("a=T,f=100"), at == 0);
+        }
+        STANDARD.decode(pieces.iter().map(|(_, piece)| *piece).collect::<String>()).unwrap()
+    }
+
+    #[test]
+    fn kitty_gets_png_in_pieces() {
+        // Noise, so that it does not fit into one piece.
+        let noise =
+            image::RgbImage::from_fn(60, 60, |_, _| image::Rgb([fastrand::u8(..), fastrand::u8(..), 0]));
+        let mut png = std::io::Cursor::new(Vec::new());
+        noise.write_to(&mut png, ImageFormat::Png).unwrap();
+        let png = png.into_inner();
+        assert!(png.len() > PIECE);
+        assert_eq!(kitty_file(&draw(Protocol::Kitty, &png)), png);
+        let jpeg = halves(16, 8, ImageFormat::Jpeg);
+        assert!(kitty_file(&draw(Protocol::Kitty, &jpeg)).starts_with(b"\x89PNG"));
+        assert!(draw(Protocol::Kitty, &halves(2000, 4, ImageFormat::Png)).contains(",c=80,"));
+    }
+
+    #[test]
+    fn iterm2_gets_the_file() {
+        let gif = halves(16, 8, ImageFormat::Gif);
+        let sent = draw(Protocol::Iterm2, &gif);
+        let (head, text) = sent.trim_end().trim_end_matches('\x07').split_once(':').unwrap();
+        assert!(head.starts_with("\x1b]1337;File=inline=1;size="), "{head:?}");
+        assert_eq!(STANDARD.decode(text).unwrap(), gif);
+    }
+
+    #[test]
+    fn sixels_fit_the_width() {
+        let sent = draw(Protocol::Sixel, &halves(2000, 100, ImageFormat::Png));
+        assert!(sent.starts_with("\x1bP") && sent.contains("\"1;1;640;32"), "{:?}", &sent[..40]);
+    }
+}

@@ -1,0 +1,121 @@
+//! Owns what becomes of a picture, a sound or any other bytes: drawn where the terminal can, else saved.
+
+mod ask;
+pub(crate) mod base64;
+mod draw;
+mod kind;
+mod picture;
+mod protocol;
+mod sixel;
+
+use std::io;
+use std::sync::OnceLock;
+
+use bowline::config::Environment;
+
+use self::kind::Kind;
+use self::picture::Picture;
+use self::protocol::Protocol;
+use super::save::Saver;
+use super::{Printer, units};
+use crate::args::Images;
+
+/// Shows what is not text.
+pub(crate) struct Media<'a> {
+    env: &'a dyn Environment,
+    wanted: Images,
+    saver: Saver,
+    /// How the terminal draws, once that mattered.
+    protocol: OnceLock<Option<Protocol>>,
+}
+
+/// Bytes that came in Base64, and what the server says of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Blob<'a> {
+    /// What it is called where its bytes say nothing.
+    pub(crate) noun: &'a str,
+    pub(crate) base64: &'a str,
+    pub(crate) mime: Option<&'a str>,
+}
+
+/// What became of bytes.
+pub(crate) struct Shown {
+    /// What a terminal is sent to draw them.
+    pub(crate) drawing: Option<String>,
+    /// In a line: what they are, how large, and where they lie.
+    pub(crate) line: String,
+}
+
+impl<'a> Media<'a> {
+    pub(crate) fn new(env: &'a dyn Environment, wanted: Images, saver: Saver) -> Self {
+        Self { env, wanted, saver, protocol: OnceLock::new() }
+    }
+
+    /// Draws or saves. Only a file that cannot be written is an error.
+    pub(crate) fn show(&self, printer: &Printer, blob: Blob<'_>) -> io::Result<Shown> {
+        let kind = Kind::of(&base64::head(blob.base64));
+        let what = what(blob, kind);
+        let invalid = || Ok(Shown { drawing: None, line: format!("{what}, not valid Base64") });
+        let picture = kind.filter(|kind| kind.mime.starts_with("image/"));
+        let drawn = match picture.zip(self.protocol(printer).filter(|_| picture.is_some())) {
+            // Before its bytes are all in memory.
+            Some(_) if base64::estimated(blob.base64.len()) > picture::LARGEST_FILE => {
+                Some(Err("too large to draw"))
+            }
+            Some((kind, protocol)) => match base64::decode(blob.base64) {
+                Some(bytes) => {
+                    Some(draw(protocol, &bytes, kind, printer.width()).map(|drawn| (bytes.len(), drawn)))
+                }
+                None => return invalid(),
+            },
+            None => None,
+        };
+        let (size, drawing, remark) = match drawn {
+            Some(Ok((size, (drawing, pixels)))) => (Some(size), Some(drawing), Some(pixels)),
+            Some(Err(why)) => (None, None, Some(why.to_owned())),
+            None => (None, None, None),
+        };
+        let mut saved = None;
+        if drawing.is_none() || self.saver.was_asked_for() {
+            saved = self.saver.save(blob.base64, kind::extension(kind, blob.mime))?;
+            if saved.is_none() {
+                return invalid();
+            }
+        }
+        let size = size.or(saved.as_ref().map(|saved| saved.size)).map(units::bytes);
+        let saved = saved.map(|saved| format!("saved to {}", saved.path.display()));
+        let facts: Vec<String> = [Some(what), size, remark, saved].into_iter().flatten().collect();
+        Ok(Shown { drawing, line: facts.join(", ") })
+    }
+
+    fn protocol(&self, printer: &Printer) -> Option<Protocol> {
+        *self
+            .protocol
+            .get_or_init(|| protocol::chosen(self.wanted, printer.can_draw(), self.env, ask::knows_sixel))
+    }
+}
+
+/// The drawing, and how many pixels it has. The error says why there is none.
+fn draw(
+    protocol: Protocol,
+    bytes: &[u8],
+    kind: Kind,
+    columns: usize,
+) -> Result<(String, String), &'static str> {
+    let picture = Picture::of(bytes, kind)?;
+    let drawing = draw::drawn(protocol, &picture, columns)?;
+    Ok((drawing, format!("{}x{}", picture.width, picture.height)))
+}
+
+/// `image image/png`, and what the server says where that is something else.
+fn what(blob: Blob<'_>, kind: Option<Kind>) -> String {
+    let noun = blob.noun;
+    match (kind, blob.mime.filter(|mime| !mime.is_empty())) {
+        (Some(kind), Some(mime)) if !kind.is_called(mime) => {
+            format!("{noun} {} (said to be {mime})", kind.mime)
+        }
+        (_, Some(mime)) => format!("{noun} {mime}"),
+        (Some(kind), None) => format!("{noun} {}", kind.mime),
+        (None, None) => noun.to_owned(),
+    }
+}

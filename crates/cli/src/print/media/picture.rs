@@ -1,0 +1,126 @@
+//! Owns what it may cost to look into a picture. Its file is a server's: a few bytes can stand for terabytes.
+
+use std::io::Cursor;
+
+use image::{DynamicImage, ImageFormat, ImageReader, Limits, RgbaImage};
+
+use super::kind::Kind;
+
+/// The most that a file may hold to be drawn. A larger one is saved.
+pub(crate) const LARGEST_FILE: usize = 16 * 1024 * 1024;
+/// The most pixels along a side.
+const LONGEST_SIDE: u32 = 12_000;
+/// The most memory for pixels.
+const MOST_MEMORY: u64 = 160 * 1024 * 1024;
+/// The most pixels: what they take with four bytes each is what may be used.
+const MOST_PIXELS: u64 = MOST_MEMORY / 4;
+
+/// A file that is known to be a picture of a bearable size.
+pub(crate) struct Picture<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) kind: Kind,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    format: ImageFormat,
+}
+
+impl<'a> Picture<'a> {
+    /// Looks at the beginning of a file. The error says why it cannot be drawn.
+    pub(crate) fn of(bytes: &'a [u8], kind: Kind) -> Result<Self, &'static str> {
+        let format = ImageFormat::from_mime_type(kind.mime).ok_or(NO_PICTURE)?;
+        let reader = ImageReader::with_format(Cursor::new(bytes), format);
+        let (width, height) = reader.into_dimensions().map_err(|_| DAMAGED)?;
+        let pixels = u64::from(width) * u64::from(height);
+        if width.max(height) > LONGEST_SIDE || pixels > MOST_PIXELS {
+            return Err(TOO_MANY_PIXELS);
+        }
+        if pixels == 0 {
+            return Err(DAMAGED);
+        }
+        Ok(Self { bytes, kind, width, height, format })
+    }
+
+    /// The pixels, scaled down to at most so many columns and rows of them. Of several frames, the first.
+    pub(crate) fn pixels(&self, width: u32, height: u32) -> Result<RgbaImage, &'static str> {
+        let mut reader = ImageReader::with_format(Cursor::new(self.bytes), self.format);
+        let mut limits = Limits::default();
+        limits.max_image_width = Some(LONGEST_SIDE);
+        limits.max_image_height = Some(LONGEST_SIDE);
+        limits.max_alloc = Some(MOST_MEMORY);
+        reader.limits(limits);
+        let image = reader.decode().map_err(|error| match error {
+            image::ImageError::Limits(_) => TOO_MANY_PIXELS,
+            _ => DAMAGED,
+        })?;
+        let fits = image.width() <= width && image.height() <= height;
+        Ok(if fits { image } else { image.thumbnail(width, height) }.into_rgba8())
+    }
+
+    /// The picture as PNG, which is scaled down to so many pixels along a side.
+    pub(crate) fn png(&self, side: u32) -> Result<Vec<u8>, &'static str> {
+        let pixels = DynamicImage::ImageRgba8(self.pixels(side, side)?);
+        let mut out = Cursor::new(Vec::new());
+        pixels.write_to(&mut out, ImageFormat::Png).map_err(|_| DAMAGED)?;
+        Ok(out.into_inner())
+    }
+}
+
+const NO_PICTURE: &str = "not a picture that can be drawn";
+const DAMAGED: &str = "damaged";
+const TOO_MANY_PIXELS: &str = "too many pixels to draw";
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A picture whose left half is red and whose right half is blue.
+    pub(crate) fn halves(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
+        let color = |x, _| if x < width / 2 { image::Rgb([255, 0, 0]) } else { image::Rgb([0, 0, 255]) };
+        let mut out = Cursor::new(Vec::new());
+        image::RgbImage::from_fn(width, height, color).write_to(&mut out, format).unwrap();
+        out.into_inner()
+    }
+
+    fn of(bytes: &[u8]) -> Result<Picture<'_>, &'static str> {
+        Picture::of(bytes, Kind::of(bytes).expect("a known kind"))
+    }
+
+    #[test]
+    fn pictures_are_measured_and_scaled() {
+        for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP] {
+            let bytes = halves(40, 20, format);
+            let picture = of(&bytes).unwrap();
+            assert_eq!((picture.width, picture.height), (40, 20), "{format:?}");
+            let small = picture.pixels(10, 10).unwrap();
+            assert_eq!((small.width(), small.height()), (10, 5), "{format:?}");
+            assert!(of(&picture.png(10).unwrap()).is_ok());
+        }
+    }
+
+    /// A header that promises more than there is memory costs nothing.
+    #[test]
+    fn a_bomb_does_not_go_off() {
+        for (width, height) in [(60_000_u32, 60_000_u32), (12_000, 12_000)] {
+            let mut bytes = halves(8, 8, ImageFormat::Png);
+            bytes[16..20].copy_from_slice(&width.to_be_bytes());
+            bytes[20..24].copy_from_slice(&height.to_be_bytes());
+            let crc = crc(&bytes[12..29]);
+            bytes[29..33].copy_from_slice(&crc.to_be_bytes());
+            assert_eq!(of(&bytes).err(), Some(TOO_MANY_PIXELS));
+        }
+        let gif = [b"GIF89a".as_slice(), &[0xff; 4], &[0, 0, 0], &[0; 20]].concat();
+        assert!(of(&gif).is_err());
+        let cut = halves(40, 20, ImageFormat::Png);
+        assert_eq!(of(&cut[..40]).and_then(|picture| picture.pixels(9, 9)).err(), Some(DAMAGED));
+    }
+
+    /// As PNG sums up its parts.
+    fn crc(bytes: &[u8]) -> u32 {
+        !bytes.iter().fold(!0_u32, |sum, byte| {
+            (0..8).fold(
+                sum ^ u32::from(*byte),
+                |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 },
+            )
+        })
+    }
+}

@@ -1,0 +1,227 @@
+//! Owns sixels: a picture as stripes of six rows, in at most 256 colours.
+//!
+//! Colours are told apart by five bits each. Boxes of them are cut in two at the middle of their longest
+//! side, the most populous first, until there are enough; each stands for the mean of what is in it.
+
+use std::fmt::Write as _;
+
+use image::RgbaImage;
+
+/// The picture in a terminal's language. Where it is transparent, nothing is drawn.
+pub(crate) fn encoded(picture: &RgbaImage) -> String {
+    let palette = Palette::of(picture);
+    let (width, height) = picture.dimensions();
+    // `1` as second number: pixels of no colour stay as they are.
+    let mut out = format!("\x1bP0;1;0q\"1;1;{width};{height}");
+    for (number, color) in palette.colors.iter().enumerate() {
+        let [r, g, b] = color.map(|part| u32::from(part) * 100 / 255);
+        write!(out, "#{number};2;{r};{g};{b}").expect("writing to a string");
+    }
+    for top in (0..height).step_by(6) {
+        // For each column the colours of its six pixels, so that each pixel is looked up once.
+        let column = |x: u32| -> [Option<usize>; 6] {
+            std::array::from_fn(|dy| {
+                let y = top + u32::try_from(dy).unwrap_or(0);
+                (y < height).then(|| palette.index(picture.get_pixel(x, y).0)).flatten()
+            })
+        };
+        let columns: Vec<[Option<usize>; 6]> = (0..width).map(column).collect();
+        let mut used = [false; MOST_COLORS];
+        columns.iter().flatten().flatten().for_each(|number| used[*number] = true);
+        for number in (0..MOST_COLORS).filter(|number| used[*number]) {
+            let bits = |column: &[Option<usize>; 6]| {
+                (0..6).filter(|dy| column[*dy] == Some(number)).fold(0_u8, |bits, dy| bits | 1 << dy)
+            };
+            let row: Vec<u8> = columns.iter().map(bits).collect();
+            write!(out, "#{number}").expect("writing to a string");
+            stripe(&mut out, &row);
+            // Back to the beginning of the stripe for the next colour.
+            out.push('$');
+        }
+        out.push('-');
+    }
+    out.push_str("\x1b\\\n");
+    out
+}
+
+/// Runs of the same column are counted.
+fn stripe(out: &mut String, row: &[u8]) {
+    for run in row.chunk_by(|a, b| a == b) {
+        let sixel = char::from(b'?' + run[0]);
+        match run.len() {
+            count @ 0..4 => out.extend(std::iter::repeat_n(sixel, count)),
+            count => write!(out, "!{count}{sixel}").expect("writing to a string"),
+        }
+    }
+}
+
+/// The colours of a picture, and which of them stands for which.
+struct Palette {
+    colors: Vec<[u8; 3]>,
+    /// For each colour of fifteen bits.
+    index: Vec<u8>,
+}
+
+/// A colour that is in the picture, and how often.
+#[derive(Clone, Copy)]
+struct Entry {
+    color: [u8; 3],
+    count: u64,
+}
+
+const MOST_COLORS: usize = 256;
+
+impl Palette {
+    fn of(picture: &RgbaImage) -> Self {
+        let mut counts = vec![0_u64; 1 << 15];
+        for pixel in picture.pixels().filter(|pixel| !is_clear(pixel.0)) {
+            counts[slot(pixel.0)] += 1;
+        }
+        let entries: Vec<Entry> = (0_u16..)
+            .zip(counts)
+            .filter(|(_, count)| *count > 0)
+            .map(|(slot, count)| Entry { color: color(slot), count })
+            .collect();
+        let mut index = vec![0; 1 << 15];
+        let mut colors = Vec::new();
+        for (number, cell) in (0_u8..=u8::MAX).zip(boxes(entries)) {
+            for entry in &cell {
+                index[slot([entry.color[0], entry.color[1], entry.color[2], 0xff])] = number;
+            }
+            colors.push(mean(&cell));
+        }
+        Self { colors, index }
+    }
+
+    fn index(&self, pixel: [u8; 4]) -> Option<usize> {
+        (!is_clear(pixel)).then(|| usize::from(self.index[slot(pixel)]))
+    }
+}
+
+fn is_clear(pixel: [u8; 4]) -> bool {
+    pixel[3] < 128
+}
+
+/// Five bits of each part.
+fn slot(pixel: [u8; 4]) -> usize {
+    pixel[..3].iter().fold(0, |slot, part| slot << 5 | usize::from(part >> 3))
+}
+
+/// The colour in the middle of a slot.
+fn color(slot: u16) -> [u8; 3] {
+    [10, 5, 0].map(|shift| u8::try_from((slot >> shift & 31) << 3 | 4).unwrap_or(u8::MAX))
+}
+
+fn boxes(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
+    let mut all = vec![entries];
+    while all.len() < MOST_COLORS {
+        let weight = |cell: &Vec<Entry>| cell.iter().map(|entry| entry.count).sum::<u64>();
+        let Some(at) = (0..all.len()).filter(|at| all[*at].len() > 1).max_by_key(|at| weight(&all[*at]))
+        else {
+            break;
+        };
+        let mut cell = all.swap_remove(at);
+        let span = |part: usize| {
+            let parts = || cell.iter().map(|entry| entry.color[part]);
+            parts().max().unwrap_or(0) - parts().min().unwrap_or(0)
+        };
+        let longest = (0..3).max_by_key(|part| span(*part)).unwrap_or(0);
+        cell.sort_unstable_by_key(|entry| entry.color[longest]);
+        // As many pixels on both sides, and at least one colour.
+        let half = weight(&cell) / 2;
+        let mut seen = 0;
+        let cut = cell.iter().position(|entry| {
+            seen += entry.count;
+            seen > half
+        });
+        let other = cell.split_off(cut.unwrap_or(0).clamp(1, cell.len() - 1));
+        all.extend([cell, other]);
+    }
+    all.retain(|cell| !cell.is_empty());
+    all
+}
+
+fn mean(cell: &[Entry]) -> [u8; 3] {
+    let all: u64 = cell.iter().map(|entry| entry.count).sum::<u64>().max(1);
+    [0, 1, 2].map(|part| {
+        let sum: u64 = cell.iter().map(|entry| u64::from(entry.color[part]) * entry.count).sum();
+        u8::try_from(sum / all).unwrap_or(u8::MAX)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use image::Rgba;
+
+    use super::*;
+
+    /// What a terminal draws: for each pixel the number of its colour.
+    fn drawn(sent: &str, width: usize, height: usize) -> Vec<Vec<Option<usize>>> {
+        let mut pixels = vec![vec![None; width]; height];
+        let body = sent.split_once("\"1;1;").unwrap().1.strip_suffix("\x1b\\\n").unwrap();
+        let body = &body[body.find('#').unwrap()..];
+        let (mut x, mut top, mut color, mut times) = (0, 0, 0, 1);
+        let mut chars = body.chars().peekable();
+        let number = |chars: &mut std::iter::Peekable<std::str::Chars<'_>>| {
+            let mut digits = String::new();
+            while let Some(c) = chars.next_if(|c| c.is_ascii_digit() || *c == ';') {
+                digits.push(c);
+            }
+            digits
+        };
+        while let Some(c) = chars.next() {
+            match c {
+                '#' => {
+                    let digits = number(&mut chars);
+                    if !digits.contains(';') {
+                        color = digits.parse().unwrap();
+                    }
+                }
+                '!' => times = number(&mut chars).parse().unwrap(),
+                '$' => x = 0,
+                '-' => (x, top) = (0, top + 6),
+                sixel => {
+                    for _ in 0..std::mem::replace(&mut times, 1) {
+                        for dy in (0..6).filter(|dy| (sixel as u8 - b'?') >> dy & 1 == 1) {
+                            pixels[top + dy][x] = Some(color);
+                        }
+                        x += 1;
+                    }
+                }
+            }
+        }
+        pixels
+    }
+
+    #[test]
+    fn every_pixel_has_its_colour() {
+        let picture = RgbaImage::from_fn(9, 8, |x, y| match (x, y) {
+            (8, _) => Rgba([0, 0, 0, 0]),
+            (0..4, _) => Rgba([255, 0, 0, 255]),
+            (_, 7) => Rgba([0, 255, 0, 255]),
+            _ => Rgba([0, 0, 255, 255]),
+        });
+        let palette = Palette::of(&picture);
+        assert_eq!(palette.colors.len(), 3);
+        let pixels = drawn(&encoded(&picture), 9, 8);
+        for (x, y, pixel) in picture.enumerate_pixels() {
+            let seen = pixels[usize::try_from(y).unwrap()][usize::try_from(x).unwrap()];
+            assert_eq!(seen, palette.index(pixel.0), "{x} {y}");
+            let Some(seen) = seen else { continue };
+            let close = palette.colors[seen].iter().zip(pixel.0).all(|(a, b)| a.abs_diff(b) <= 8);
+            assert!(close, "{:?} {pixel:?}", palette.colors[seen]);
+        }
+    }
+
+    #[test]
+    fn many_colours_become_few_that_are_near() {
+        let byte = |n: u32| u8::try_from(n * 4).unwrap();
+        let picture = RgbaImage::from_fn(64, 64, |x, y| Rgba([byte(x), byte(y), byte(x.midpoint(y)), 255]));
+        let palette = Palette::of(&picture);
+        assert!(palette.colors.len() <= MOST_COLORS && palette.colors.len() > 200);
+        for pixel in picture.pixels() {
+            let color = palette.colors[palette.index(pixel.0).unwrap()];
+            assert!(color.iter().zip(pixel.0).all(|(a, b)| a.abs_diff(b) < 48), "{color:?} {pixel:?}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Owns what a shell is told while a command is being typed. It must be quick, and must not surprise: nothing is
+//! started that is not trusted, nothing is waited for longer than a person would, and nothing is offered that a
+//! shell would act on.
+
+mod line;
+pub(crate) mod names;
+mod place;
+mod values;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use self::names::{Known, Names};
+use self::place::{Place, Word};
+use crate::args::{Cli, ShellArgs};
+use crate::settings::Settings;
+
+/// One thing that could be typed next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) value: String,
+    /// In a few words, for shells that show it.
+    pub(crate) about: String,
+}
+
+/// The script for a shell that asks back, where there is one.
+pub(crate) fn script(shell: Shell) -> Option<&'static str> {
+    match shell {
+        Shell::Bash => Some(include_str!("shell/bowline.bash")),
+        Shell::Zsh => Some(include_str!("shell/bowline.zsh")),
+        Shell::Fish => Some(include_str!("shell/bowline.fish")),
+        _ => None,
+    }
+}
+
+/// What could stand where the cursor is, a line each: the word, and after a tab what it is.
+pub(crate) async fn complete(args: ShellArgs, settings: &Settings) -> String {
+    let ShellArgs { line, breaks, words } = args;
+    let words = match &line {
+        Some(line) => line::words(line).split_off(1),
+        None => words,
+    };
+    let Some((typed, before)) = words.split_last() else { return String::new() };
+    let found = match place::of(&Cli::command(), before, typed) {
+        Place::Fixed(found) => found,
+        Place::Word(word) => open(&word, typed, settings).await,
+        Place::Unknown => Vec::new(),
+    };
+    // Bash replaces what stands behind the last of these.
+    let is_break = |breaks: &str, c: char| breaks.contains(c) && c != '"' && c != '\'';
+    let last = breaks.as_ref().and_then(|breaks| typed.char_indices().rfind(|(_, c)| is_break(breaks, *c)));
+    let cut = last.map_or(0, |(at, c)| at + c.len_utf8());
+    let offered = found.iter().filter(|one| one.value.starts_with(&**typed) && is_harmless(&one.value));
+    let lines = offered.take(MOST).map(|one| {
+        let value = &one.value[cut..];
+        // Bash takes the whole line for the word.
+        if line.is_some() || one.about.is_empty() {
+            return format!("{value}\n");
+        }
+        format!("{value}\t{}\n", about(&one.about))
+    });
+    lines.collect()
+}
+
+/// What could be a word that depends on the configuration or on a server.
+async fn open(word: &Word<'_>, typed: &str, settings: &Settings) -> Vec<Candidate> {
+    let names = |pick: fn(&Known) -> &[names::Entry], server: &str| -> Vec<Candidate> {
+        let known = Names::of(settings, server).map(|names| names.read()).unwrap_or_default();
+        pick(&known)
+            .iter()
+            .map(|entry| Candidate { value: entry.name.clone(), about: entry.about.clone() })
+            .collect()
+    };
+    match word {
+        Word::Server => names::servers(settings),
+        Word::Tool { server } => names(|known| &known.tools, server),
+        Word::Prompt { server } => names(|known| &known.prompts, server),
+        Word::Resource { server } => names(|known| &known.resources, server),
+        Word::Template { server } => names(|known| &known.templates, server),
+        Word::ArgumentName { server, of, name, given } => {
+            let known = Names::of(settings, server).map(|names| names.read()).unwrap_or_default();
+            let entries = match of {
+                place::Of::Tool => &known.tools,
+                place::Of::Prompt => &known.prompts,
+            };
+            let entry = entries.iter().find(|entry| entry.name == *name);
+            if let (place::Of::Prompt, Some((argument, value))) = (of, typed.split_once('=')) {
+                return values::suggested(settings, server, name, argument, value, given).await;
+            }
+            let all = entry.into_iter().flat_map(|entry| &entry.arguments);
+            let free = all.filter(|argument| !given.iter().any(|(key, _)| key == *argument));
+            free.map(|argument| Candidate { value: format!("{argument}="), about: String::new() }).collect()
+        }
+        Word::Argument { server, name } => {
+            let known = Names::of(settings, server).map(|names| names.read()).unwrap_or_default();
+            let entry = known.prompts.iter().find(|entry| entry.name == *name);
+            let all = entry.into_iter().flat_map(|entry| &entry.arguments);
+            all.map(|argument| Candidate { value: argument.clone(), about: String::new() }).collect()
+        }
+    }
+}
+
+/// More are no help.
+const MOST: usize = 200;
+
+/// A shell may put the word on the line as it is, so it must be one word, and mean itself.
+fn is_harmless(value: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "-_.:/@+=%,".contains(c);
+    !value.is_empty() && value.chars().count() <= 200 && value.chars().all(plain)
+}
+
+/// The beginning of a description, on one line.
+fn about(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let short: String = line.chars().filter(|c| !crate::print::escape::is_active(*c)).take(70).collect();
+    short.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_shell_acts_on_is_not_offered() {
+        for good in ["search_files", "file:///a/b.txt", "--timeout", "city=", "city=Paris", "größe"] {
+            assert!(is_harmless(good), "{good}");
+        }
+        for bad in [
+            "",
+            "$(reboot)",
+            "a b",
+            "a;b",
+            "`x`",
+            "a'b",
+            "a\"b",
+            "a\\b",
+            "a\nb",
+            "*",
+            "~",
+            "a|b",
+            "a&b",
+            "!x",
+            "{a,b}",
+            "#x",
+            "a>b",
+            "\u{1b}[2J",
+            "\u{202e}x",
+        ] {
+            assert!(!is_harmless(bad), "{bad:?}");
+        }
+    }
+}

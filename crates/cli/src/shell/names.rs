@@ -1,0 +1,162 @@
+//! Owns what is remembered of a server's tools, prompts and resources, so that a shell can be told their names
+//! without a server being asked. It is written by whatever command saw them last.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Candidate;
+use crate::env;
+use crate::settings::Settings;
+use crate::settings::files::Found;
+
+/// What is known of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Known {
+    pub(crate) tools: Vec<Entry>,
+    pub(crate) prompts: Vec<Entry>,
+    pub(crate) resources: Vec<Entry>,
+    pub(crate) templates: Vec<Entry>,
+}
+
+/// Something that has a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    pub(crate) arguments: Vec<String>,
+}
+
+/// Where the names of one server are kept.
+pub(crate) struct Names {
+    path: PathBuf,
+}
+
+/// More of one kind are not kept.
+const MOST: usize = 500;
+/// The longest name that is kept, and the most arguments of one.
+const LONGEST: usize = 200;
+const MOST_ARGUMENTS: usize = 40;
+/// A larger file is none of ours.
+const LARGEST_FILE: u64 = 4 * 1024 * 1024;
+
+impl Names {
+    /// For a configured server: the same name in another file is another server.
+    pub(crate) fn of(settings: &Settings, server: &str) -> Option<Self> {
+        let layers = settings.files.read(&*settings.env).ok()?;
+        let Found::Server(_, layer) = layers.find(server) else { return None };
+        let folder = env::state(&*settings.env)?.join("names");
+        Some(Self { path: folder.join(format!("{:016x}.json", mark(&layer.path, server))) })
+    }
+
+    /// What is known. Nothing, where anything is wrong with it.
+    pub(crate) fn read(&self) -> Known {
+        let small = fs::metadata(&self.path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST_FILE);
+        let text = small.then(|| fs::read(&self.path).ok()).flatten().unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Keeps what was seen. That it cannot be kept is nobody's concern.
+    fn change(&self, change: impl FnOnce(&mut Known)) {
+        let before = self.read();
+        let mut known = before.clone();
+        change(&mut known);
+        if known == before {
+            return;
+        }
+        if let Err(error) = self.write(&known) {
+            tracing::debug!(%error, "names for the shell could not be kept");
+        }
+    }
+
+    /// Whole or not at all: another bowline may read at this moment.
+    fn write(&self, known: &Known) -> std::io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        let new = self.path.with_extension(format!("{}.new", std::process::id()));
+        let written = fs::File::create(&new).and_then(|mut file| file.write_all(&serde_json::to_vec(known)?));
+        written.and_then(|()| fs::rename(&new, &self.path)).inspect_err(|_| drop(fs::remove_file(&new)))
+    }
+}
+
+/// Keeps names of the server that was typed, if that is a configured one.
+pub(crate) fn keep(settings: &Settings, typed: Option<&str>, change: impl FnOnce(&mut Known)) {
+    if let Some(names) =
+        typed.filter(|typed| !typed.contains("://")).and_then(|typed| Names::of(settings, typed))
+    {
+        names.change(change);
+    }
+}
+
+/// Entries that are fit to be kept.
+pub(crate) fn entries(all: impl Iterator<Item = Entry>) -> Vec<Entry> {
+    let fits = |text: &String| text.chars().count() <= LONGEST;
+    let kept = all.filter(|entry| fits(&entry.name)).take(MOST).map(|mut entry| {
+        entry.arguments.retain(fits);
+        entry.arguments.truncate(MOST_ARGUMENTS);
+        entry.about = entry.about.lines().next().unwrap_or_default().chars().take(LONGEST).collect();
+        entry
+    });
+    kept.collect()
+}
+
+/// The servers that are configured. A file that cannot be read has none.
+pub(super) fn servers(settings: &Settings) -> Vec<Candidate> {
+    let Ok(layers) = settings.files.read(&*settings.env) else { return Vec::new() };
+    let named = |name: &&str| Candidate { value: (*name).to_owned(), about: String::new() };
+    layers.names().iter().map(named).collect()
+}
+
+/// A number for a file and a name: the same in every run, and another for others (FNV-1a).
+fn mark(file: &Path, server: &str) -> u64 {
+    let bytes = file.as_os_str().as_encoded_bytes().iter().chain(&[0]).chain(server.as_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |mark, byte| (mark ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str) -> Entry {
+        Entry { name: name.into(), ..Entry::default() }
+    }
+
+    #[test]
+    fn names_are_kept_until_they_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = Names { path: folder.path().join("below").join("x.json") };
+        assert_eq!(names.read(), Known::default());
+        names.change(|known| known.tools = vec![entry("echo")]);
+        names.change(|known| known.prompts = vec![entry("greet")]);
+        let known = names.read();
+        assert_eq!((&*known.tools[0].name, &*known.prompts[0].name), ("echo", "greet"));
+        let files: Vec<_> = fs::read_dir(folder.path().join("below")).unwrap().collect();
+        assert_eq!(files.len(), 1);
+        fs::write(&names.path, "{\"tools\": 7}").unwrap();
+        assert_eq!(names.read(), Known::default());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let long = "x".repeat(LONGEST + 1);
+        let many = (0..MOST * 2).map(|n| Entry {
+            name: if n == 0 { long.clone() } else { n.to_string() },
+            about: format!("{}\nmore", "y".repeat(1000)),
+            arguments: vec!["a".into(); 1000],
+        });
+        let kept = entries(many);
+        assert_eq!((kept.len(), &*kept[0].name), (MOST, "1"));
+        assert_eq!((kept[0].about.len(), kept[0].arguments.len()), (LONGEST, MOST_ARGUMENTS));
+    }
+
+    #[test]
+    fn servers_of_the_same_name_are_told_apart() {
+        let marks = [mark(Path::new("/a"), "s"), mark(Path::new("/b"), "s"), mark(Path::new("/a"), "t")];
+        assert!(marks[0] != marks[1] && marks[0] != marks[2]);
+        assert_eq!(marks[0], mark(Path::new("/a"), "s"));
+    }
+}

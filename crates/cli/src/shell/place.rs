@@ -1,0 +1,241 @@
+//! Owns where in the grammar the cursor stands, and what of that the grammar itself can answer.
+
+use clap::{Arg, ArgAction, Command};
+
+use super::Candidate;
+
+/// What is being typed.
+#[derive(Debug, PartialEq)]
+pub(super) enum Place<'a> {
+    /// Only these are possible.
+    Fixed(Vec<Candidate>),
+    /// A word whose meaning depends on more than the grammar.
+    Word(Word<'a>),
+    /// Anything, perhaps a file.
+    Unknown,
+}
+
+/// A word after the verb.
+#[derive(Debug, PartialEq)]
+pub(super) enum Word<'a> {
+    Server,
+    Tool {
+        server: &'a str,
+    },
+    Prompt {
+        server: &'a str,
+    },
+    Resource {
+        server: &'a str,
+    },
+    Template {
+        server: &'a str,
+    },
+    /// `key=`, or with a value.
+    ArgumentName {
+        server: &'a str,
+        of: Of,
+        name: &'a str,
+        given: Vec<(&'a str, &'a str)>,
+    },
+    /// The bare name of an argument of a prompt.
+    Argument {
+        server: &'a str,
+        name: &'a str,
+    },
+}
+
+/// Whose arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Tool,
+    Prompt,
+}
+
+/// Where `typed` stands after the words `before` it.
+pub(super) fn of<'a>(root: &Command, before: &'a [String], typed: &str) -> Place<'a> {
+    let mut verb: Option<&Command> = None;
+    let mut inner: Option<&Command> = None;
+    let mut words: Vec<&str> = Vec::new();
+    let mut wanting: Option<&Arg> = None;
+    for word in before {
+        if wanting.take().is_some() {
+            continue;
+        }
+        if word == "--" {
+            return Place::Unknown;
+        }
+        if word.starts_with('-') && word.len() > 1 {
+            wanting = option(root, verb, word).filter(|option| takes_value(option) && !word.contains('='));
+        } else if verb.is_none() {
+            verb = root.find_subcommand(word);
+            if verb.is_none() {
+                return Place::Unknown;
+            }
+        } else if let Some(below) =
+            verb.filter(|_| words.is_empty()).and_then(|verb| verb.find_subcommand(word))
+        {
+            inner = Some(below);
+        } else {
+            words.push(word);
+        }
+    }
+    if let Some(option) = wanting {
+        return possible(option, "");
+    }
+    if let (Some((flag, _)), true) = (typed.split_once('='), typed.starts_with("--")) {
+        return option(root, verb, flag)
+            .map_or(Place::Unknown, |option| possible(option, &format!("{flag}=")));
+    }
+    if typed.starts_with('-') {
+        return Place::Fixed(options(root, inner.or(verb)));
+    }
+    let Some(verb) = verb else { return Place::Fixed(verbs(root)) };
+    if inner.is_none() && words.is_empty() && verb.has_subcommands() {
+        return Place::Fixed(verbs(verb));
+    }
+    word(verb, &words)
+}
+
+fn word<'a>(verb: &Command, words: &[&'a str]) -> Place<'a> {
+    let place = match (verb.get_name(), words) {
+        ("status" | "watch", _) => Word::Server,
+        (
+            "tools" | "resources" | "templates" | "prompts" | "ping" | "info" | "logs" | "connect" | "call"
+            | "read" | "prompt" | "complete" | "tasks",
+            [],
+        ) => Word::Server,
+        ("call", [server]) => Word::Tool { server },
+        ("prompt", [server]) => Word::Prompt { server },
+        ("read", [server]) => Word::Resource { server },
+        ("call", [server, name, given @ ..]) => {
+            Word::ArgumentName { server, of: Of::Tool, name, given: pairs(given) }
+        }
+        ("prompt", [server, name, given @ ..]) => {
+            Word::ArgumentName { server, of: Of::Prompt, name, given: pairs(given) }
+        }
+        ("complete", [_]) => {
+            let kinds =
+                ["prompt", "resource"].map(|kind| Candidate { value: kind.into(), about: String::new() });
+            return Place::Fixed(kinds.into());
+        }
+        ("complete", [server, "prompt"]) => Word::Prompt { server },
+        ("complete", [server, "resource"]) => Word::Template { server },
+        ("complete", [server, "prompt", name]) => Word::Argument { server, name },
+        _ => {
+            let positional = verb.get_positionals().nth(words.len());
+            return positional.map_or(Place::Unknown, |positional| possible(positional, ""));
+        }
+    };
+    Place::Word(place)
+}
+
+fn pairs<'a>(words: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+    words.iter().filter_map(|word| word.split_once('=')).collect()
+}
+
+fn takes_value(option: &Arg) -> bool {
+    matches!(option.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+/// The option that is meant, of the verb or of all.
+fn option<'a>(root: &'a Command, verb: Option<&'a Command>, word: &str) -> Option<&'a Arg> {
+    let name = word.split('=').next().unwrap_or_default();
+    let is = |option: &&Arg| match name.strip_prefix("--") {
+        Some(long) => option.get_long() == Some(long),
+        // Of several letters, the last may want a value.
+        None => option.get_short() == name.chars().next_back(),
+    };
+    verb.into_iter().chain([root]).flat_map(Command::get_arguments).find(is)
+}
+
+fn options(root: &Command, verb: Option<&Command>) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = Vec::new();
+    let global = root.get_arguments().filter(|option| verb.is_none() || option.is_global_set());
+    for option in verb.into_iter().flat_map(Command::get_arguments).chain(global) {
+        let Some(long) = option.get_long().filter(|_| !option.is_hide_set()) else { continue };
+        let about = option.get_help().map(ToString::to_string).unwrap_or_default();
+        all.push(Candidate { value: format!("--{long}"), about });
+    }
+    all.push(Candidate { value: "--help".into(), about: "Print help".into() });
+    all
+}
+
+fn verbs(command: &Command) -> Vec<Candidate> {
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let about = |verb: &Command| verb.get_about().map(ToString::to_string).unwrap_or_default();
+    shown.map(|verb| Candidate { value: verb.get_name().to_owned(), about: about(verb) }).collect()
+}
+
+fn possible<'a>(option: &Arg, prefix: &str) -> Place<'a> {
+    let values = option.get_possible_values();
+    if values.is_empty() {
+        return Place::Unknown;
+    }
+    let about =
+        |value: &clap::builder::PossibleValue| value.get_help().map(ToString::to_string).unwrap_or_default();
+    let all = values
+        .iter()
+        .map(|value| Candidate { value: format!("{prefix}{}", value.get_name()), about: about(value) });
+    Place::Fixed(all.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn at<T>(line: &str, look: impl FnOnce(Place<'_>) -> T) -> T {
+        let words = super::super::line::words(line);
+        let (typed, before) = words.split_last().unwrap();
+        look(of(&Cli::command(), before, typed))
+    }
+
+    fn fixed(line: &str) -> Vec<String> {
+        at(line, |place| match place {
+            Place::Fixed(found) => found.into_iter().map(|one| one.value).collect(),
+            other => panic!("{line}: {other:?}"),
+        })
+    }
+
+    #[test]
+    fn the_grammar_answers_for_itself() {
+        let verbs = fixed("");
+        assert!(verbs.contains(&"call".into()) && !verbs.contains(&"__complete".into()), "{verbs:?}");
+        let flags = fixed("call --");
+        assert!(
+            ["--timeout", "--json", "--save"].iter().all(|flag| flags.contains(&(*flag).into())),
+            "{flags:?}"
+        );
+        assert_eq!(fixed("call --protocol "), ["auto", "legacy", "modern"]);
+        assert_eq!(fixed("call --protocol="), ["--protocol=auto", "--protocol=legacy", "--protocol=modern"]);
+        assert_eq!(fixed("config "), ["check", "schema", "path"]);
+        assert_eq!(fixed("complete s "), ["prompt", "resource"]);
+        assert!(fixed("completions ").contains(&"fish".into()));
+    }
+
+    #[test]
+    fn words_after_the_verb() {
+        let is =
+            |line: &str, word: Word<'_>| at(line, |place| assert_eq!(place, Place::Word(word), "{line}"));
+        is("tools ", Word::Server);
+        is("status a b ", Word::Server);
+        // Options and their values are no words.
+        is("-v call --timeout 5s -q ", Word::Server);
+        is("call s --save dir ", Word::Tool { server: "s" });
+        let given = vec![("a", "1")];
+        is("call s t a=1 ", Word::ArgumentName { server: "s", of: Of::Tool, name: "t", given });
+        is("prompt s ", Word::Prompt { server: "s" });
+        is("read s ", Word::Resource { server: "s" });
+        is("complete s prompt p ", Word::Argument { server: "s", name: "p" });
+    }
+
+    #[test]
+    fn elsewhere_nothing_is_known() {
+        for line in ["call t -- ", "call --file ", "tools s ", "nonsense ", "call --save="] {
+            at(line, |place| assert_eq!(place, Place::Unknown, "{line}"));
+        }
+    }
+}

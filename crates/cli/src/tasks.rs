@@ -1,0 +1,261 @@
+//! Owns the tasks that are kept between commands: one small file each, which only this user can read.
+//!
+//! An id may be all that guards a task, so a file is written like a password's, and a server is asked only about
+//! tasks of its own: the same name at another URL, or with another command, is another server.
+
+mod mark;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use bowline::TaskHandle;
+use bowline::config::Server;
+use serde::{Deserialize, Serialize};
+
+use crate::env;
+use crate::settings::Settings;
+
+/// A task that was begun by an earlier command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    version: u32,
+    /// The server's name, and what tells it from others of that name.
+    server: String,
+    mark: String,
+    /// The tool that was called.
+    pub(crate) tool: String,
+    pub(crate) handle: TaskHandle,
+}
+
+/// Where they are kept.
+#[derive(Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+}
+
+impl Kept {
+    /// A task of this server.
+    pub(crate) fn new(server: &Server, tool: &str, handle: TaskHandle) -> Self {
+        let tool = tool.chars().take(LONGEST_TOOL).collect();
+        Self { version: VERSION, server: server.name.clone(), mark: mark::of(server), tool, handle }
+    }
+
+    /// Whether the server has surely forgotten it. Its clock and ours may differ.
+    fn is_over(&self, now: SystemTime) -> bool {
+        let longest = self.handle.created_at.checked_add(LONGEST_KEPT);
+        let end = self.handle.expires_at().and_then(|end| end.checked_add(GRACE)).or(longest);
+        end.is_none_or(|end| now > end)
+    }
+
+    fn file_name(&self) -> String {
+        format!("{}.json", mark::of_parts(&[&self.server, &self.mark, &self.handle.id]))
+    }
+}
+
+impl Store {
+    /// The user's own. `None`: there is no folder for what is kept.
+    pub(crate) fn of(settings: &Settings) -> Option<Self> {
+        env::state(&*settings.env).map(|folder| Self { folder: folder.join("tasks") })
+    }
+
+    /// Keeps a task. Where there are too many, the oldest goes.
+    pub(crate) fn keep(&self, kept: &Kept) -> io::Result<()> {
+        private_folder(&self.folder)?;
+        let (path, new) =
+            (self.path(kept), self.path(kept).with_extension(format!("{}.new", std::process::id())));
+        // Nobody sees half of it.
+        let written = create_private(&new).and_then(|mut file| file.write_all(&serde_json::to_vec(kept)?));
+        written.and_then(|()| fs::rename(&new, &path)).inspect_err(|_| drop(fs::remove_file(&new)))?;
+        let mut all = self.all();
+        all.sort_by_key(|kept| kept.handle.created_at);
+        for old in all.iter().take(all.len().saturating_sub(MOST)) {
+            self.forget(old);
+        }
+        Ok(())
+    }
+
+    /// The tasks of this server, the newest first. Those that are over are taken off on the way.
+    pub(crate) fn tasks(&self, server: &Server) -> Vec<Kept> {
+        let (mark, now) = (mark::of(server), SystemTime::now());
+        let mut tasks = self.all();
+        tasks.retain(|kept| {
+            let over = kept.is_over(now);
+            if over {
+                self.forget(kept);
+            }
+            !over && kept.server == server.name && kept.mark == mark
+        });
+        tasks.sort_by_key(|kept| std::cmp::Reverse(kept.handle.created_at));
+        tasks
+    }
+
+    /// Takes a task off. One that is not there is off already.
+    pub(crate) fn forget(&self, kept: &Kept) {
+        if let Err(error) = fs::remove_file(self.path(kept))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::debug!(%error, "a task that is over could not be taken off");
+        }
+    }
+
+    fn path(&self, kept: &Kept) -> PathBuf {
+        self.folder.join(kept.file_name())
+    }
+
+    /// All that can be read. What cannot is not ours, or of another version.
+    fn all(&self) -> Vec<Kept> {
+        let Ok(files) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let files = files.take(MOST_FILES).filter_map(|file| Some(file.ok()?.path()));
+        files
+            .filter(|path| path.extension().is_some_and(|is| is == "json"))
+            .filter_map(|path| read(&path))
+            .collect()
+    }
+}
+
+fn read(path: &Path) -> Option<Kept> {
+    // Neither a link nor a pipe makes us wait or read elsewhere.
+    if !fs::symlink_metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut text = Vec::new();
+    File::open(path).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
+    let kept: Kept = serde_json::from_slice(&text).ok()?;
+    // A file speaks for its own task only.
+    let named = path.file_name().is_some_and(|name| *name == *kept.file_name());
+    (kept.version == VERSION && named).then_some(kept)
+}
+
+#[cfg(unix)]
+fn private_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(unix)]
+fn create_private(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// The folder lies in the user's own.
+#[cfg(not(unix))]
+fn private_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)
+}
+
+#[cfg(not(unix))]
+fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+const VERSION: u32 = 1;
+/// Of one user, for all servers.
+const MOST: usize = 1000;
+/// More files are not looked at in one go.
+const MOST_FILES: usize = 4 * MOST;
+/// A larger file is none of ours.
+const LARGEST: u64 = 16 * 1024;
+/// Of a tool's name.
+const LONGEST_TOOL: usize = 256;
+/// How long a task is kept for which the server gave no time.
+const LONGEST_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long it is kept beyond the time that the server gave.
+const GRACE: Duration = Duration::from_secs(60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store { folder: folder.path().join("state").join("tasks") };
+        (folder, store)
+    }
+
+    fn kept(server: &Server, id: &str, ttl: &str, created_ms: u128) -> Kept {
+        let handle = format!(r#"{{"id":"{id}","dialect":"extension","created_ms":{created_ms}{ttl}}}"#);
+        Kept::new(server, "work", serde_json::from_str(&handle).unwrap())
+    }
+
+    fn now_ms() -> u128 {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis()
+    }
+
+    #[test]
+    fn a_server_is_asked_about_its_own_tasks() {
+        let (_folder, store) = store();
+        let here = Server::http("a", "https://h/mcp").unwrap();
+        store.keep(&kept(&here, "1", "", now_ms())).unwrap();
+        store.keep(&kept(&here, "2", "", now_ms() + 1000)).unwrap();
+        let ids = |server: &Server| {
+            store.tasks(server).into_iter().map(|kept| kept.handle.id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&here), ["2", "1"]);
+        for other in [
+            Server::http("a", "https://h/other").unwrap(),
+            Server::http("b", "https://h/mcp").unwrap(),
+            Server::stdio("a", "h", ["mcp"]),
+        ] {
+            assert_eq!(ids(&other), [""; 0]);
+        }
+        store.forget(&store.tasks(&here)[0]);
+        assert_eq!(ids(&here), ["1"]);
+    }
+
+    #[test]
+    fn what_the_server_has_forgotten_is_taken_off() {
+        let (_folder, store) = store();
+        let server = Server::http("a", "https://h/mcp").unwrap();
+        let day = 24 * 60 * 60 * 1000;
+        store.keep(&kept(&server, "short", r#","ttl_ms":1000"#, now_ms() - day)).unwrap();
+        store.keep(&kept(&server, "fresh", r#","ttl_ms":1000"#, now_ms())).unwrap();
+        store.keep(&kept(&server, "endless", "", now_ms() - day)).unwrap();
+        store.keep(&kept(&server, "old", "", now_ms() - 40 * day)).unwrap();
+        assert_eq!(store.tasks(&server).len(), 2);
+        assert_eq!(fs::read_dir(&store.folder).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left_alone() {
+        let (_folder, store) = store();
+        let server = Server::http("a", "https://h/mcp").unwrap();
+        let mine = kept(&server, "1", "", now_ms());
+        store.keep(&mine).unwrap();
+        fs::write(store.folder.join("other.json"), serde_json::to_vec(&mine).unwrap()).unwrap();
+        fs::write(store.folder.join("broken.json"), "{").unwrap();
+        fs::create_dir(store.folder.join("folder.json")).unwrap();
+        assert_eq!(store.tasks(&server), [mine]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn nobody_else_can_read_them() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (_folder, store) = store();
+        let mine = kept(&Server::http("a", "https://h/k3y").unwrap(), "1", "", now_ms());
+        store.keep(&mine).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&store.folder), mode(&store.path(&mine))), (0o700, 0o600));
+        // People put keys into URLs.
+        assert!(!fs::read_to_string(store.path(&mine)).unwrap().contains("k3y"));
+    }
+
+    #[test]
+    fn there_are_never_too_many() {
+        let (_folder, store) = store();
+        let server = Server::http("a", "https://h/mcp").unwrap();
+        private_folder(&store.folder).unwrap();
+        for number in 0..u128::try_from(MOST).unwrap() {
+            let kept = kept(&server, &number.to_string(), "", now_ms() - 2000 + number);
+            fs::write(store.path(&kept), serde_json::to_vec(&kept).unwrap()).unwrap();
+        }
+        store.keep(&kept(&server, "new", "", now_ms())).unwrap();
+        let tasks = store.tasks(&server);
+        assert_eq!(tasks.len(), MOST);
+        assert_eq!(&*tasks[0].handle.id, "new");
+        assert!(tasks.iter().all(|kept| *kept.handle.id != *"0"));
+    }
+}

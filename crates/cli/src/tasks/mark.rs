@@ -1,0 +1,59 @@
+//! Owns what tells one server from another of the same name, without saying where it is: people put keys into
+//! URLs and arguments.
+
+use std::fmt::Write as _;
+
+use bowline::config::{Server, Transport};
+use sha2::{Digest as _, Sha256};
+
+/// The same for the same server in every run. Credentials do not count: they are renewed.
+pub(super) fn of(server: &Server) -> String {
+    match &server.transport {
+        Transport::Stdio(stdio) => {
+            let cwd = stdio.cwd.as_ref().map(|cwd| cwd.display().to_string()).unwrap_or_default();
+            let mut parts = vec!["stdio", &stdio.command, &cwd];
+            parts.extend(stdio.args.iter().map(String::as_str));
+            of_parts(&parts)
+        }
+        Transport::Http(http) | Transport::Sse(http) => of_parts(&["http", http.url.as_str()]),
+    }
+}
+
+/// One number for several texts. Where one ends and the next begins counts.
+pub(super) fn of_parts(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    let mut text = String::with_capacity(2 * KEPT);
+    for byte in &hash.finalize()[..KEPT] {
+        write!(text, "{byte:02x}").expect("writing to a string");
+    }
+    text
+}
+
+/// As many bytes as nobody finds a second server for.
+const KEPT: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_started_differently_is_another_server() {
+        let base = Server::stdio("s", "run", ["a", "b"]);
+        for other in [
+            Server::stdio("s", "run", ["ab"]),
+            Server::stdio("s", "run", ["a"]),
+            Server::stdio("s", "runa", ["b"]),
+        ] {
+            assert_ne!(of(&base), of(&other));
+        }
+        let with_key = base.clone().with_env("TOKEN", "new").unwrap();
+        assert_eq!(of(&base), of(&with_key));
+        // Kept in files: the same for ever.
+        assert_eq!(of_parts(&["a", "b"]), of_parts(&["a", "b"]));
+        assert_eq!(of_parts(&["a", "b"]).len(), 32);
+    }
+}

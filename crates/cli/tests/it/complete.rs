@@ -1,0 +1,193 @@
+//! What servers suggest, and what a shell is told while a command is typed.
+
+use std::process::Command;
+
+use bowline_testkit::{self as testkit, Completion, Script, Tool};
+use serde_json::json;
+
+use crate::context::{Context, snapshot, toml_path};
+
+fn script() -> Script {
+    testkit::server()
+        .tool(
+            Tool::named("search").schema(json!({"type": "object", "properties": {"query": {}, "limit": {}}})),
+        )
+        .tool("$(reboot)")
+        .prompt_json(
+            json!({"name": "visit", "arguments": [{"name": "country", "required": true}, {"name": "city"}]}),
+            json!([]),
+        )
+        .resource("file:///knots.txt", "")
+        .template("file:///{path}")
+        .completes(Completion::prompt("visit", "country", &["Norway", "New Zealand", "Nepal"]))
+        .completes(Completion::prompt("visit", "city", &["Oslo", "Odda"]).given("country", "Norway"))
+        .completes(Completion::resource("file:///{path}", "path", &["a", "b\u{1b}[2J"]))
+}
+
+// CP-01, CP-02
+#[tokio::test]
+async fn a_server_suggests() {
+    let context = Context::new();
+    let server = script().run().await;
+    let ask = |words: &[&str]| {
+        let mut command = context.bowline(["complete", &server.url()]);
+        command.args(words);
+        context.run(command)
+    };
+    let all = ask(&["prompt", "visit", "country"]);
+    assert_eq!(all, "exit: 0\n--- stdout\nNorway\nNew Zealand\nNepal\n--- stderr\n---");
+    let some = ask(&["prompt", "visit", "country", "Ne"]);
+    assert_eq!(some, "exit: 0\n--- stdout\nNew Zealand\nNepal\n--- stderr\n---");
+    let given = ask(&["prompt", "visit", "city", "--with", "country=Norway"]);
+    assert_eq!(given, "exit: 0\n--- stdout\nOslo\nOdda\n--- stderr\n---");
+    let asked = server.received_of("completion/complete").pop().unwrap();
+    assert_eq!(asked.params()["context"], json!({"arguments": {"country": "Norway"}}));
+    let none = ask(&["prompt", "visit", "city"]);
+    assert_eq!(none, "exit: 0\n--- stdout\n--- stderr\nnote: no suggestions\n---");
+    let paths = ask(&["resource", "file:///{path}", "path"]);
+    assert_eq!(paths, "exit: 0\n--- stdout\na\nb\\u{1b}[2J\n--- stderr\n---");
+    let json = ask(&["prompt", "visit", "country", "Nor", "--json"]);
+    assert!(json.contains(r#"{"hasMore":false,"total":1,"values":["Norway"]}"#), "{json}");
+    snapshot!(ask(&["tool", "x", "y"]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `tool` is neither `prompt` nor `resource`
+
+    hint: write `bowline complete SERVER prompt|resource NAME ARG [VALUE]`, or `bowline complete prompt|resource NAME ARG [VALUE] -- COMMAND [ARG]...`
+    ---
+    ");
+    // CP-01: what is not declared is not asked for.
+    let silent = script().without("completions").run().await;
+    let shown = context.run(context.bowline(["complete", &silent.url(), "prompt", "visit", "city"]));
+    assert!(shown.starts_with("exit: 6\n") && shown.contains("offers no completions"), "{shown}");
+    assert_eq!(silent.count("completion/complete"), 0);
+}
+
+/// What the shell is told for a line that ends at the cursor.
+fn told(context: &Context, words: &[&str]) -> Vec<String> {
+    let mut command = context.bowline(["__complete", "--"]);
+    command.args(words).env("XDG_STATE_HOME", context.path("state"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{words:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
+fn remember(context: &Context, verb: &str) {
+    let mut command = context.bowline([verb, "rope"]);
+    assert!(command.env("XDG_STATE_HOME", context.path("state")).output().unwrap().status.success());
+}
+
+#[tokio::test]
+async fn a_shell_is_told_names_without_asking_a_server() {
+    let context = Context::new();
+    let server = script().run().await;
+    context
+        .user_config(&format!("[servers.rope]\nurl = '{}'\n[servers.other]\ncommand = 'x'\n", server.url()));
+    assert_eq!(told(&context, &["call", "ro"]), ["rope"]);
+    assert_eq!(told(&context, &["call", "rope", ""]), [""; 0], "nothing was seen yet");
+    for verb in ["tools", "prompts", "resources", "templates"] {
+        remember(&context, verb);
+    }
+    server.forget_received();
+    // What a shell would act on is not offered.
+    assert_eq!(told(&context, &["call", "rope", ""]), ["search"]);
+    assert_eq!(told(&context, &["call", "rope", "search", "limit=5", ""]), ["query="]);
+    assert_eq!(told(&context, &["prompt", "rope", ""]), ["visit"]);
+    assert_eq!(told(&context, &["prompt", "rope", "visit", "c"]), ["country=", "city="]);
+    assert_eq!(told(&context, &["read", "rope", ""]), ["file:///knots.txt"]);
+    assert_eq!(told(&context, &["call", "other", ""]), [""; 0]);
+    assert_eq!(server.received().len(), 0);
+}
+
+// CP-03: a server that does not answer in time costs a moment, and no more.
+#[tokio::test]
+async fn values_are_asked_from_the_server_for_a_moment() {
+    let context = Context::new();
+    let server = script().run().await;
+    context.user_config(&format!("[servers.rope]\nurl = '{}'\n", server.url()));
+    let given = ["prompt", "rope", "visit", "country=Norway", "city=O"];
+    assert_eq!(told(&context, &given), ["city=Oslo", "city=Odda"]);
+    // Of several words it would be several arguments.
+    assert_eq!(told(&context, &["prompt", "rope", "visit", "country=Ne"]), ["country=Nepal"]);
+    server.arm(testkit::Fault::silent().on("completion/complete").always());
+    let begun = std::time::Instant::now();
+    assert_eq!(told(&context, &given), [""; 0]);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_of_a_project_is_named_and_not_started() {
+    let context = Context::new();
+    let mark = context.path("mark");
+    context.project_config(&format!("[servers.theirs]\ncommand = 'touch'\nargs = [{}]\n", toml_path(&mark)));
+    assert_eq!(told(&context, &["prompt", "the"]), ["theirs"]);
+    assert_eq!(told(&context, &["prompt", "theirs", "visit", "city=O"]), [""; 0]);
+    assert!(!mark.exists());
+    // The precondition: trusted, it is started.
+    let mut command = context.bowline(["__complete", "--", "prompt", "theirs", "visit", "city=O"]);
+    command.env("BOWLINE_TRUST_PROJECT", "1").output().unwrap();
+    assert!(mark.exists());
+}
+
+/// A real bash, which cuts words where we do not.
+#[cfg(unix)]
+#[tokio::test]
+async fn bash_completes_words() {
+    let context = Context::new();
+    let server = script().run().await;
+    context.user_config(&format!("[servers.rope]\nurl = '{}'\n", server.url()));
+    for verb in ["tools", "resources"] {
+        remember(&context, verb);
+    }
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_bowline"));
+    let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let complete = |line: &str| {
+        let script = "source <(bowline completions bash); COMP_LINE=$1; COMP_POINT=${#1}; _bowline; printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let mut bash = Command::new("bash");
+        bash.args(["--norc", "-c", script, "bash", line]).env_clear();
+        bash.env("PATH", &path)
+            .env("HOME", context.path("home"))
+            .env("XDG_STATE_HOME", context.path("state"));
+        let output = bash.current_dir(context.path("project")).output().expect("bash starts");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(complete("bowline templ"), ["templates"]);
+    assert_eq!(complete("bowline call rope se"), ["search"]);
+    assert_eq!(complete("bowline call rope search q"), ["query="]);
+    assert_eq!(complete("bowline tools --protocol=le"), ["legacy"]);
+    assert_eq!(complete("bowline read rope file:///kn"), ["///knots.txt"]);
+}
+
+// CP-03, PM-02: a person is asked for what is missing, with suggestions; what is known is not asked for again.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_person_is_asked_for_what_a_prompt_needs() {
+    use crate::pty::{ENTER, Person};
+    let context = Context::new();
+    let prompt = json!({"name": "visit", "arguments": [
+        {"name": "country", "required": true, "description": "where\u{1b}[2J to"},
+        {"name": "city", "required": true},
+        {"name": "pace"},
+    ]});
+    let says = json!([{"role": "user", "content": {"type": "text", "text": "Go to {city}"}}]);
+    let server = testkit::server()
+        .prompt_json(prompt, says)
+        .completes(Completion::prompt("visit", "country", &["Norway", "Nepal"]))
+        .completes(Completion::prompt("visit", "city", &["Oslo"]).given("country", "Norway"))
+        .run()
+        .await;
+    let mut person = Person::sits_at(context.bowline(["prompt", &server.url(), "visit"]));
+    let screen = person.sees("country> ");
+    assert!(screen.contains("`visit` needs country: where\\u{1b}[2J to"), "{screen}");
+    assert!(screen.contains("suggested: Norway, Nepal"), "{screen}");
+    person.answers(&format!("No?{ENTER}"), "suggested: Norway\n");
+    person.answers(&format!("Norway{ENTER}"), "suggested: Oslo");
+    person.sees("city> ");
+    person.presses(&format!("Oslo{ENTER}"));
+    let end = person.leaves();
+    assert_eq!((end.code, &*end.stdout), (0, "user:\nGo to Oslo\n"), "{}", end.screen);
+    assert_eq!(server.count("completion/complete"), 3);
+}

@@ -1,0 +1,320 @@
+//! How results are shown: content of every kind, structured content, and what breaks its promise.
+
+use std::io::Cursor;
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bowline_testkit::{self as testkit, Resource, Script, Tool};
+use image::ImageFormat;
+use serde_json::{Value, json};
+
+use crate::context::{Context, filters};
+
+/// A file of one colour, in Base64.
+fn picture(format: ImageFormat) -> String {
+    let mut file = Cursor::new(Vec::new());
+    image::RgbImage::from_pixel(8, 8, image::Rgb([200, 30, 30])).write_to(&mut file, format).unwrap();
+    STANDARD.encode(file.into_inner())
+}
+
+/// A server whose tool `show` answers with this.
+fn showing(result: Value) -> Script {
+    testkit::server().tool_fn("show", json!({"type": "object"}), move |_| result.clone())
+}
+
+/// Runs with temporary files in the context.
+fn run(context: &Context, mut command: Command) -> String {
+    std::fs::create_dir_all(context.path("tmp")).unwrap();
+    command.env("TMPDIR", context.path("tmp")).env("TMP", context.path("tmp"));
+    context.run(command)
+}
+
+macro_rules! snapshot {
+    ($shown:expr, @$expected:literal) => {
+        let mut filters = filters();
+        filters.push((r"bowline-[0-9a-f]{10}", "bowline-[RUN]"));
+        insta::with_settings!({ filters => filters }, {
+            insta::assert_snapshot!($shown, @$expected);
+        });
+    };
+}
+
+// TL-04: one result with all five kinds and an unknown one.
+#[tokio::test]
+async fn content_of_every_kind() {
+    let context = Context::new();
+    let server = showing(json!({"content": [
+        {"type": "text", "text": "some text\n", "annotations": {"audience": ["assistant"]}},
+        {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png", "annotations": {"audience": ["user"], "priority": 0.25}},
+        {"type": "audio", "data": "not base64", "mimeType": "audio/wav"},
+        {"type": "resource_link", "uri": "file:///a.txt", "name": "a", "mimeType": "text/plain", "size": 2048},
+        {"type": "resource", "resource": {"uri": "file:///b.txt", "text": "inside"}},
+        {"type": "resource", "resource": {"uri": "file:///c.bin", "blob": "AAEC/w=="}},
+        {"type": "hologram", "data": [1]},
+        {"type": "text"},
+    ]}))
+    .run()
+    .await;
+    context.user_config(&format!("[servers.rope]\nurl = '{}'\n", server.url()));
+    snapshot!(run(&context, context.bowline(["call", "rope", "show"])), @r#"
+    exit: 0
+    --- stdout
+    some text
+    [image image/png, 5 B, saved to [TMP]/tmp/bowline-[RUN]/show-1.png, for the user, priority 0.25]
+    [audio audio/wav, not valid Base64]
+    [link file:///a.txt (a) text/plain, 2.0 kB]
+    [resource file:///b.txt]
+    inside
+    [resource file:///c.bin]
+    [binary, 4 B, saved to [TMP]/tmp/bowline-[RUN]/show-1.bin]
+    [content of the unknown type `hologram`]
+    {
+      "data": [
+        1
+      ],
+      "type": "hologram"
+    }
+    --- stderr
+    note: to read a link: bowline read rope URI
+    note: a part of the result was left out: content[7].text: expected a string, found nothing
+    ---
+    "#);
+    let out = context.path("out").display().to_string();
+    let saved = run(&context, context.bowline(["call", "rope", "show", "--save", &out]));
+    assert!(saved.contains("[image image/png, 5 B, saved to [TMP]/out/show-1.png, for the user"), "{saved}");
+    assert_eq!(std::fs::read(context.path("out/show-1.png")).unwrap(), b"hello");
+}
+
+#[tokio::test]
+async fn bytes_are_believed_before_words() {
+    let context = Context::new();
+    let jpeg = picture(ImageFormat::Jpeg);
+    let server =
+        showing(json!({"content": [{"type": "image", "data": jpeg, "mimeType": "image/png"}]})).run().await;
+    let shown = run(&context, context.bowline(["call", &server.url(), "show"]));
+    assert!(shown.contains("[image image/jpeg (said to be image/png), "), "{shown}");
+    assert!(shown.contains("/show-1.jpg]"), "{shown}");
+}
+
+// RS-06: a hint is a hint, and shown where a person looks.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_person_sees_whom_a_text_is_for() {
+    let context = Context::new();
+    let server = showing(json!({"content": [
+        {"type": "text", "text": "for both", "annotations": {"audience": ["user", "assistant"]}},
+        {"type": "text", "text": "for the model", "annotations": {"audience": ["assistant"], "priority": 1}},
+    ]}))
+    .run()
+    .await;
+    let command = context.bowline(["call", "-q", "--color", "never", &server.url(), "show"]);
+    let shown = crate::terminal::on_terminal_of(60, command).replace("\r\n", "\n");
+    assert_eq!(shown, "for both\n[for the assistant, priority 1]\nfor the model\n");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn images_are_drawn_where_the_terminal_can() {
+    let context = Context::new();
+    let png = picture(ImageFormat::Png);
+    let server =
+        showing(json!({"content": [{"type": "image", "data": png, "mimeType": "image/png"}]})).run().await;
+    let on_terminal = |vars: &[(&str, &str)], flags: &[&str]| {
+        let mut command = context.bowline(["call", "-q", "--color", "never", &server.url(), "show"]);
+        command.args(flags).envs(vars.iter().copied()).env("TMPDIR", context.path("."));
+        crate::terminal::on_terminal_of(60, command)
+    };
+    let kitty = on_terminal(&[("KITTY_WINDOW_ID", "1")], &[]);
+    let (drawn, aside) = kitty.split_once("\r\n").unwrap();
+    assert_eq!(drawn, format!("\x1b_Ga=T,f=100,q=2,m=0;{png}\x1b\\"));
+    assert!(aside.starts_with("[image image/png, ") && aside.contains(", 8x8]"), "{aside}");
+    let iterm = on_terminal(&[("TERM_PROGRAM", "iTerm.app")], &[]);
+    assert!(iterm.starts_with("\x1b]1337;File=inline=1;size="), "{iterm:?}");
+    let sixel = on_terminal(&[], &["--images", "sixel"]);
+    assert!(sixel.starts_with("\x1bP0;1;0q\"1;1;8;8#0;2;"), "{sixel:?}");
+    // Neither asked for nor possible: it goes into a file.
+    for saved in
+        [on_terminal(&[("KITTY_WINDOW_ID", "1")], &["--images", "none"]), on_terminal(&[("TMUX", "x")], &[])]
+    {
+        assert!(!saved.contains('\x1b') && saved.contains("saved to "), "{saved:?}");
+    }
+}
+
+/// A picture that stands for more than there is memory is not unpacked, and one that is too large to be drawn is
+/// saved piece by piece.
+#[tokio::test]
+async fn hostile_images_are_only_saved() {
+    let context = Context::new();
+    let bomb = {
+        let mut png = STANDARD.decode(picture(ImageFormat::Png)).unwrap();
+        png[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
+        STANDARD.encode(png)
+    };
+    let large = format!("{}{}", STANDARD.encode(b"\x89PNG\r\n\x1a\n...."), "AAAA".repeat(5_700_000));
+    let block = |data: &str| json!({"type": "image", "data": data, "mimeType": "image/png"});
+    let server = showing(json!({"content": [block(&bomb), block(&large)]})).run().await;
+    let shown = run(&context, context.bowline(["call", "--images", "kitty", &server.url(), "show"]));
+    let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with('[')).collect();
+    assert!(
+        lines[0].contains(", damaged, saved to ") || lines[0].contains("too many pixels"),
+        "{}",
+        lines[0]
+    );
+    assert!(lines[1].starts_with("[image image/png, 17 MB, too large to draw, saved to "), "{}", lines[1]);
+    assert!(!shown.contains('\x1b'), "nothing is drawn");
+}
+
+/// More than a message may have is refused as a whole, and said so.
+#[tokio::test]
+async fn a_hundred_megabytes_are_refused_in_clear_words() {
+    let context = Context::new();
+    let data = "A".repeat(100 * 1024 * 1024);
+    let server =
+        showing(json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})).run().await;
+    let shown = run(&context, context.bowline(["call", &server.url(), "show"]));
+    assert!(shown.starts_with("exit: 3\n--- stdout\n--- stderr\nerror: tools/call on "), "{shown}");
+    assert!(shown.contains("sent more than 67108864 bytes in one message"), "{shown}");
+    assert!(shown.len() < 4_000, "{}", shown.len());
+}
+
+// TL-05: it is there if the key is there, whatever it is.
+#[tokio::test]
+async fn structured_content_of_any_type() {
+    let context = Context::new();
+    for (value, shown) in [
+        (json!(null), "null\n"),
+        (json!(false), "false\n"),
+        (json!(0), "0\n"),
+        (json!("knot\n"), "knot\n"),
+        (json!([]), "[]\n"),
+        (json!([{"a": 1}]), "[\n  {\n    \"a\": 1\n  }\n]\n"),
+    ] {
+        let server = showing(json!({"content": [], "structuredContent": value})).modern().run().await;
+        let output = context.bowline(["call", &server.url(), "show"]).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), shown, "{value}");
+        let output = context.bowline(["call", "--json", &server.url(), "show"]).output().unwrap();
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result.get("structuredContent"), Some(&value));
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_list_of_objects_is_a_table() {
+    let context = Context::new();
+    let list = json!([
+        {"name": "bowline", "strength": 0.75, "for": "a loop that neither slips nor jams, at the end of any rope"},
+        {"name": "evil\u{1b}[2J", "strength": 0.5, "for": null},
+    ]);
+    let text = json!({"type": "text", "text": list.to_string()});
+    let server = showing(json!({"content": [text], "structuredContent": {"result": list}})).run().await;
+    let command = context.bowline(["call", "-q", "--color", "never", &server.url(), "show"]);
+    let shown = crate::terminal::on_terminal_of(60, command).replace("\r\n", "\n");
+    snapshot!(shown, @r"
+    for                                  name           strength
+    a loop that neither slips nor jams…  bowline            0.75
+                                         evil\u{1b}[2J       0.5
+    ");
+}
+
+/// A tool whose result is not what its schema says.
+fn promising(structured: Option<Value>) -> Script {
+    let mut result = json!({"content": [{"type": "text", "text": "twelve"}]});
+    if let Some(structured) = structured {
+        result["structuredContent"] = structured;
+    }
+    let schema =
+        json!({"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]});
+    testkit::server().tool(Tool::named("count").output_schema(schema).result(result))
+}
+
+// TL-06: told, not hidden, and the content is there.
+#[tokio::test]
+async fn a_broken_promise_is_told_and_the_content_shown() {
+    let context = Context::new();
+    let server = promising(Some(json!({"count": "twelve"}))).run().await;
+    snapshot!(run(&context, context.bowline(["call", &server.url(), "count"])), @r#"
+    exit: 8
+    --- stdout
+    twelve
+    {
+      "count": "twelve"
+    }
+    --- stderr
+    error: the result of `count` does not fit the output schema that its server gives
+      because: /count: "twelve" is not of type "integer"
+
+    hint: the fault is the server's; what it answered is shown above as it came
+    ---
+    "#);
+    let output = context.bowline(["call", "--json", &server.url(), "count"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(8));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["structuredContent"], json!({"count": "twelve"}), "the server's own");
+    let error: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(error["error"]["kind"], "schema");
+    assert_eq!(error["error"]["misfits"], json!(["/count: \"twelve\" is not of type \"integer\""]));
+    // Nobody asked for a check.
+    let shown = run(&context, context.bowline(["call", &server.url(), "count", "--unchecked"]));
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_promise_is_kept_or_cannot_be_judged() {
+    let context = Context::new();
+    let server = promising(None).run().await;
+    let shown = run(&context, context.bowline(["call", &server.url(), "count"]));
+    assert!(shown.starts_with("exit: 8\n") && shown.contains("it has no structured content"), "{shown}");
+    let server = promising(Some(json!({"count": 12}))).run().await;
+    let shown = run(&context, context.bowline(["call", &server.url(), "count"]));
+    assert!(shown.starts_with("exit: 0\n") && shown.ends_with("--- stderr\n---"), "{shown}");
+    // A schema that cannot be used blames nobody.
+    let tool = Tool::named("count").output_schema(json!({"type": "object", "$ref": "http://127.0.0.1:9/x"}));
+    let server =
+        testkit::server().tool(tool.result(json!({"content": [], "structuredContent": {}}))).run().await;
+    let shown = run(&context, context.bowline(["call", &server.url(), "count"]));
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    assert!(shown.contains("note: the result of `count` was not checked: the schema refers to"), "{shown}");
+}
+
+// RS-01, RS-05
+#[tokio::test]
+async fn a_template_is_filled_in_and_read() {
+    let context = Context::new();
+    let template = "knots://{kind}/{+path}{?tag*}";
+    let server = testkit::server()
+        .resource_with(Resource::text("knots://a%2Fb/x/y", "found"))
+        .resource_with(Resource::text("knots://a%2Fb/x/y?tag=1&tag=2", "tagged"))
+        .run()
+        .await;
+    let url = server.url();
+    let read = |pairs: &[&str]| {
+        let mut command = context.bowline(["read", &url, template]);
+        command.args(pairs);
+        run(&context, command)
+    };
+    assert_eq!(read(&["kind=a/b", "path=x/y", "tag="]), "exit: 0\n--- stdout\nfound\n--- stderr\n---");
+    let tagged = read(&["kind=a/b", "path=x/y", "tag=1", "tag=2"]);
+    assert_eq!(tagged, "exit: 0\n--- stdout\ntagged\n--- stderr\n---");
+    server.forget_received();
+    snapshot!(read(&["kind=a/b"]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the template `knots://{kind}/{+path}{?tag*}` also needs path=… tag=…
+
+    hint: a variable that is to be left out is written `name=`
+    ---
+    ");
+    snapshot!(read(&["kind=a/b", "pth=x"]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `knots://{kind}/{+path}{?tag*}` has no variable `pth`
+
+    hint: it has kind, path, tag
+    ---
+    ");
+    assert_eq!(server.count("resources/read"), 0);
+}

@@ -1,0 +1,73 @@
+//! What a person sees when a server asks, at a real terminal; and what a server gets where there is none.
+
+mod form;
+mod leaving;
+mod model;
+mod page;
+mod policy;
+
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, Question, Script, StdioServer, Tool};
+use serde_json::{Value, json};
+
+use crate::context::{Context, toml_path};
+use crate::pty::{End, Person};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A form with a field of every kind.
+fn booking() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "age": {"type": "integer", "title": "Age", "description": "In years", "minimum": 18},
+            "guest": {"type": "string", "minLength": 2},
+            "room": {"type": "string", "oneOf": [
+                {"const": "s1", "title": "Single room"}, {"const": "d2", "title": "Double room"},
+            ]},
+            "extras": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"anyOf": [
+                {"const": "b", "title": "Breakfast"}, {"const": "p", "title": "Parking"},
+                {"const": "d", "title": "Dog"},
+            ]}},
+            "news": {"type": "boolean", "default": false},
+            "note": {"type": "string", "default": "none"},
+        },
+        "required": ["guest", "age", "room", "extras"],
+    })
+}
+
+fn asks(question: Question) -> Script {
+    testkit::server().tool(Tool::asks("book", [question]))
+}
+
+fn form() -> Script {
+    asks(Question::form("stay", "Who comes?\u{1b}[2J", booking()))
+}
+
+/// A context in which the server is configured as `hotel`.
+fn hotel(server: &StdioServer) -> Context {
+    let context = Context::new();
+    configure(&context, server, "");
+    context
+}
+
+fn configure(context: &Context, server: &StdioServer, more: &str) {
+    let command = server.command();
+    let env: Vec<String> = command.env.iter().map(|(key, value)| format!("{key} = '{value}'")).collect();
+    let (program, env) = (toml_path(&command.program), env.join(", "));
+    context.user_config(&format!("[servers.hotel]\ncommand = {program}\nenv = {{ {env} }}\n{more}"));
+}
+
+/// What the tool was told, by the key of its question.
+fn told(end: &End, key: &str) -> Value {
+    assert_eq!(end.code, 0, "{}", end.screen);
+    // Nothing but the result is on stdout.
+    let result: Value = serde_json::from_str(&end.stdout).expect("the result");
+    let text = result["content"][0]["text"].as_str().expect("a text");
+    serde_json::from_str::<Value>(text).expect("the answers")[key].clone()
+}
+
+fn calls(context: &Context) -> Person {
+    Person::sits_at(context.bowline(["call", "--json", "hotel", "book"]))
+}

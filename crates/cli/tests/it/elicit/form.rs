@@ -1,0 +1,82 @@
+//! Forms, filled in, declined and dismissed.
+
+use bowline_testkit::Script;
+use serde_json::json;
+
+use super::{calls, form, hotel, told};
+use crate::pty::{CLEAR, DOWN, ENTER, ESCAPE, HOME};
+
+/// EL-03, EL-05, EL-06, EL-07: in both eras the same form, with a mistake in every field.
+async fn fills_a_form(script: Script, era: &str) {
+    let server = script.stdio().await;
+    let context = hotel(&server);
+    let mut person = calls(&context);
+    let asked = person.sees("> Answer");
+    assert!(asked.contains("hotel asks you something"), "{asked}");
+    // MR-08; a legacy server does not say what it needs an answer for.
+    assert_eq!(asked.contains("during tools/call book"), era == "modern", "{asked}");
+    assert!(asked.contains("Who comes?\\u{1b}[2J"), "{asked}");
+    assert!(asked.contains("Decline") && asked.contains("Cancel"), "{asked}");
+
+    // The scripted server writes its fields in the order of the alphabet.
+    let age = person.answers(ENTER, "1/6  Age *");
+    assert!(age.contains("In years") && age.contains("a whole number, at least 18"), "{age}");
+    person.answers("17\r", "must be at least 18");
+    person.answers(&format!("{CLEAR}eighteen\r"), "must be a whole number");
+    person.answers(&format!("{CLEAR}18\r"), "> [ ] Breakfast");
+    person.answers(ENTER, "must have at least 1 choice");
+    person.answers(&format!(" {DOWN} {DOWN} \r"), "must have at most 2 choices");
+    person.answers(" ", "> [ ] Dog");
+    person.answers(ENTER, "3/6  guest *");
+    person.answers("A\r", "must have at least 2 characters");
+    person.answers("da\r", "4/6  news");
+    person.sees("> No");
+    person.answers(ENTER, "> none");
+    person.answers(ENTER, "> Single room");
+    person.answers(DOWN, "> Double room");
+    let review = person.answers(ENTER, "> Send");
+    for line in
+        ["Age: 18", "extras: Breakfast, Parking", "guest: Ada", "news: No", "note: none", "room: Double room"]
+    {
+        assert!(review.contains(line), "{line} in {review}");
+    }
+    // Looked over, and changed.
+    person.answers("g", "> guest: Ada");
+    person.answers(ENTER, "3/6  guest *");
+    person.answers(&format!("{CLEAR}Grace\r"), "> guest: Grace");
+    person.answers(HOME, "> Send");
+    person.presses(ENTER);
+
+    let end = person.leaves();
+    let filled = json!({
+        "guest": "Grace", "age": 18, "room": "d2", "extras": ["b", "p"], "news": false, "note": "none",
+    });
+    assert_eq!(told(&end, "stay"), json!({"action": "accept", "content": filled}));
+    // The dialog is gone from the screen; who asked and what became of it stay.
+    assert!(end.screen.contains("sent to hotel") && !end.screen.contains("Your answer"), "{}", end.screen);
+    assert_eq!(server.violations(), [""; 0]);
+}
+
+#[tokio::test]
+async fn el_03_a_modern_servers_form_is_filled_in() {
+    fills_a_form(form().modern(), "modern").await;
+}
+
+#[tokio::test]
+async fn el_03_a_legacy_servers_form_is_filled_in() {
+    fills_a_form(form().legacy(), "legacy").await;
+}
+
+/// EL-08: no, and nothing, are two answers.
+#[tokio::test]
+async fn el_08_a_form_is_declined_or_dismissed() {
+    for (keys, action) in [("d\r", "decline"), (ESCAPE, "cancel"), ("c\r", "cancel")] {
+        let server = form().stdio().await;
+        let context = hotel(&server);
+        let mut person = calls(&context);
+        person.sees("> Answer");
+        person.presses(keys);
+        let end = person.leaves();
+        assert_eq!(told(&end, "stay"), json!({"action": action}));
+    }
+}

@@ -1,0 +1,106 @@
+//! A form that goes before it is answered, and a call that waits for one that is.
+
+use std::time::Duration;
+
+use bowline_testkit::Script;
+use nix::sys::signal::{Signal, kill};
+use serde_json::json;
+
+use super::{PATIENCE, calls, form, hotel, told};
+use crate::pty::{CTRL_C, DOWN, ENTER, ESCAPE, Person};
+
+/// The call is cancelled on the server, the terminal is as it was, and the exit code is that of an interrupt.
+async fn interrupts(script: Script, how: impl FnOnce(&mut Person), code: i32) {
+    let server = script.stdio().await;
+    let context = hotel(&server);
+    let mut person = calls(&context);
+    person.sees("> Answer");
+    person.answers(ENTER, "1/6");
+    assert!(person.is_asked());
+    how(&mut person);
+    let end = person.leaves();
+    assert_eq!(end.code, code, "{}", end.screen);
+    assert_eq!(end.stdout, "");
+    assert!(!end.screen.contains("1/6"), "{}", end.screen);
+    assert!(server.processes().iter().all(|process| !process.running()));
+    // A modern server's turn was over when it asked: there is nothing to cancel, and no second call.
+    let calls = server.received().iter().filter(|received| received.tool() == Some("book")).count();
+    assert_eq!(calls, 1);
+}
+
+#[tokio::test]
+async fn ctrl_c_in_a_form_cancels_the_call() {
+    let script = form().legacy();
+    let server = script.stdio().await;
+    let context = hotel(&server);
+    let mut person = calls(&context);
+    person.sees("> Answer");
+    person.presses(CTRL_C);
+    let end = person.leaves();
+    assert_eq!(end.code, 130, "{}", end.screen);
+    server.wait_until(|server| !server.cancellations().is_empty(), PATIENCE).await;
+}
+
+#[tokio::test]
+async fn ctrl_c_in_a_modern_servers_form_sends_no_more() {
+    interrupts(form().modern(), |person| _ = person.presses(CTRL_C), 130).await;
+}
+
+#[tokio::test]
+async fn a_signal_in_a_form_leaves_the_terminal_as_it_was() {
+    let term = |person: &mut Person| kill(person.pid(), Signal::SIGTERM).expect("it is there");
+    interrupts(form().legacy(), term, 143).await;
+    let term = |person: &mut Person| kill(person.pid(), Signal::SIGTERM).expect("it is there");
+    interrupts(form().modern(), term, 143).await;
+}
+
+/// CN-04: the server takes its question back, and the dialog goes; the call goes on.
+#[tokio::test]
+async fn cn_04_a_question_that_is_taken_back_goes_from_the_screen() {
+    let server = form().legacy().stdio().await;
+    let context = hotel(&server);
+    let mut person = calls(&context);
+    person.sees("> Answer");
+    person.answers(ENTER, "1/6");
+    let asked = server.asking();
+    assert!(server.cancel_asked(&asked[0].id, "never mind"));
+    person.sees_no("1/6");
+    let end = person.leaves();
+    assert_eq!(told(&end, "stay"), json!({"cancelled": "never mind"}));
+    assert_eq!(server.violations(), [""; 0]);
+}
+
+/// The clock of the call stands still while a person answers.
+#[tokio::test]
+async fn the_clock_of_the_call_waits_for_the_person() {
+    for script in [form().legacy(), form().modern()] {
+        let server = script.stdio().await;
+        let context = hotel(&server);
+        let limits = ["--timeout", "500ms", "--max-timeout", "1500ms"];
+        let mut person =
+            Person::sits_at(context.bowline(["call", "--json", "hotel", "book"].into_iter().chain(limits)));
+        person.sees("> Answer");
+        // Longer than either limit: this is the time that must not count, and nothing is waited for in it.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        person.answers(DOWN, "> Decline");
+        person.presses(ENTER);
+        assert_eq!(told(&person.leaves(), "stay"), json!({"action": "decline"}));
+    }
+}
+
+/// A bar that moves would write into the form, and notes would tear it.
+#[tokio::test]
+async fn the_progress_bar_stands_back() {
+    let server = form().modern().stdio().await;
+    let context = hotel(&server);
+    let mut person = Person::sits_at(context.bowline(["call", "hotel", "book", "-v"]));
+    person.sees("> Answer");
+    let before = person.answers(ENTER, "1/6");
+    // A bar is drawn ten times a second. This is the time in which it must not be.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(person.screen(), before);
+    assert_eq!(before.matches("book").count(), 1, "the heading alone names it: {before}");
+    person.presses(ESCAPE);
+    let end = person.leaves();
+    assert!(end.stdout.contains("cancel"), "{}", end.stdout);
+}

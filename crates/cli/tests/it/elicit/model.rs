@@ -1,0 +1,142 @@
+//! A server that asks the person's model.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{self, Receiver};
+
+use bowline_testkit::{Question, StdioServer};
+use serde_json::{Value, json};
+
+use super::{PATIENCE, asks, configure, told};
+use crate::context::{Context, snapshot};
+use crate::pty::{ENTER, ESCAPE, Person};
+
+/// A model that says the same to everybody, and what it was asked.
+struct Model {
+    url: String,
+    asked: Receiver<Value>,
+}
+
+impl Model {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+        let (tell, asked) = mpsc::channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                let mut reader = BufReader::new(stream.try_clone().expect("a descriptor"));
+                let mut length = 0;
+                loop {
+                    let mut line = String::new();
+                    reader.read_line(&mut line).expect("a line");
+                    if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().expect("a number");
+                    }
+                    if line.trim().is_empty() {
+                        break;
+                    }
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).expect("a body");
+                let message = json!({"role": "assistant", "content": "A bowline\u{1b}[2J."});
+                let answer = json!({
+                    "model": "small-1",
+                    "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                    "usage": {"prompt_tokens": 1, "completion_tokens": 3},
+                })
+                .to_string();
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
+                write!(stream, "{head}Content-Length: {}\r\n\r\n{answer}", answer.len()).expect("written");
+                if tell.send(serde_json::from_slice(&body).expect("JSON")).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { url, asked }
+    }
+
+    fn configure(&self, context: &Context, server: &StdioServer) {
+        let (url, model) = (&self.url, "small");
+        let table = format!("[sampling]\nprovider = 'openai'\nbase_url = '{url}'\nmodel = '{model}'");
+        configure(context, server, &table);
+    }
+}
+
+async fn knots() -> StdioServer {
+    asks(Question::sample("knot", "Which knot?\u{1b}[2J", 100)).modern().stdio().await
+}
+
+fn calls(context: &Context) -> Person {
+    Person::sits_at(context.bowline(["call", "--json", "hotel", "book"]))
+}
+
+/// SA-02: seen before it is asked, changed, and seen again before it is sent.
+#[tokio::test]
+async fn sa_02_a_person_sees_both_ways() {
+    let (server, model, context) = (knots().await, Model::new(), Context::new());
+    model.configure(&context, &server);
+    let mut person = calls(&context);
+    let asked = person.sees("> Decline");
+    assert!(asked.contains("hotel wants to ask your model, during tools/call book"), "{asked}");
+    assert!(asked.contains("small at http://127.0.0.1") && asked.contains("at most 100 tokens"), "{asked}");
+    assert!(asked.contains("Which knot?\\u{1b}[2J"), "{asked}");
+    assert!(model.asked.try_recv().is_err(), "asked before anybody agreed");
+    person.answers("e", "> Edit the system prompt");
+    person.answers(ENTER, "System prompt");
+    person.answers("Be brief\r", "system prompt: Be brief");
+    person.answers("a", "> Ask the model");
+    let said = person.answers(ENTER, "> Keep it back");
+    assert!(said.contains("small-1 answers hotel") && said.contains("A bowline\\u{1b}[2J."), "{said}");
+    let request = model.asked.recv_timeout(PATIENCE).expect("it was asked");
+    assert_eq!(request["messages"][0], json!({"role": "system", "content": "Be brief"}));
+    person.answers("s", "> Send it to hotel");
+    person.presses(ENTER);
+    let answer = told(&person.leaves(), "knot");
+    assert_eq!((&answer["model"], &answer["role"]), (&json!("small-1"), &json!("assistant")));
+}
+
+/// SA-02, SA-07: a no is final, before the model is asked and after.
+#[tokio::test]
+async fn sa_07_a_no_is_a_no() {
+    let (server, model, context) = (knots().await, Model::new(), Context::new());
+    model.configure(&context, &server);
+    let mut person = calls(&context);
+    person.sees("> Decline");
+    person.presses(ENTER);
+    assert_ne!(person.leaves().code, 0);
+    assert!(model.asked.try_recv().is_err(), "asked after a no");
+    let mut person = calls(&context);
+    person.sees("> Decline");
+    person.answers("a", "> Ask the model");
+    person.answers(ENTER, "> Keep it back");
+    person.presses(ESCAPE);
+    let end = person.leaves();
+    assert_ne!(end.code, 0);
+    assert!(!end.stdout.contains("bowline"), "{}", end.stdout);
+}
+
+/// Without a terminal a model is asked only if that was said.
+#[tokio::test]
+async fn sa_02_without_a_terminal_a_model_is_not_asked() {
+    let (server, model, context) = (knots().await, Model::new(), Context::new());
+    model.configure(&context, &server);
+    snapshot!(context.run(context.bowline(["call", "hotel", "book"])), @r#"
+    exit: 6
+    --- stdout
+    --- stderr
+    note: `hotel`, during tools/call book, wanted to ask your model small
+        it was refused, as there is no terminal to ask you on
+        to let it, use --sampling allow
+    error: tools/call on `hotel` was not finished: User rejected sampling request
+
+    hint: the server asked for something that it was not given
+    ---
+    "#);
+    assert!(model.asked.try_recv().is_err());
+    let allowed = context.run(context.bowline(["call", "hotel", "book", "--sampling", "allow"]));
+    assert!(allowed.starts_with("exit: 0") && allowed.contains("A bowline"), "{allowed}");
+    // SA-01: a model that may not be asked is not declared.
+    let denied = context.run(context.bowline(["call", "hotel", "book", "--sampling", "deny"]));
+    assert!(denied.contains("sampling"), "{denied}");
+}

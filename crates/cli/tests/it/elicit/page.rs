@@ -1,0 +1,157 @@
+//! Pages that a server wants to be visited.
+
+use std::process::Command;
+use std::sync::mpsc;
+
+use bowline_testkit::{self as testkit, Fault, Question, Script, Tool};
+use serde_json::json;
+
+use super::{PATIENCE, asks, calls, hotel, told};
+use crate::context::Context;
+use crate::pty::{ENTER, ESCAPE, Person};
+
+/// A browser that tells what it is given: how many arguments, and the first.
+struct Browser {
+    program: std::path::PathBuf,
+    told: mpsc::Receiver<String>,
+}
+
+impl Browser {
+    fn new(context: &Context) -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (program, pipe) = (context.path("browser"), context.path("opened"));
+        let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+        assert!(made.success());
+        let script = format!("#!/bin/sh\nprintf '%s|%s' $# \"$1\" > {}\n", pipe.display());
+        std::fs::write(&program, script).expect("a file");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            while let Ok(text) = std::fs::read_to_string(&pipe) {
+                if tell.send(text).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { program, told }
+    }
+
+    fn visits(&self, context: &Context) -> Person {
+        let mut command = context.bowline(["call", "--json", "hotel", "book"]);
+        command.env("BROWSER", &self.program);
+        Person::sits_at(command)
+    }
+
+    fn opened(&self) -> String {
+        self.told.recv_timeout(PATIENCE).expect("the browser was started")
+    }
+
+    /// What it was started with before this: nothing, if the first thing it tells is what it gets now.
+    fn was_not_started(&self) {
+        Command::new(&self.program).arg("the first").status().expect("it runs");
+        assert_eq!(self.opened(), "1|the first");
+    }
+}
+
+const PAGE: &str = "https://pay.example/x?a=1&b=$(touch%20y);c";
+
+fn page() -> Script {
+    asks(Question::page("pay", "Please pay", PAGE))
+}
+
+/// EL-09, EL-10: shown whole, opened after a yes, by the browser, as one argument.
+#[tokio::test]
+async fn el_09_a_page_is_opened_after_a_yes() {
+    let server = page().stdio().await;
+    let context = hotel(&server);
+    let browser = Browser::new(&context);
+    let mut person = browser.visits(&context);
+    let asked = person.sees("> Decline");
+    assert!(asked.contains("hotel wants you to open a page") && asked.contains("Please pay"), "{asked}");
+    assert!(asked.contains(PAGE) && asked.contains("it leads to pay.example"), "{asked}");
+    browser.was_not_started();
+    person.answers("o", "> Open it in the browser");
+    person.presses(ENTER);
+    let end = person.leaves();
+    assert_eq!(told(&end, "pay"), json!({"action": "accept"}));
+    assert!(end.screen.contains("between you and `hotel`"), "{}", end.screen);
+    assert_eq!(browser.opened(), format!("1|{PAGE}"));
+}
+
+/// EL-08, EL-09: a no opens nothing; nor does a yes of those who go there by themselves.
+#[tokio::test]
+async fn el_09_a_page_is_not_opened_otherwise() {
+    for (keys, action) in [(ENTER, "decline"), (ESCAPE, "cancel"), ("i\r", "accept"), ("c\r", "cancel")] {
+        let server = page().stdio().await;
+        let context = hotel(&server);
+        let browser = Browser::new(&context);
+        let mut person = browser.visits(&context);
+        person.sees("> Decline");
+        person.presses(keys);
+        let end = person.leaves();
+        assert_eq!(told(&end, "pay"), json!({"action": action}));
+        browser.was_not_started();
+    }
+}
+
+#[tokio::test]
+async fn el_09_a_page_that_misleads_is_warned_of() {
+    let server = asks(Question::page("pay", "Pay", "http://bank.example@xn--evl-hoa.example/")).stdio().await;
+    let context = hotel(&server);
+    let mut person = calls(&context);
+    let asked = person.sees("> Decline");
+    for warning in
+        ["may look like others", "before the @", "not encrypted", "it leads to xn--evl-hoa.example"]
+    {
+        assert!(asked.contains(warning), "{warning} in {asked}");
+    }
+    person.presses(ENTER);
+    person.leaves();
+}
+
+/// EL-10, EL-11: a call that is refused until a page was visited goes again when the person says so.
+#[tokio::test]
+async fn el_11_the_person_says_when_they_are_done() {
+    // Once, and then without a word of its own about the page.
+    let pages =
+        json!({"elicitations": [{"mode": "url", "elicitationId": "p1", "message": "Pay", "url": PAGE}]});
+    let refusal = Fault::error_with(-32042, "pay first", &pages).on("tools/call");
+    let server = testkit::server().legacy().tool(Tool::like("book", "echo")).fault(refusal).stdio().await;
+    let context = hotel(&server);
+    let mut person = calls(&context);
+    person.sees("> Decline");
+    person.answers("i", "> I open it myself");
+    person.answers(ENTER, "> I am done there");
+    person.presses(ENTER);
+    let end = person.leaves();
+    assert_eq!(end.code, 0, "{}", end.screen);
+    let calls = server.received().iter().filter(|received| received.tool() == Some("book")).count();
+    assert_eq!(calls, 2);
+}
+
+/// EL-11: the server says so, and the question goes away by itself.
+#[tokio::test]
+async fn el_11_the_server_says_that_the_person_is_done() {
+    let server = testkit::server().legacy().tool(Tool::needs_pages("book", [("p1", PAGE)])).stdio().await;
+    let context = hotel(&server);
+    let mut person = calls(&context);
+    person.sees("> Decline");
+    person.answers("i", "> I open it myself");
+    person.answers(ENTER, "> I am done there");
+    assert_eq!(server.complete_elicitation("p1"), 1);
+    let end = person.leaves();
+    assert_eq!(end.code, 0, "{}", end.screen);
+    assert!(end.screen.contains("says that you are done"), "{}", end.screen);
+}
+
+#[tokio::test]
+async fn el_10_the_person_gives_up() {
+    let server = testkit::server().legacy().tool(Tool::needs_pages("book", [("p1", PAGE)])).stdio().await;
+    let context = hotel(&server);
+    let mut person = calls(&context);
+    person.sees("> Decline");
+    person.answers("i", "> I open it myself");
+    person.answers(ENTER, "> I am done there");
+    person.presses(ESCAPE);
+    assert_eq!(person.leaves().code, 6);
+}

@@ -1,0 +1,142 @@
+//! What a server gets where nobody is asked, and what it is told of beforehand.
+
+use std::process::Command;
+
+use bowline_testkit::{self as testkit, Control, Question, Tool};
+use serde_json::{Value, json};
+
+use super::{asks, calls, configure, form, hotel, told};
+use crate::context::{Context, snapshot, toml_path};
+use crate::pty::{ENTER, End, Person, UP};
+
+fn without_terminal(context: &Context, more: &[&str]) -> Command {
+    context.bowline(["call", "hotel", "book"].iter().chain(more))
+}
+
+#[tokio::test]
+async fn without_a_terminal_a_question_is_declined() {
+    let server = form().modern().stdio().await;
+    let context = hotel(&server);
+    snapshot!(context.run(without_terminal(&context, &[])), @r#"
+    exit: 0
+    --- stdout
+    {"stay":{"action":"decline"}}
+    --- stderr
+    note: `hotel`, during tools/call book, asked: Who comes?\u{1b}[2J
+        it was declined, as there is no terminal to ask you on
+        to answer, run it in a terminal, or give --answer age=… --answer extras=… --answer guest=… --answer room=…
+    ---
+    "#);
+}
+
+#[tokio::test]
+async fn a_policy_answers_for_the_person() {
+    let server = form().modern().stdio().await;
+    let context = hotel(&server);
+    snapshot!(context.run(without_terminal(&context, &["--elicit", "cancel"])), @r#"
+    exit: 0
+    --- stdout
+    {"stay":{"action":"cancel"}}
+    --- stderr
+    note: `hotel`, during tools/call book, asked: Who comes?\u{1b}[2J
+        it was cancelled, as you wanted
+        to answer, use --elicit ask in a terminal, or give --answer age=… --answer extras=… --answer guest=… --answer room=…
+    ---
+    "#);
+    // The file's, and at a terminal too.
+    configure(&context, &server, "[elicitation]\npolicy = 'decline'");
+    let end = calls(&context).leaves();
+    assert_eq!(told(&end, "stay"), json!({"action": "decline"}));
+}
+
+#[tokio::test]
+async fn answers_given_beforehand_are_used_if_they_fit() {
+    let server = form().modern().stdio().await;
+    let context = hotel(&server);
+    let answers = |age: &str| {
+        let age = format!("age={age}");
+        let mut args = Vec::new();
+        for answer in ["guest=Ada", &age, "room=Double room", "extras=b,Dog"] {
+            args.extend(["--answer".to_owned(), answer.to_owned()]);
+        }
+        args
+    };
+    let run = |age: &str| {
+        let args = answers(age);
+        context.run(without_terminal(&context, &args.iter().map(String::as_str).collect::<Vec<_>>()))
+    };
+    snapshot!(run("42"), @r#"
+    exit: 0
+    --- stdout
+    {"stay":{"action":"accept","content":{"age":42,"extras":["b","d"],"guest":"Ada","news":false,"note":"none","room":"d2"}}}
+    --- stderr
+    note: `hotel`, during tools/call book, asked: Who comes?\u{1b}[2J
+        your --answer was sent
+    ---
+    "#);
+    snapshot!(run("17"), @r#"
+    exit: 0
+    --- stdout
+    {"stay":{"action":"decline"}}
+    --- stderr
+    note: `hotel`, during tools/call book, asked: Who comes?\u{1b}[2J
+        it was declined, as there is no terminal to ask you on
+        --answer does not fit: age must be at least 18
+    ---
+    "#);
+    // At a terminal they are shown first.
+    let mut args: Vec<String> = ["call", "--json", "hotel", "book"].map(Into::into).into();
+    args.extend(answers("42"));
+    let mut person = Person::sits_at(context.bowline(args));
+    let review = person.sees("> Send");
+    assert!(review.contains("room: Double room"), "{review}");
+    person.answers(UP, "> Cancel");
+    person.presses(ENTER);
+    assert_eq!(told(&person.leaves(), "stay"), json!({"action": "cancel"}));
+}
+
+/// RT-01, RT-02: the folder one is in, unless it is said otherwise.
+#[tokio::test]
+async fn rt_01_roots_are_those_that_were_named() {
+    let server = asks(Question::roots("files")).modern().stdio().await;
+    let context = hotel(&server);
+    let roots = |more: &[&str]| {
+        let output =
+            context.bowline(["call", "--json", "hotel", "book"].iter().chain(more)).output().unwrap();
+        let end = End {
+            code: output.status.code().unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            screen: String::from_utf8(output.stderr).unwrap(),
+        };
+        let roots = told(&end, "files")["roots"].clone();
+        let uris = roots.as_array().unwrap().iter().map(|root| root["uri"].as_str().unwrap().to_owned());
+        uris.collect::<Vec<_>>()
+    };
+    let uri =
+        |below: &str| format!("file://{}", std::fs::canonicalize(context.path(below)).unwrap().display());
+    assert_eq!(roots(&[]), [uri("project/below")]);
+    let home = context.path("home");
+    assert_eq!(roots(&["--root", home.to_str().unwrap(), "--root", ".."]).last(), Some(&uri("project")));
+    configure(&context, &server, &format!("[roots]\nfolders = [{}]", toml_path(&home)));
+    assert_eq!(roots(&[]), [format!("file://{}", home.display())]);
+    // Not told of any, a server that asks all the same is refused.
+    assert_eq!(declared(&server, &context, &["--no-roots"]).get("roots"), None);
+}
+
+/// The capabilities that the last call declared.
+fn declared(server: &Control, context: &Context, more: &[&str]) -> Value {
+    context.bowline(["call", "hotel", "book"].iter().chain(more)).output().expect("it runs");
+    let calls = server.received();
+    let call = calls.iter().rev().find(|received| received.tool() == Some("book")).expect("a call");
+    call.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone()
+}
+
+/// SA-01, EL-01: without a model there is no sampling; questions can be put.
+#[tokio::test]
+async fn sa_01_what_is_not_there_is_not_declared() {
+    let server = testkit::server().tool(Tool::like("book", "echo")).modern().stdio().await;
+    let context = hotel(&server);
+    let capabilities = declared(&server, &context, &[]);
+    assert_eq!(capabilities["elicitation"], json!({"form": {}, "url": {}}));
+    assert!(capabilities.get("roots").is_some() && capabilities.get("sampling").is_none(), "{capabilities}");
+}

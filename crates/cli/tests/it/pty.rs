@@ -1,0 +1,149 @@
+//! A person at a terminal: keys go in, and the screen is read as it looks. Whatever is waited for is waited
+//! for on the screen, for a bounded time.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::pty::{Winsize, openpty};
+use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) const ENTER: &str = "\r";
+pub(crate) const ESCAPE: &str = "\x1b";
+pub(crate) const UP: &str = "\x1b[A";
+pub(crate) const DOWN: &str = "\x1b[B";
+pub(crate) const HOME: &str = "\x1b[H";
+pub(crate) const CLEAR: &str = "\x15";
+pub(crate) const CTRL_C: &str = "\x03";
+
+/// `bowline` at a terminal of its own, with stdout in a pipe: what is asked must not be there.
+pub(crate) struct Person {
+    child: Running,
+    master: File,
+    slave: OwnedFd,
+    before: Termios,
+    seen: Arc<Seen>,
+    reader: JoinHandle<()>,
+    stdout: Receiver<String>,
+}
+
+/// How it ended.
+pub(crate) struct End {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) screen: String,
+}
+
+/// Killed if the test fails first.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Seen {
+    screen: Mutex<vt100::Parser>,
+    changed: Condvar,
+}
+
+impl Person {
+    pub(crate) fn sits_at(mut command: Command) -> Self {
+        let size = Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(&size, None).expect("a terminal");
+        let before = tcgetattr(&pty.slave).expect("its modes");
+        let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
+        command.env("TERM", "xterm").stdin(slave()).stderr(slave()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("bowline starts");
+        // Ours of the copies must go, or the terminal would never be at its end.
+        drop(command);
+        let seen =
+            Arc::new(Seen { screen: Mutex::new(vt100::Parser::new(40, 100, 1000)), changed: Condvar::new() });
+        let master = File::from(pty.master);
+        let (mut output, look) = (master.try_clone().expect("a descriptor"), Arc::clone(&seen));
+        let reader = std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // Linux ends a terminal with an error, others with nothing more to read.
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                look.screen.lock().unwrap().process(&buffer[..count]);
+                look.changed.notify_all();
+            }
+        });
+        let mut out = child.stdout.take().expect("a pipe");
+        let (printed, stdout) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            out.read_to_string(&mut text).expect("text");
+            let _ = printed.send(text);
+        });
+        Self { child: Running(child), master, slave: pty.slave, before, seen, reader, stdout }
+    }
+
+    /// Waits until the screen shows it, and gives all that the screen shows then.
+    pub(crate) fn sees(&self, text: &str) -> String {
+        self.until(&format!("{text:?} is shown"), |screen| screen.contains(text))
+    }
+
+    /// Waits until the screen does not show it.
+    pub(crate) fn sees_no(&self, text: &str) -> String {
+        self.until(&format!("{text:?} is gone"), |screen| !screen.contains(text))
+    }
+
+    fn until(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
+        let guard = self.seen.screen.lock().unwrap();
+        let not_yet = |parser: &mut vt100::Parser| !is(&parser.screen().contents());
+        let (guard, late) = self.seen.changed.wait_timeout_while(guard, PATIENCE, not_yet).unwrap();
+        let screen = guard.screen().contents();
+        assert!(!late.timed_out(), "waited in vain until {what}:\n{screen}");
+        screen
+    }
+
+    /// The screen now.
+    pub(crate) fn screen(&self) -> String {
+        self.seen.screen.lock().unwrap().screen().contents()
+    }
+
+    pub(crate) fn presses(&mut self, keys: &str) -> &mut Self {
+        self.master.write_all(keys.as_bytes()).expect("the terminal is there");
+        self
+    }
+
+    /// Types something and waits for what comes of it.
+    pub(crate) fn answers(&mut self, keys: &str, then: &str) -> String {
+        self.presses(keys);
+        self.sees(then)
+    }
+
+    /// Whether keys come one by one, as they do while something is asked.
+    pub(crate) fn is_asked(&self) -> bool {
+        !tcgetattr(&self.slave).expect("its modes").local_flags.contains(LocalFlags::ICANON)
+    }
+
+    pub(crate) fn pid(&self) -> nix::unistd::Pid {
+        nix::unistd::Pid::from_raw(i32::try_from(self.child.0.id()).expect("a pid"))
+    }
+
+    /// Waits for the end. The terminal must be as it was.
+    pub(crate) fn leaves(mut self) -> End {
+        // Nothing else has its stdout, so the end of that is its own.
+        let stdout = self.stdout.recv_timeout(PATIENCE);
+        let stdout = stdout.unwrap_or_else(|_| panic!("it does not end:\n{}", self.screen()));
+        let code = self.child.0.wait().expect("it ends").code().expect("no signal ended it");
+        assert_eq!(tcgetattr(&self.slave).expect("its modes"), self.before, "the terminal's modes");
+        drop(self.slave);
+        self.reader.join().expect("it was read");
+        let parser = self.seen.screen.lock().unwrap();
+        assert!(!parser.screen().hide_cursor(), "the cursor is hidden");
+        assert!(!parser.screen().bracketed_paste(), "pasted text is still marked");
+        End { code, stdout, screen: parser.screen().contents() }
+    }
+}

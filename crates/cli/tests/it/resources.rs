@@ -1,0 +1,78 @@
+//! `bowline resources --watch`
+
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, Script};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::watch::Watching;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn script() -> Script {
+    testkit::server().resource("file:///knots", "one").resource("file:///ropes", "two")
+}
+
+/// The next that says which resource. That the list may be another is said whenever nobody knows better.
+async fn after_list_changes(watching: &mut Watching) -> Value {
+    loop {
+        let next = watching.json().await;
+        if next["event"] != "list_changed" {
+            return next;
+        }
+    }
+}
+
+// RS-03, RS-04: the same in both eras, and across a restart.
+#[tokio::test]
+async fn changes_are_printed_as_they_happen() {
+    let context = Context::new();
+    for server in [script().legacy(), script().modern()] {
+        let server = server.run().await;
+        let words = ["resources", "--json", &server.url(), "--watch", "file:///knots", "--read"];
+        let mut watching = Watching::start(context.bowline(words));
+        server.wait_until(|server| server.announce_resource("file:///knots") > 0, PATIENCE).await;
+        let updated = watching.json().await;
+        assert_eq!((&updated["event"], &updated["uri"]), (&json!("updated"), &json!("file:///knots")));
+        assert_eq!(updated["contents"][0]["text"], "one");
+        // Not asked for.
+        server.announce_resource("file:///ropes");
+        server.edit(|script| script.resource("file:///new", "three"));
+        assert!(server.announce_resources() > 0);
+        let added = after_list_changes(&mut watching).await;
+        assert_eq!((&added["event"], &added["uri"]), (&json!("added"), &json!("file:///new")), "{added}");
+        server.restart().await;
+        // What was missed meanwhile is not known.
+        let again = after_list_changes(&mut watching).await;
+        assert_eq!((&again["event"], &again["inferred"]), (&json!("updated"), &json!(true)), "{again}");
+        server.wait_until(|server| server.announce_resource("file:///knots") > 0, PATIENCE).await;
+        let updated = after_list_changes(&mut watching).await;
+        assert_eq!((&updated["event"], &updated["uri"]), (&json!("updated"), &json!("file:///knots")));
+        assert_eq!(watching.interrupt().await.0, Some(0));
+    }
+}
+
+// RS-03: no subscription without the capability.
+#[tokio::test]
+async fn a_server_that_does_not_tell_is_not_asked() {
+    let context = Context::new();
+    let server = script().legacy().without("resources.subscribe").run().await;
+    let shown = context.run(context.bowline(["resources", &server.url(), "--watch", "file:///knots"]));
+    assert!(shown.starts_with("exit: 6\n"), "{shown}");
+    assert!(shown.contains("offers no resource subscriptions"), "{shown}");
+    assert_eq!(server.count("resources/subscribe"), 0);
+}
+
+#[tokio::test]
+async fn a_person_reads_lines() {
+    let context = Context::new();
+    let server = script().legacy().run().await;
+    let words = ["resources", &server.url(), "--watch", "file:///knots", "--read"];
+    let mut watching = Watching::start(context.bowline(words));
+    server.wait_until(|server| server.announce_resource("file:///knots") > 0, PATIENCE).await;
+    let line = watching.line().await;
+    assert!(line.ends_with("Z\tupdated\tfile:///knots"), "{line:?}");
+    assert_eq!(watching.line().await, "one");
+    assert_eq!(watching.interrupt().await.0, Some(0));
+}

@@ -1,0 +1,207 @@
+//! `bowline call --task` and `bowline tasks`
+
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, HttpServer, Script, TaskPlan, Tool};
+use serde_json::{Value, json};
+
+use crate::context::{Context, snapshot};
+
+fn works(plan: TaskPlan) -> Script {
+    testkit::server().tool(Tool::named("work").task(plan)).tool("echo")
+}
+
+async fn configured(context: &Context, script: Script) -> HttpServer {
+    let server = script.run().await;
+    context.user_config(&format!("[servers.media]\nurl = '{}'\n", server.url()));
+    server
+}
+
+/// TN-09: begun by one command, listed, waited for and cancelled by others, in both eras.
+#[tokio::test]
+async fn tn_09_a_task_outlives_its_command() {
+    for script in [works(TaskPlan::manual()).legacy(), works(TaskPlan::manual()).modern()] {
+        let context = Context::new();
+        let server = configured(&context, script).await;
+        let begun = context.run(context.bowline(["call", "media", "work", "n=1", "--task"]));
+        let id = server.tasks()[0].id.clone();
+        assert_eq!(
+            begun,
+            format!(
+                "exit: 0\n--- stdout\n{id}\n--- stderr\nnote: it goes on; `bowline tasks media --wait {id}` \
+                 waits for it\n---"
+            )
+        );
+        server.say_in_task(&id, "half of it");
+        let listed = context.bowline(["tasks", "media"]).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let cells: Vec<&str> = listed.trim_end().split('\t').collect();
+        assert_eq!((cells[0], cells[1], cells[3], cells[4]), (&*id, "working", "work", "half of it"));
+        let early = context.run(context.bowline(["tasks", "media", "--result", &id]));
+        assert_eq!(
+            early,
+            format!(
+                "exit: 4\n--- stdout\n--- stderr\nerror: the task has not ended: working (half of it)\n\n\
+                 hint: `bowline tasks media --wait {id}` waits\n---"
+            )
+        );
+        server.finish_task(&id);
+        for how in ["--wait", "--result"] {
+            let shown = context.run(context.bowline(["tasks", "media", how, &id[..id.len() - 1]]));
+            assert_eq!(shown, "exit: 0\n--- stdout\n{\"n\":\"1\"}\n--- stderr\n---", "{how}");
+        }
+        assert_eq!(server.executions("work"), 1);
+
+        context.run(context.bowline(["call", "media", "work", "--task"]));
+        let second = server.tasks()[1].id.clone();
+        let cancelled = context.run(context.bowline(["tasks", "media", "--cancel", &second]));
+        assert_eq!(cancelled, "exit: 0\n--- stdout\ncancelled\n--- stderr\n---");
+        assert_eq!(
+            context.run(context.bowline(["tasks", "media", "--wait", &second])),
+            "exit: 6\n--- stdout\n--- stderr\nerror: `media`: the task was cancelled\n---"
+        );
+    }
+}
+
+/// Machines get objects.
+#[tokio::test]
+async fn in_json() {
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::manual().ttl(Duration::from_secs(60))).modern()).await;
+    let parsed = |args: &[&str]| {
+        let output = context.bowline(args).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+    };
+    let begun = parsed(&["call", "media", "work", "--task", "--json"]);
+    let id = begun["task"]["id"].as_str().unwrap();
+    assert_eq!(begun["task"]["ttl_ms"], 60_000);
+    assert_eq!((&begun["kept"], &begun["server"]), (&json!(true), &json!("media")));
+    let listed = parsed(&["tasks", "media", "--json"]);
+    assert_eq!(listed[0]["id"], id);
+    assert_eq!((&listed[0]["status"], &listed[0]["tool"]), (&json!("working"), &json!("work")));
+    let cancelled = parsed(&["tasks", "media", "--cancel", id, "--json"]);
+    assert_eq!(cancelled["status"], "cancelled");
+    let server_side = server.task(id);
+    assert_eq!(server_side.status, "cancelled");
+}
+
+/// What the server itself lists is there too, and only a server of 2025-11-25 can be asked (TA-05, TN-10).
+#[tokio::test]
+async fn ta_05_what_the_server_lists_is_listed() {
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::manual()).legacy()).await;
+    // Somebody else's, or begun from another home.
+    let elsewhere = Context::new();
+    elsewhere.run(elsewhere.bowline(["call", &server.url(), "work", "--task"]));
+    let id = server.tasks()[0].id.clone();
+    let listed = context.run(context.bowline(["tasks", "media"]));
+    assert!(listed.contains(&format!("{id}\tworking\t")), "{listed}");
+    server.finish_task(&id);
+    assert_eq!(
+        context.run(context.bowline(["tasks", "media", "--wait", &id])),
+        "exit: 0\n--- stdout\n{}\n--- stderr\n---"
+    );
+}
+
+/// The same name somewhere else is another server, which is not told the ids of this one.
+#[tokio::test]
+async fn another_server_of_the_same_name_is_not_asked() {
+    let context = Context::new();
+    let first = configured(&context, works(TaskPlan::manual()).modern()).await;
+    context.run(context.bowline(["call", "media", "work", "--task"]));
+    assert_eq!(first.tasks().len(), 1);
+    let second = configured(&context, works(TaskPlan::manual()).modern()).await;
+    snapshot!(context.run(context.bowline(["tasks", "media"])), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: no task of `media` is known
+    ---
+    ");
+    assert_eq!(second.count("tasks/get"), 0);
+    // By its URL the first one is still known, under the name that was used then only.
+    let by_url = context.run(context.bowline(["tasks", &first.url()]));
+    assert!(by_url.contains("no task of"), "{by_url}");
+}
+
+/// TA-05, TN-09: what the server has forgotten is said to be gone, once.
+#[tokio::test]
+async fn tn_09_a_task_that_is_gone_is_taken_off() {
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::manual()).modern()).await;
+    context.run(context.bowline(["call", "media", "work", "--task"]));
+    let id = server.tasks()[0].id.clone();
+    server.forget_task(&id);
+    snapshot!(context.run(context.bowline(["tasks", "media", "--wait", &id])), @"
+    exit: 6
+    --- stdout
+    --- stderr
+    error: `media`: the server does not know the task, or no longer
+
+    hint: servers keep a task for a time only; `bowline tasks` lists what is left
+    ---
+    ");
+    let listed = context.run(context.bowline(["tasks", "media"]));
+    assert!(listed.contains("no task of `media` is known"), "{listed}");
+}
+
+/// A server that ends with the command takes its tasks along: that is said before it hurts.
+#[tokio::test]
+async fn a_server_that_is_started_loses_its_tasks() {
+    let context = Context::new();
+    let server = works(TaskPlan::manual()).modern().stdio().await;
+    let begun = context.run(context.started(&["call", "work", "--task"], &server.command()));
+    assert!(begun.contains("is started by a command, and ends with this one"), "{begun}");
+    assert!(begun.contains("`bowline tasks SERVER --wait"), "{begun}");
+    // The scripted server keeps its tasks; most do not.
+    server.forget_task(&server.tasks()[0].id);
+    let listed = context.run(context.started(&["tasks"], &server.command()));
+    assert!(listed.contains("\tgone\t") && listed.contains("most lose their tasks then"), "{listed}");
+}
+
+/// A call that is answered at once is answered; one that becomes a task without being asked to is waited for.
+#[tokio::test]
+async fn a_task_is_never_in_the_way() {
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::after_polls(2)).modern()).await;
+    snapshot!(context.run(context.bowline(["call", "media", "echo", "--task"])), @"
+    exit: 0
+    --- stdout
+    {}
+    --- stderr
+    note: `media` answered at once: there is no task
+    ---
+    ");
+    let waited = context.run(context.bowline(["call", "media", "work", "n=1"]));
+    assert_eq!(waited, "exit: 0\n--- stdout\n{\"n\":\"1\"}\n--- stderr\n---");
+    assert_eq!(server.tasks()[0].status, "completed");
+}
+
+/// CN-02: Ctrl-C during a call cancels its task; during `--wait` it leaves it.
+#[cfg(unix)]
+#[tokio::test]
+async fn cn_02_who_is_interrupted() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    use std::process::Stdio;
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::manual()).modern()).await;
+    let interrupted = async |args: &[&str]| {
+        let polls = server.count("tasks/get");
+        let child = context.bowline(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        server.wait_until(|server| server.count("tasks/get") > polls, Duration::from_secs(20)).await;
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+        let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
+        context.shown(&output)
+    };
+    let called = interrupted(&["call", "media", "work"]).await;
+    assert!(called.starts_with("exit: 130"), "{called}");
+    assert_eq!(server.tasks()[0].status, "cancelled");
+
+    context.run(context.bowline(["call", "media", "work", "--task"]));
+    let id = server.tasks()[1].id.clone();
+    let waited = interrupted(&["tasks", "media", "--wait", &id]).await;
+    assert!(waited.contains(&format!("the task goes on; `bowline tasks media --wait {id}`")), "{waited}");
+    assert_eq!(server.tasks()[1].status, "working");
+}

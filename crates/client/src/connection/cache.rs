@@ -1,0 +1,216 @@
+//! Results of modern servers that may be used again, for as long as the server says (group CA).
+//!
+//! One connection has one set of credentials, so what is private to them can be kept here like the rest. Pages
+//! are kept one by one, each with its own clock.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bowline_proto::revision::Era;
+use bowline_proto::wire::view::CacheHint;
+use bowline_proto::wire::{Json, method};
+
+use super::heal::Ask;
+use super::link::lock;
+use super::{CallOptions, Live, Shared};
+use crate::error::Result;
+
+/// What is kept.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    entries: HashMap<Key, Entry>,
+    bytes: usize,
+    /// Counts what was thrown away: an answer that was on its way at the time is not kept.
+    turn: u64,
+}
+
+/// CA-03: the method and everything that the result depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    method: &'static str,
+    /// The cursor of a page, the URI of a resource.
+    of: Option<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    result: Json,
+    until: Instant,
+}
+
+impl Key {
+    fn of(method: &str, params: Option<&Json>) -> Option<Self> {
+        let (method, member) = match method {
+            method::TOOLS_LIST => (method::TOOLS_LIST, "cursor"),
+            method::PROMPTS_LIST => (method::PROMPTS_LIST, "cursor"),
+            method::RESOURCES_LIST => (method::RESOURCES_LIST, "cursor"),
+            method::TEMPLATES_LIST => (method::TEMPLATES_LIST, "cursor"),
+            method::RESOURCES_READ => (method::RESOURCES_READ, "uri"),
+            _ => return None,
+        };
+        let of = params.and_then(|params| params.member(member)?.decode().ok());
+        Some(Self { method, of })
+    }
+}
+
+impl Cache {
+    fn get(&self, now: Instant, key: &Key) -> Option<Json> {
+        self.entries.get(key).filter(|entry| now < entry.until).map(|entry| entry.result.clone())
+    }
+
+    fn keep(&mut self, now: Instant, key: Key, result: &Json, ttl: Duration) {
+        let size = result.as_bytes().len();
+        if size > MOST_BYTES / 4 {
+            return;
+        }
+        if self.entries.len() >= MOST_ENTRIES || self.bytes + size > MOST_BYTES {
+            self.retain(|_, entry| now < entry.until);
+        }
+        // Everything is still fresh, and too much: what is asked for again comes back.
+        if self.entries.len() >= MOST_ENTRIES || self.bytes + size > MOST_BYTES {
+            self.retain(|_, _| false);
+        }
+        let entry = Entry { result: result.detached(), until: now + ttl.min(LONGEST) };
+        self.bytes += size;
+        if let Some(old) = self.entries.insert(key, entry) {
+            self.bytes -= old.result.as_bytes().len();
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Key, &Entry) -> bool) {
+        let bytes = &mut self.bytes;
+        self.entries.retain(|key, entry| {
+            let kept = keep(key, entry);
+            if !kept {
+                *bytes -= entry.result.as_bytes().len();
+            }
+            kept
+        });
+    }
+
+    fn drop_where(&mut self, stale: impl Fn(&Key) -> bool) {
+        self.turn += 1;
+        self.retain(|key, _| !stale(key));
+    }
+}
+
+impl Shared {
+    /// A result that is still fresh, or a new one, kept for the next who asks (CA-02).
+    pub(crate) async fn request_cached(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        method: &str,
+        params: Option<&Json>,
+        options: &CallOptions,
+    ) -> Result<Json> {
+        let key = Key::of(method, params).filter(|_| live.peer.era() == Era::Modern);
+        let turn = {
+            let cache = lock(&self.cache);
+            if let Some(hit) = key.as_ref().and_then(|key| cache.get(Instant::now(), key)) {
+                return Ok(hit);
+            }
+            cache.turn
+        };
+        let (result, direct) = self.answered(live, Ask { method, params, options }).await?;
+        // CA-04: what came of a conversation is for that conversation.
+        if let Some(key) = key.filter(|_| direct) {
+            let ttl = Duration::from_millis(CacheHint::decode(&result).ttl_ms);
+            let mut cache = lock(&self.cache);
+            if !ttl.is_zero() && cache.turn == turn {
+                cache.keep(Instant::now(), key, &result, ttl);
+            }
+        }
+        Ok(result)
+    }
+
+    /// CA-05: what the server says has changed is stale at once.
+    pub(super) fn outdate(&self, notification: &str, params: Option<&Json>) {
+        let mut cache = lock(&self.cache);
+        match notification {
+            method::TOOLS_CHANGED => cache.drop_where(|key| key.method == method::TOOLS_LIST),
+            method::PROMPTS_CHANGED => cache.drop_where(|key| key.method == method::PROMPTS_LIST),
+            method::RESOURCES_CHANGED => {
+                cache.drop_where(|key| matches!(key.method, method::RESOURCES_LIST | method::TEMPLATES_LIST))
+            }
+            method::RESOURCE_UPDATED => {
+                let changed: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
+                // What changed may be a part of what was read, or what was read a part of it.
+                cache.drop_where(|key| {
+                    key.method == method::RESOURCES_READ
+                        && match (&key.of, &changed) {
+                            (Some(read), Some(changed)) => {
+                                read.starts_with(&**changed) || changed.starts_with(&**read)
+                            }
+                            _ => true,
+                        }
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// CA-06: all pages of a list go together.
+    pub(crate) fn outdate_list(&self, method: &str) {
+        lock(&self.cache).drop_where(|key| key.method == method);
+    }
+
+    /// Nobody knows what was missed.
+    pub(crate) fn outdate_all(&self) {
+        lock(&self.cache).drop_where(|_| true);
+    }
+}
+
+/// More than a host looks at.
+const MOST_ENTRIES: usize = 4096;
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+/// However long a server says.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(of: &str) -> Key {
+        Key { method: method::RESOURCES_READ, of: Some(of.to_owned()) }
+    }
+
+    fn counted(cache: &Cache) -> usize {
+        cache.entries.values().map(|entry| entry.result.as_bytes().len()).sum()
+    }
+
+    /// What a server sends is kept within bounds, and counted right.
+    #[test]
+    fn the_cache_is_bounded() {
+        let (mut cache, now, day) = (Cache::default(), Instant::now(), Duration::from_secs(86_400));
+        let large = Json::of(&"x".repeat(MOST_BYTES / 5)).unwrap();
+        for n in 0..100 {
+            cache.keep(now, key(&n.to_string()), &large, day);
+            assert!(cache.bytes <= MOST_BYTES);
+            assert_eq!(cache.bytes, counted(&cache));
+        }
+        let small = Json::empty_object();
+        for n in 0..2 * MOST_ENTRIES {
+            cache.keep(now, key(&n.to_string()), &small, day);
+            assert!(cache.entries.len() <= MOST_ENTRIES);
+        }
+        // The same again is counted once.
+        cache.keep(now, key("x"), &large, day);
+        cache.keep(now, key("x"), &small, day);
+        assert_eq!(cache.bytes, counted(&cache));
+        let huge = Json::of(&"x".repeat(MOST_BYTES / 2)).unwrap();
+        cache.keep(now, key("huge"), &huge, day);
+        assert_eq!(cache.get(now, &key("huge")), None);
+    }
+
+    /// CA-02: fresh before the end, stale at it; a year is a day.
+    #[test]
+    fn ca_02_an_entry_is_fresh_until_its_time() {
+        let (mut cache, now) = (Cache::default(), Instant::now());
+        cache.keep(now, key("a"), &Json::empty_object(), Duration::from_millis(10));
+        assert!(cache.get(now + Duration::from_millis(9), &key("a")).is_some());
+        assert!(cache.get(now + Duration::from_millis(10), &key("a")).is_none());
+        cache.keep(now, key("b"), &Json::empty_object(), Duration::from_millis(u64::MAX));
+        assert!(cache.get(now + LONGEST, &key("b")).is_none());
+    }
+}

@@ -1,0 +1,351 @@
+//! A task, followed to its end within the future of whoever waits for it (groups TA and TN).
+//!
+//! What is asked, and when, is decided by [`Follow`]; here it is done. A poll goes the way of every request, so
+//! a session that is lost in between, or a server that is restarted, costs time and nothing else.
+
+mod doing;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bowline_proto::calls::Limits;
+use bowline_proto::fault::{Cause, Execution, Fault, Misbehaviour};
+use bowline_proto::tasks::{End, Follow, Start, TaskHandle};
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::outgoing::{self, Progress};
+use bowline_proto::wire::view::{Dialect, Task};
+use bowline_proto::wire::{Json, extension, method};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::time::sleep_until;
+
+use doing::{Doing, Seen, slot};
+
+use super::heal::Ask;
+use super::tokens::Tracked;
+use super::{CallOptions, Failure, Shared, Wire};
+use crate::error::{Error, ErrorKind, Result, TaskEnd};
+use crate::events::Event;
+
+/// Is told of the states of a task.
+pub(crate) type TaskListener = dyn Fn(&Task) + Send + Sync;
+
+/// What a caller can say about the task that its call may become.
+#[derive(Clone, Default)]
+pub(crate) struct TaskOptions {
+    /// 2025-11-25: how long the server is asked to keep it.
+    pub(crate) ttl: Option<Duration>,
+    /// Is told of each state that differs from the one before.
+    pub(crate) listener: Option<Arc<TaskListener>>,
+    /// 2025-11-25: hears of progress, also after the call was answered with a task (PR-03).
+    pub(crate) tracked: Option<Arc<Tracked>>,
+    /// A request about a task that is dropped is not cancelled by a message: the task is, where it should be
+    /// (CN-02).
+    pub(crate) is_poll: bool,
+}
+
+/// Which task, for whom.
+pub(crate) struct Followed<'a> {
+    /// What the caller asked for, for its errors.
+    pub(crate) method: &'static str,
+    pub(crate) handle: &'a TaskHandle,
+    /// How the task stood a moment ago, if that is known.
+    pub(crate) state: Option<&'a Task>,
+    /// What was told since the call was made, where that is known: a server can be quick.
+    pub(crate) told: Option<Receiver<Event>>,
+    /// What the task is for, in words for a person who is asked.
+    pub(crate) during: Arc<str>,
+    pub(crate) limits: Limits,
+    pub(crate) options: &'a CallOptions,
+    pub(crate) leaving: Leaving,
+}
+
+/// What becomes of a task when nobody waits for it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// It belongs to the call: it is cancelled with it.
+    Cancel,
+    /// Somebody has its handle.
+    Leave,
+}
+
+impl Shared {
+    /// TN-01: whether modern servers were told that a call may become a task.
+    pub(crate) fn declares_tasks(&self) -> bool {
+        let extensions = self.identity.modern.member("extensions");
+        extensions.is_some_and(|extensions| extensions.member(extension::TASKS).is_some())
+    }
+
+    /// The result of a call that was answered with a task, as if it had been answered with that.
+    pub(super) async fn follow_created(
+        self: &Arc<Self>,
+        ask: Ask<'_>,
+        during: Arc<str>,
+        created: &Json,
+        total: Duration,
+    ) -> Result<Json> {
+        let task = Task::created(created, Dialect::Extension);
+        let task = task.map_err(|error| self.fault(ask.method, nonsense(created, error.to_string())))?;
+        let limits = Limits { total, ..self.limits(ask.options) };
+        self.follow(Followed {
+            method: method::TOOLS_CALL,
+            handle: &TaskHandle::new(&task, SystemTime::now()),
+            state: Some(&task),
+            told: None,
+            during,
+            limits,
+            options: ask.options,
+            leaving: Leaving::Cancel,
+        })
+        .await
+    }
+
+    /// Follows a task to its end.
+    pub(crate) async fn follow(self: &Arc<Self>, followed: Followed<'_>) -> Result<Json> {
+        let Followed { method, handle, state, told, during, limits, options, leaving } = followed;
+        let mut told = told.unwrap_or_else(|| self.overhear());
+        let mut watch = Watch::begin(self, handle, leaving);
+        let tracked = options.task.tracked.clone().or_else(|| self.tokens.of_task(&handle.id));
+        let start = Start {
+            dialect: handle.dialect,
+            age: handle.age(SystemTime::now()),
+            ttl: handle.ttl,
+            poll_interval: handle.poll_interval,
+            state,
+            limits,
+        };
+        let mut doing = Doing {
+            shared: self,
+            method,
+            handle,
+            during,
+            polls: poll_options(self.timeouts.call.min(limits.idle), options),
+            follow: Follow::new(Instant::now(), start),
+            seen: Seen { listener: options.task.listener.as_deref(), last: None },
+            work: None,
+            fetch: None,
+            trouble: None,
+        };
+        if let Some(state) = state {
+            doing.seen.tell(state);
+        }
+        loop {
+            while let Some(action) = doing.follow.poll_action() {
+                if let Some(end) = doing.perform(action) {
+                    return self.ended(method, end, doing.trouble, &mut watch);
+                }
+            }
+            let due = doing.due(Instant::now());
+            tokio::select! {
+                biased;
+                done = slot(&mut doing.work) => doing.done(done)?,
+                outcome = slot(&mut doing.fetch) => doing.fetched(outcome)?,
+                event = told.recv() => match event {
+                    Ok(event) => doing.told(&event),
+                    // TA-03: nothing rests on what is told.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => {
+                        return Err(self.fault(method, Fault::new(Cause::Closed)));
+                    }
+                },
+                () = heard(tracked.as_deref()) => doing.follow.heard(Instant::now()),
+                () = sleep_until(due.into()) => doing.follow.handle_timeout(Instant::now()),
+            }
+        }
+    }
+
+    /// What the server says unasked, from now on, without asking it to say more.
+    pub(crate) fn overhear(&self) -> Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    /// One request about a task, over whatever link there is by then.
+    pub(crate) fn about_task(
+        self: &Arc<Self>,
+        method: &'static str,
+        id: &str,
+        answers: Option<Json>,
+        options: CallOptions,
+    ) -> impl Future<Output = Result<Json, Failure>> + Send + use<> {
+        let shared = Arc::clone(self);
+        let mut edit = Edit::new().set_str("taskId", id);
+        if let Some(answers) = &answers {
+            edit = edit.set("inputResponses", answers);
+        }
+        let params = edit.apply(None).expect("a new object is one");
+        async move {
+            let live = shared.ready(shared.patience(&options)).await?;
+            let ask = Ask { method, params: Some(&params), options: &options };
+            let (_, result) = shared.deliver(&live, ask).await?;
+            Ok(result)
+        }
+    }
+
+    /// The state that a server gave, of the task that it was asked about.
+    pub(crate) fn state(&self, method: &str, handle: &TaskHandle, json: &Json) -> Result<Task> {
+        let task = Task::decode(json, handle.dialect);
+        let task = task.map_err(|error| self.fault(method, nonsense(json, error.to_string())))?;
+        if task.id != handle.id {
+            return Err(self.fault(method, nonsense(json, "it is about another task".to_owned())));
+        }
+        Ok(task)
+    }
+
+    fn ended(
+        self: &Arc<Self>,
+        method: &str,
+        end: End,
+        trouble: Option<Fault>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Json> {
+        let told = |end| Err(Error::new(ErrorKind::Task(end), &self.name, method));
+        // Over on the server as well, except for those below.
+        watch.is_over = true;
+        match end {
+            End::Result(result) => Ok(result),
+            End::Error(error) => Err(self.error(method, Failure::Server(error))),
+            End::Cancelled => told(TaskEnd::Cancelled),
+            End::Gone => told(TaskEnd::Gone),
+            End::Lost => told(TaskEnd::Expired),
+            End::Timeout(limit) => {
+                watch.is_over = false;
+                let fault = trouble.unwrap_or_else(|| Fault::new(Cause::Timeout(limit)));
+                // It was begun, whatever became of the last poll.
+                Err(self.fault(method, Fault { execution: Execution::Unknown, ..fault }))
+            }
+            End::Nonsense(what) => {
+                Err(self.fault(method, Fault::protocol(Misbehaviour::BadResult).note(what)))
+            }
+            End::Insatiable => {
+                watch.is_over = false;
+                Err(self.fault(method, Fault::protocol(Misbehaviour::Rounds)))
+            }
+        }
+    }
+
+    /// A failure that may pass. Others end it.
+    fn passing(&self, method: &str, failure: Failure) -> Result<Option<Fault>> {
+        match failure {
+            Failure::Left => Ok(None),
+            Failure::Fault(fault) if may_pass(&fault) => Ok(Some(fault)),
+            Failure::Fault(fault) => {
+                Err(self.fault(method, Fault { execution: Execution::Unknown, ..fault }))
+            }
+            other => Err(self.error(method, other)),
+        }
+    }
+
+    /// Whether the server is waiting for an answer of the host's.
+    fn is_serving(&self) -> bool {
+        !super::link::lock(&self.serving).is_empty()
+    }
+
+    /// Cancels a task of which nobody waits for the end, in the background. Where the server says that it
+    /// cannot be told, it is not (TA-05).
+    fn cancel_later(self: &Arc<Self>, handle: &TaskHandle) {
+        let shared = Arc::clone(self);
+        let Some(live) = self.live() else {
+            // Worth a try when the server is back, if that is soon.
+            let cancel = self.about_task(
+                method::TASKS_CANCEL,
+                &handle.id,
+                None,
+                poll_options(CANCELLING, &CallOptions::new()),
+            );
+            return self.errands.send(async move { drop(cancel.await) });
+        };
+        if handle.dialect == Dialect::Experiment && live.peer.capabilities.at(&["tasks", "cancel"]).is_none()
+        {
+            return;
+        }
+        let id = self.core().calls.fresh_id();
+        let params = Edit::new().set_str("taskId", &handle.id).apply(None).expect("a new object is one");
+        let frame =
+            outgoing::request(id, method::TASKS_CANCEL, Some(&params), &live.meta, Progress::Unwanted)
+                .expect("the params are an object");
+        // Nobody waits for what comes of it, and the connection may be closed in the next moment.
+        self.errands.send(async move {
+            let sent = match &live.wire {
+                Wire::Http { link, headers } => {
+                    let headers =
+                        shared.call_headers(&live, headers, method::TASKS_CANCEL, Some(&params)).into_owned();
+                    link.post(frame.body(), &headers).await.map(drop)
+                }
+                wire @ (Wire::Pipe(_) | Wire::EventStream { .. }) => wire.send(&frame).await,
+            };
+            if let Err(fault) = sent {
+                tracing::debug!(server = %shared.name, %fault, "a task that nobody waits for was not cancelled");
+            }
+        });
+    }
+}
+
+/// A task that is being followed. Dropped before its end, it is cancelled if it belongs to the call.
+struct Watch<'a> {
+    shared: &'a Arc<Shared>,
+    handle: &'a TaskHandle,
+    leaving: Leaving,
+    is_told: bool,
+    is_over: bool,
+}
+
+impl<'a> Watch<'a> {
+    fn begin(shared: &'a Arc<Shared>, handle: &'a TaskHandle, leaving: Leaving) -> Self {
+        // TN-08: worth a subscription where the polls are far apart.
+        let is_told = handle.dialect == Dialect::Extension
+            && handle.poll_interval.is_some_and(|interval| interval >= WORTH_TELLING);
+        if is_told {
+            shared.want_task(&handle.id);
+        }
+        Self { shared, handle, leaving, is_told, is_over: false }
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.is_told {
+            self.shared.unwant_task(&self.handle.id);
+        }
+        if self.is_over || self.leaving == Leaving::Cancel {
+            self.shared.tokens.forget_task(&self.handle.id);
+        }
+        // CN-02
+        if !self.is_over && self.leaving == Leaving::Cancel {
+            self.shared.cancel_later(self.handle);
+        }
+    }
+}
+
+/// How a request about a task is made on behalf of a call.
+pub(crate) fn poll_options(idle: Duration, of: &CallOptions) -> CallOptions {
+    CallOptions {
+        idle: Some(idle),
+        trace: of.trace.clone(),
+        task: TaskOptions { is_poll: true, ..TaskOptions::default() },
+        ..CallOptions::new()
+    }
+}
+
+/// Whether asking again may help: the server is away, busy, or did not answer this once.
+fn may_pass(fault: &Fault) -> bool {
+    match fault.cause {
+        Cause::Timeout(_) => true,
+        Cause::Status { code, .. } => matches!(code, 408 | 425 | 429 | 500..),
+        _ => fault.is_outage(),
+    }
+}
+
+fn nonsense(json: &Json, what: String) -> Fault {
+    Fault::protocol(Misbehaviour::BadResult).note(what).body(json.as_bytes())
+}
+
+async fn heard(tracked: Option<&Tracked>) {
+    match tracked {
+        Some(tracked) => tracked.heard().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Polls that are closer together cost less than being told.
+const WORTH_TELLING: Duration = Duration::from_secs(2);
+/// For a server to take note that a task is not wanted.
+const CANCELLING: Duration = Duration::from_secs(5);

@@ -1,0 +1,103 @@
+//! Calls that a server of 2025-11-25 refuses until a person was at a page: error -32042 (EL-11).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bowline_proto::revision::Era;
+use bowline_proto::wire::view::{Answer, ElicitationComplete, UrlElicitation};
+use bowline_proto::wire::{Json, RpcError, code, method};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::time::sleep;
+
+use super::call::FAR;
+use super::heal::Ask;
+use super::requests::purpose;
+use super::{Failure, Live, Shared};
+use crate::events::Event;
+use crate::handler::Onward;
+
+impl Shared {
+    /// Whether an error asks for pages that this host shows.
+    pub(super) fn wants_pages(&self, live: &Live, ask: Ask<'_>, error: &RpcError) -> bool {
+        error.code == code::URL_ELICITATION_REQUIRED
+            && live.peer.era() == Era::Legacy
+            && !ask.options.raw
+            && self.identity.capabilities.member("elicitation").is_some_and(|how| how.member("url").is_some())
+    }
+
+    /// Presents each page, waits until the person is done there, and sends the request once more. Refused again, or
+    /// if the person does not want to, the server's error stands.
+    pub(super) async fn at_pages(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        ask: Ask<'_>,
+        refused: RpcError,
+    ) -> Result<(Option<Arc<Live>>, Json), Failure> {
+        let mut pages = refused.data.as_ref().map(UrlElicitation::required_by).unwrap_or_default();
+        if pages.is_empty() || pages.len() > MOST_PAGES {
+            return Err(Failure::Server(refused));
+        }
+        // From before the first is shown: a person can be quick.
+        let heard = self.events.subscribe();
+        let during = purpose(ask.method, ask.params);
+        for page in &pages {
+            let answer =
+                self.ask_handler(method::ELICIT.into(), Some(params(page)), Some(Arc::clone(&during))).await;
+            let consents = answer.ok().and_then(|answer| Answer::decode(&answer).ok());
+            if !matches!(consents, Some(Answer::Accept(_))) {
+                return Err(Failure::Server(refused));
+            }
+        }
+        let ids: Vec<Box<str>> = pages.iter_mut().filter_map(|page| page.id.take()).collect();
+        let done = completed(heard, ids.iter().cloned().collect());
+        let onward = tokio::select! {
+            biased;
+            () = done => Onward::Retry,
+            onward = self.handler.await_page(Arc::clone(&self.name), ids) => onward,
+            () = sleep(self.limits(ask.options).total.min(FAR)) => Onward::GiveUp,
+        };
+        match onward {
+            Onward::Retry => self.deliver(live, ask).await,
+            Onward::GiveUp => Err(Failure::Server(refused)),
+        }
+    }
+
+    /// The server says that somebody is done at a page.
+    pub(super) fn page_completed(&self, params: Option<&Json>) {
+        if let Some(Ok(done)) = params.map(ElicitationComplete::decode) {
+            self.handler.page_completed(&self.name, &done.id);
+        }
+    }
+}
+
+/// Ends when all are done. Ids that nobody waits for mean nothing; without any there is nothing to wait for by
+/// ear.
+async fn completed(mut heard: Receiver<Event>, mut open: HashSet<Box<str>>) {
+    if open.is_empty() {
+        return std::future::pending().await;
+    }
+    while !open.is_empty() {
+        match heard.recv().await {
+            Ok(Event::Notification(said)) if *said.method == *method::ELICIT_COMPLETE => {
+                if let Some(Ok(done)) = said.params.as_ref().map(ElicitationComplete::decode) {
+                    open.remove(&done.id);
+                }
+            }
+            // What was missed may have been it; the person can still say so.
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return std::future::pending().await,
+        }
+    }
+}
+
+/// The request that the server would have made.
+fn params(page: &UrlElicitation) -> Json {
+    let mut params = serde_json::json!({ "mode": "url", "message": page.message, "url": page.url });
+    if let Some(id) = &page.id {
+        params["elicitationId"] = (**id).into();
+    }
+    Json::of(&params).expect("strings are JSON")
+}
+
+/// More than one person visits for one call.
+const MOST_PAGES: usize = 8;

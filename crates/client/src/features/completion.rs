@@ -1,0 +1,259 @@
+//! Completion of arguments (group CP): one request, and suggestions for somebody who is typing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_proto::revision::Revision;
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::Completion;
+use bowline_proto::wire::{Json, code, method};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Feature, decoded};
+use crate::client::Client;
+use crate::connection::CallOptions;
+use crate::error::{ErrorKind, Result};
+
+/// Whose argument is completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference<'a> {
+    /// A prompt, by name.
+    Prompt(&'a str),
+    /// A resource template, as the server wrote it.
+    Resource(&'a str),
+}
+
+impl Client {
+    /// What the server suggests for `argument`, of which `value` has been typed so far. `context` are the
+    /// arguments that are already chosen; servers before 2025-06-18 are not told them.
+    ///
+    /// A server that does not declare completions is not asked ([`ErrorKind::NotOffered`]). In 2024-11-05 none
+    /// could declare them: such a server is asked, and has no suggestions if it does not know the method.
+    /// Dropping the future cancels it on the server.
+    pub async fn complete(
+        &self,
+        reference: &Reference<'_>,
+        argument: &str,
+        value: &str,
+        context: &BTreeMap<String, String>,
+    ) -> Result<Completion> {
+        self.complete_with(reference, argument, value, context, &CallOptions::new()).await
+    }
+
+    async fn complete_with(
+        &self,
+        reference: &Reference<'_>,
+        argument: &str,
+        value: &str,
+        context: &BTreeMap<String, String>,
+        options: &CallOptions,
+    ) -> Result<Completion> {
+        let method = method::COMPLETE;
+        let live = self.live_for(method, options).await?;
+        let revision = live.peer.revision;
+        // CP-01
+        if revision > Revision::V2024_11_05 {
+            Feature::Completions.require(self.shared(), &live.peer, method)?;
+        }
+        // CP-02
+        let context = (revision >= Revision::V2025_06_18).then_some(context);
+        let params = params(reference, argument, value, context);
+        match self.shared().request_on(&live, method, Some(&params), options).await {
+            Ok(result) => decoded(self.shared(), method, &result, Completion::decode(&result)),
+            Err(error)
+                if revision == Revision::V2024_11_05
+                    && error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND) =>
+            {
+                Ok(Completion::default())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn params(
+    reference: &Reference<'_>,
+    argument: &str,
+    value: &str,
+    context: Option<&BTreeMap<String, String>>,
+) -> Json {
+    let reference = match reference {
+        Reference::Prompt(name) => {
+            Edit::new().set_str("type", "ref/prompt").set_str("name", name).apply(None)
+        }
+        Reference::Resource(uri) => {
+            Edit::new().set_str("type", "ref/resource").set_str("uri", uri).apply(None)
+        }
+    };
+    let reference = reference.expect("strings are JSON");
+    let argument =
+        Edit::new().set_str("name", argument).set_str("value", value).apply(None).expect("strings are JSON");
+    let context = context.filter(|chosen| !chosen.is_empty()).map(|chosen| {
+        let chosen = Json::of(chosen).expect("a map of strings is JSON");
+        Edit::new().set("arguments", &chosen).apply(None).expect("an object is JSON")
+    });
+    let mut edit = Edit::new().set("ref", &reference).set("argument", &argument);
+    if let Some(context) = &context {
+        edit = edit.set("context", context);
+    }
+    edit.apply(None).expect("objects are JSON")
+}
+
+/// Suggestions for somebody who is typing (CP-03).
+///
+/// # Behaviour
+/// - A request goes out only when nothing was typed for a moment ([`Completer::pause`]).
+/// - The latest question wins: an older one that is still open is cancelled and answered with `None`.
+/// - Answers are kept for a while, so going back over what was typed asks nothing.
+/// - Typing never fails: where the server has no answer there are no suggestions. One that does not know the
+///   method is not asked again.
+#[derive(Debug)]
+pub struct Completer {
+    client: Client,
+    pause: Duration,
+    /// Which question is the latest.
+    latest: watch::Sender<u64>,
+    kept: Mutex<Kept>,
+}
+
+/// Answers by the params that asked for them, oldest first.
+#[derive(Debug, Default)]
+struct Kept {
+    answers: VecDeque<(Json, Instant, Completion)>,
+    /// The server has no completion at all.
+    never: bool,
+}
+
+impl Completer {
+    /// For the server of `client`.
+    pub fn new(client: &Client) -> Self {
+        Self { client: client.clone(), pause: PAUSE, latest: watch::Sender::new(0), kept: Mutex::default() }
+    }
+
+    /// How long nothing must be typed before the server is asked. 150 ms unless set.
+    #[must_use]
+    pub fn pause(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
+    }
+
+    /// What the server suggests. `None` means that a later question has taken the place of this one.
+    ///
+    /// Dropping the future cancels the request, if it has gone out.
+    pub async fn suggest(
+        &self,
+        reference: &Reference<'_>,
+        argument: &str,
+        value: &str,
+        context: &BTreeMap<String, String>,
+    ) -> Option<Completion> {
+        let mut turn = 0;
+        self.latest.send_modify(|latest| {
+            *latest += 1;
+            turn = *latest;
+        });
+        let key = params(reference, argument, value, Some(context));
+        if let Some(known) = self.kept().find(&key) {
+            return Some(known);
+        }
+        let mut latest = self.latest.subscribe();
+        let asked = async {
+            tokio::time::sleep(self.pause).await;
+            let options = CallOptions::new().timeout(PATIENCE).max_timeout(PATIENCE);
+            self.client.complete_with(reference, argument, value, context, &options).await
+        };
+        let answer = tokio::select! {
+            biased;
+            _ = latest.wait_for(|latest| *latest != turn) => return None,
+            answer = asked => answer,
+        };
+        match answer {
+            Ok(completion) => {
+                self.kept().keep(key, &completion);
+                Some(completion)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "no suggestions");
+                let unknown = error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND);
+                if unknown || matches!(error.kind(), ErrorKind::NotOffered(_)) {
+                    self.kept().never = true;
+                }
+                Some(Completion::default())
+            }
+        }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn find(&self, key: &Json) -> Option<Completion> {
+        if self.never {
+            return Some(Completion::default());
+        }
+        let (_, since, answer) = self.answers.iter().find(|(known, ..)| known == key)?;
+        (since.elapsed() < FRESH).then(|| answer.clone())
+    }
+
+    fn keep(&mut self, key: Json, answer: &Completion) {
+        let size = key.as_bytes().len() + answer.values.iter().map(|value| value.len()).sum::<usize>();
+        if size > LARGEST {
+            return;
+        }
+        self.answers.retain(|(known, since, _)| *known != key && since.elapsed() < FRESH);
+        if self.answers.len() == MOST {
+            self.answers.pop_front();
+        }
+        self.answers.push_back((key, Instant::now(), answer.clone()));
+    }
+}
+
+/// Long enough to skip the letters of a word, short enough not to be felt.
+const PAUSE: Duration = Duration::from_millis(150);
+
+/// A suggestion that takes longer than this is of no use to anybody.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an answer is good for.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// How many answers are kept, and how large one may be: 8 MiB in all.
+const MOST: usize = 128;
+const LARGEST: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(value: &str) -> Json {
+        params(&Reference::Prompt("p"), "a", value, None)
+    }
+
+    fn answer(value: &str) -> Completion {
+        Completion { values: vec![value.into()], ..Completion::default() }
+    }
+
+    /// CP-03: what is kept is bounded in number, in size and in time.
+    #[tokio::test(start_paused = true)]
+    async fn cp_03_what_is_kept_is_bounded() {
+        let mut kept = Kept::default();
+        for n in 0..1_000 {
+            kept.keep(key(&n.to_string()), &answer("x"));
+        }
+        assert_eq!(kept.answers.len(), MOST);
+        assert_eq!(kept.find(&key("0")), None, "the oldest went first");
+        assert_eq!(kept.find(&key("999")), Some(answer("x")));
+        kept.keep(key("large"), &answer(&"x".repeat(LARGEST)));
+        assert_eq!(kept.find(&key("large")), None);
+        tokio::time::advance(FRESH / 2).await;
+        kept.keep(key("999"), &answer("y"));
+        assert_eq!(kept.find(&key("999")), Some(answer("y")), "the newest counts");
+        tokio::time::advance(FRESH / 2).await;
+        assert_eq!(kept.find(&key("998")), None, "too old");
+        assert_eq!(kept.find(&key("999")), Some(answer("y")));
+    }
+}

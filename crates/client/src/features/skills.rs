@@ -1,0 +1,238 @@
+//! Skills over MCP (extension `io.modelcontextprotocol/skills`): listed, read when asked for, and checked.
+//!
+//! Nothing of a skill is read before somebody asks for it, and nothing that was read is given out before it is what
+//! the entry said: its size, its digest, and for `SKILL.md` its frontmatter. That the two agree says nothing of
+//! whether either is to be trusted: a skill is text of the server's, for a model to read with that in mind.
+
+mod frontmatter;
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::wire::method;
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::{Body, Quoted, ReadResourceResult, SkillEntry, SkillFile, SkillFiles};
+use bytes::Bytes;
+
+use super::decoded;
+use super::lists::{self, List};
+use crate::client::Client;
+use crate::connection::{CallOptions, Live, Shared};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The name of the extension, for a host to declare.
+pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
+
+/// A skill whose `SKILL.md` was read and found to be what its entry says.
+///
+/// Keep the entry with any approval of it: it is the whole set of files and digests that was approved. An entry that
+/// differs later is another skill as far as that approval goes.
+#[derive(Clone, Debug)]
+pub struct Skill {
+    client: Client,
+    entry: SkillEntry,
+    text: String,
+}
+
+/// Why a skill, or a file of it, cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SkillError {
+    /// The server did not give it.
+    #[error(transparent)]
+    Call(#[from] Error),
+    /// What the server gave is not what the entry says. It may have changed since: [`Client::get_skill`] gives its
+    /// entry of today, which is for somebody to approve anew.
+    #[error("{uri} is not what was listed: {mismatch}")]
+    NotAsListed {
+        /// The file.
+        uri: Box<str>,
+        /// What differs.
+        mismatch: Mismatch,
+    },
+    /// The file is not among those of the skill, so it is none of them.
+    #[error("the skill lists no file {0:?}")]
+    NotListed(Box<str>),
+    /// The skill is made as it is read, so there is nothing to hold it against.
+    #[error("the files of this skill are made as they are read, and cannot be checked")]
+    Dynamic,
+}
+
+/// In what a file differs from its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// The server gave something else than this one file.
+    Contents,
+    /// Its length.
+    Size,
+    /// Its SHA-256.
+    Digest,
+    /// Its frontmatter is not the one in the entry, or is none.
+    Frontmatter,
+    /// It is no text.
+    Text,
+}
+
+impl Client {
+    /// What the server says of its skills, over all pages. Nothing of them is read.
+    ///
+    /// A server without the extension has none; it is not asked. One with it may have more than it lists:
+    /// [`Client::get_skill`] finds those by their URI. Entries that are not sound are left out, and named in
+    /// `dropped`. Dropping the future cancels it.
+    pub async fn list_skills(&self) -> Result<List<SkillEntry>> {
+        let live = self.live(method::SKILLS_LIST).await?;
+        if !is_offered(&live) {
+            return Ok(List::default());
+        }
+        lists::all(self.shared(), &live, method::SKILLS_LIST, &CallOptions::new()).await
+    }
+
+    /// What the server says of the skill with this `SKILL.md`, whether it lists it or not. Dropping the future
+    /// cancels it.
+    pub async fn get_skill(&self, uri: &str) -> Result<SkillEntry> {
+        let method = method::SKILLS_GET;
+        let live = self.live(method).await?;
+        require(self.shared(), &live, method)?;
+        let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
+        let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+        let entry = decoded(self.shared(), method, &result, SkillEntry::of_result(&result))?;
+        if *entry.uri == *uri {
+            return Ok(entry);
+        }
+        let fault = Fault::protocol(Misbehaviour::BadResult).note("the entry is that of another skill");
+        Err(self.shared().fault(method, fault))
+    }
+
+    /// Reads the `SKILL.md` of a skill, and checks it against its entry. No other file is read.
+    ///
+    /// Dropping the future cancels it.
+    pub async fn read_skill(&self, entry: &SkillEntry) -> Result<Skill, SkillError> {
+        let bytes = self.read_listed(entry, &entry.uri).await?;
+        let not_as_listed = |mismatch| SkillError::NotAsListed { uri: entry.uri.clone(), mismatch };
+        let text = String::from_utf8(bytes.into()).map_err(|_| not_as_listed(Mismatch::Text))?;
+        if !frontmatter::is(&text, &entry.frontmatter) {
+            return Err(not_as_listed(Mismatch::Frontmatter));
+        }
+        Ok(Skill { client: self.clone(), entry: entry.clone(), text })
+    }
+
+    /// Reads a file that the entry lists.
+    async fn read_listed(&self, entry: &SkillEntry, uri: &str) -> Result<Bytes, SkillError> {
+        if entry.files == SkillFiles::Dynamic {
+            return Err(SkillError::Dynamic);
+        }
+        let file = entry.file(uri).ok_or_else(|| SkillError::NotListed(uri.into()))?;
+        let result = self.read_resource(uri).await?;
+        checked(file, &result).map_err(|mismatch| SkillError::NotAsListed { uri: file.uri.clone(), mismatch })
+    }
+}
+
+impl Skill {
+    /// What the server said of it.
+    pub fn entry(&self) -> &SkillEntry {
+        &self.entry
+    }
+
+    /// The configured name of the server it is from, which a model should be told along with it.
+    pub fn server(&self) -> &str {
+        self.client.name()
+    }
+
+    /// All of `SKILL.md`.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// `SKILL.md` without its frontmatter: the instructions.
+    pub fn instructions(&self) -> &str {
+        frontmatter::split(&self.text).map_or("", |(_, rest)| rest)
+    }
+
+    /// Reads a file of the skill and checks it: by its path within the skill, as `SKILL.md` names it, or by its
+    /// URI. A file that is not listed is not asked for.
+    ///
+    /// Dropping the future cancels it.
+    pub async fn read_file(&self, path: &str) -> Result<Bytes, SkillError> {
+        let uri = self.find(path).ok_or_else(|| SkillError::NotListed(path.into()))?;
+        self.client.read_listed(&self.entry, uri).await
+    }
+
+    fn find(&self, path: &str) -> Option<&str> {
+        let SkillFiles::Listed(files) = &self.entry.files else { return None };
+        let path = path.trim_start_matches("./");
+        let prefix = format!("{}/", self.entry.root());
+        let fits = |file: &&SkillFile| {
+            let within = file.uri.strip_prefix(&prefix);
+            *file.uri == *path || within.is_some_and(|within| within == path || spelt(within) == path)
+        };
+        files.iter().find(fits).map(|file| &*file.uri)
+    }
+}
+
+/// The bytes of `file`, if the answer holds them and nothing else.
+fn checked(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Mismatch> {
+    let [part] = &*result.contents else { return Err(Mismatch::Contents) };
+    if part.uri != file.uri || !result.dropped.is_empty() {
+        return Err(Mismatch::Contents);
+    }
+    let bytes: Bytes = match &part.body {
+        Body::Text(text) => text.get().into_owned().into(),
+        Body::Blob(blob) => decoded_blob(blob, file.size)?.into(),
+    };
+    // The size first: it is what a server says to keep us from reading on.
+    if file.size.is_some_and(|size| size != bytes.len() as u64) {
+        return Err(Mismatch::Size);
+    }
+    if ring::digest::digest(&ring::digest::SHA256, &bytes).as_ref() != file.digest {
+        return Err(Mismatch::Digest);
+    }
+    Ok(bytes)
+}
+
+fn decoded_blob(blob: &Quoted, size: Option<u64>) -> Result<Vec<u8>, Mismatch> {
+    // Four characters for each three bytes: what is far longer need not be decoded to know.
+    if size.is_some_and(|size| blob.len_hint() as u64 > (size / 3 + 1) * 8) {
+        return Err(Mismatch::Size);
+    }
+    BASE64.decode(blob.get().as_bytes()).map_err(|_| Mismatch::Contents)
+}
+
+/// A path of a URI as a person would write it.
+fn spelt(path: &str) -> String {
+    let mut rest = path.as_bytes();
+    let mut out = Vec::with_capacity(rest.len());
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
+        let encoded =
+            digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%');
+        out.push(encoded.unwrap_or(*first));
+        rest = if encoded.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn is_offered(live: &Live) -> bool {
+    live.peer.capabilities.extension(EXTENSION).is_some()
+}
+
+fn require(shared: &Shared, live: &Live, method: &str) -> Result<()> {
+    if is_offered(live) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::NotOffered("skills"), &shared.name, method))
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Contents => "the server gave something other than this one file",
+            Self::Size => "its size differs",
+            Self::Digest => "its digest differs",
+            Self::Frontmatter => "its frontmatter differs",
+            Self::Text => "it is no text",
+        })
+    }
+}

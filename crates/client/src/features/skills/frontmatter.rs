@@ -1,0 +1,142 @@
+//! The frontmatter of a `SKILL.md`: where it ends, and whether it is the one that was listed.
+
+use bowline_proto::wire::Json;
+use serde_json::{Number, Value};
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+/// Whether `text` begins with YAML that says the same as `listed`, field by field.
+///
+/// YAML that is not read to its end, for whatever reason, is not the same.
+pub(super) fn is(text: &str, listed: &Json) -> bool {
+    let Some((yaml, _)) = split(text).filter(|(yaml, _)| yaml.len() <= LONGEST) else { return false };
+    let Ok(listed) = listed.decode::<Value>() else { return false };
+    let written: Result<Value, _> = serde_saphyr::from_str_with_options(yaml, limits());
+    written.is_ok_and(|written| written.is_object() && same(&written, &listed))
+}
+
+/// The frontmatter, and what follows it.
+pub(super) fn split(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let after_fence = |line: &str| line.trim_end() == "---";
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().filter(|line| after_fence(line))?;
+    let mut end = first.len();
+    for line in lines {
+        if after_fence(line) {
+            return Some((&text[first.len()..end], &text[end + line.len()..]));
+        }
+        end += line.len();
+    }
+    None
+}
+
+/// Whether two values mean the same. Numbers are compared by value: one side wrote YAML, the other JSON.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => same_number(one, other),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let found = |(key, value)| other.get(key).is_some_and(|found| same(value, found));
+            one.len() == other.len() && one.iter().all(found)
+        }
+        _ => one == other,
+    }
+}
+
+fn same_number(one: &Number, other: &Number) -> bool {
+    // Whole numbers are compared whole: as floats, large ones that differ would be the same.
+    let whole = |number: &Number| number.as_i64().map(i128::from).or(number.as_u64().map(i128::from));
+    match (whole(one), whole(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one.as_f64() == other.as_f64(),
+    }
+}
+
+/// A few names and sentences need far less. Aliases, by which little YAML can stand for very much, have next to none.
+fn limits() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 20_000,
+            max_nodes: 10_000,
+            max_aliases: 64,
+            max_anchors: 64,
+            max_depth: 32,
+            max_documents: 1,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        strict_booleans: true,
+        with_snippet: false,
+    }
+}
+
+/// The longest frontmatter that is looked at.
+const LONGEST: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fits(yaml: &str, listed: Value) -> bool {
+        is(&format!("---\n{yaml}\n---\nbody"), &Json::of(&listed).unwrap())
+    }
+
+    #[test]
+    fn where_it_ends() {
+        assert_eq!(split("---\na: 1\n---\nbody\n---\n"), Some(("a: 1\n", "body\n---\n")));
+        assert_eq!(split("---\r\na: 1\r\n---\r\nbody"), Some(("a: 1\r\n", "body")));
+        assert_eq!(split("\u{feff}---\n---"), Some(("", "")));
+        for none in ["", "---", "---\na: 1", "a: 1\n---\n", " ---\n---\n", "----\n---\n", "\n---\n---\n"] {
+            assert_eq!(split(none), None, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn field_by_field() {
+        let yaml = "name: a\ndescription: >-\n  two\n  lines\nmetadata: {version: 2.0, tags: [x, \"1\"], n: null}\nok: true";
+        let listed = json!({
+            "ok": true, "description": "two lines", "name": "a",
+            "metadata": { "version": 2, "tags": ["x", "1"], "n": null },
+        });
+        assert!(fits(yaml, listed.clone()));
+        for (path, value) in [
+            ("/name", json!("b")),
+            ("/ok", json!("true")),
+            ("/metadata/version", json!("2.0")),
+            ("/metadata/version", json!(2.5)),
+            ("/metadata/tags/1", json!(1)),
+            ("/metadata/tags", json!(["x"])),
+            ("/metadata/n", json!(0)),
+        ] {
+            let mut other = listed.clone();
+            *other.pointer_mut(path).unwrap() = value;
+            assert!(!fits(yaml, other.clone()), "{other}");
+        }
+        let mut more = listed.clone();
+        more["extra"] = json!(1);
+        assert!(!fits(yaml, more), "a field that is only listed");
+        assert!(!fits(&format!("{yaml}\nextra: 1"), listed), "a field that is only written");
+        // What older YAML took for a boolean is a word.
+        assert!(fits("a: yes", json!({ "a": "yes" })));
+        assert!(fits("a: 9007199254740993", json!({ "a": 9_007_199_254_740_993_u64 })));
+        assert!(!fits("a: 9007199254740993", json!({ "a": 9_007_199_254_740_992_u64 })));
+    }
+
+    #[test]
+    fn what_is_damaged_or_hostile_is_not_the_same() {
+        for yaml in ["", "- a", "a", "a: [", "a: 1\na: 1", "a: *b", "\"a", "a: \u{0}"] {
+            assert!(!fits(yaml, json!({})), "{yaml:?}");
+        }
+        let level = |n: usize| format!("a{n}: &a{n} [{}]", vec![format!("*a{}", n - 1); 10].join(","));
+        let levels: Vec<_> = (1..10).map(level).collect();
+        let bomb = format!("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n{}", levels.join("\n"));
+        assert!(!fits(&bomb, json!({})));
+        let deep = format!("a: {}{}", "[".repeat(5_000), "]".repeat(5_000));
+        assert!(!fits(&deep, json!({})));
+        assert!(!fits(&format!("a: {}", "x".repeat(70_000)), json!({ "a": "x".repeat(70_000) })));
+    }
+}

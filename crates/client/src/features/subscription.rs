@@ -1,0 +1,132 @@
+//! [`Subscription`]: hearing of the changes of one resource, the same in both eras (RS-03, RS-04).
+
+use std::sync::Arc;
+
+use bowline_proto::revision::Era;
+use bowline_proto::session::Status;
+use bowline_proto::wire::method;
+use bowline_proto::wire::object::Edit;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::watch;
+
+use super::Feature;
+use crate::client::Client;
+use crate::connection::CallOptions;
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::{Event, Topic};
+
+/// Changes of one resource, from the moment of subscribing. It outlives reconnections: after each, the resource
+/// counts as changed, since nobody knows what was missed.
+///
+/// Dropping it unsubscribes, unless somebody else is still subscribed to the same resource.
+pub struct Subscription {
+    wanted: Wanted,
+    events: Receiver<Event>,
+    status: watch::Receiver<Status>,
+}
+
+/// A resource changed; read it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Update {
+    /// Which: the one that was subscribed to, or one below it. Untrusted.
+    pub uri: String,
+    /// Not the server's own words: it may have changed while nobody listened.
+    pub inferred: bool,
+}
+
+/// Wanted for as long as it lives.
+struct Wanted {
+    client: Client,
+    uri: Arc<str>,
+}
+
+impl Client {
+    /// Subscribes to the changes of a resource, by its exact URI. A server that does not tell of them is an
+    /// error.
+    ///
+    /// Dropping the future unsubscribes.
+    pub async fn subscribe(&self, uri: &str) -> Result<Subscription> {
+        let method = method::RESOURCES_SUBSCRIBE;
+        let live = self.live(method).await?;
+        Feature::Resources.require(self.shared(), &live.peer, method)?;
+        if !live.peer.capabilities.resources.is_some_and(|resources| resources.subscribe) {
+            return Err(Error::new(ErrorKind::NotOffered("resource subscriptions"), self.name_arc(), method));
+        }
+        let (events, status) = (self.events(), self.status());
+        let wanted = Wanted::new(self.clone(), uri);
+        match live.peer.era() {
+            Era::Legacy => {
+                let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
+                self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+            }
+            Era::Modern => {
+                let patience = self.shared().patience(&CallOptions::new());
+                if let Err(why) = self.shared().granted(uri, patience).await {
+                    return Err(Error::new(ErrorKind::NotGranted(why), self.name_arc(), method));
+                }
+            }
+        }
+        Ok(Subscription { wanted, events, status })
+    }
+
+    fn name_arc(&self) -> &Arc<str> {
+        &self.shared().name
+    }
+}
+
+impl Subscription {
+    /// What is subscribed to.
+    pub fn uri(&self) -> &str {
+        &self.wanted.uri
+    }
+
+    /// The next change. `None` once the connection is closed.
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<Update> {
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = self.events.recv() => event,
+                _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
+            };
+            match event {
+                Ok(Event::Notification(said)) => {
+                    if let Topic::ResourceUpdated { uri } = said.topic()
+                        && uri.starts_with(&*self.wanted.uri)
+                    {
+                        return Some(Update { uri, inferred: said.inferred });
+                    }
+                }
+                Ok(_) => {}
+                // Among what was missed may have been an update.
+                Err(RecvError::Lagged(_)) => {
+                    return Some(Update { uri: self.wanted.uri.to_string(), inferred: true });
+                }
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscription").field("uri", &self.wanted.uri).finish_non_exhaustive()
+    }
+}
+
+impl Wanted {
+    fn new(client: Client, uri: &str) -> Self {
+        client.shared().want_resource(uri);
+        Self { client, uri: uri.into() }
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        if self.client.shared().unwant_resource(&self.uri) {
+            self.client.shared().unsubscribe(&self.uri);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Tasks: calls that go on after they were answered, in both of their forms (groups TA and TN).
+//!
+//! The connection's revision decides which form is spoken (TN-10). A server of 2026-07-28 decides by itself
+//! which call becomes a task; one of 2025-11-25 is asked to, where the tool allows it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bowline_proto::calls::Limits;
+use bowline_proto::revision::{Era, Revision};
+use bowline_proto::tasks::TaskHandle;
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::{CallToolResult, Dialect, ResultType, Task, TaskSupport, result_type};
+use bowline_proto::wire::{Json, code, method, outgoing};
+use serde::Serialize;
+
+use super::lists::{self, List};
+use super::{Feature, decoded, tools};
+use crate::client::Client;
+use crate::connection::{CallOptions, Failure, Followed, Leaving, Live, Shared, Tracked, poll_options};
+use crate::error::{Error, ErrorKind, Result, TaskEnd};
+
+/// The answer to a call that may become a task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskOr<T> {
+    /// It was answered at once.
+    Done(T),
+    /// It goes on in the background.
+    Task(TaskHandle),
+}
+
+impl CallOptions {
+    /// Is told of each new state of a task: of a call that becomes one, or in [`Client::wait_task`]. The
+    /// state holds the task's id, so that a handle can be kept of a call that is being waited for.
+    ///
+    /// It is called from the future that waits, so it must not block.
+    #[must_use]
+    pub fn on_task(mut self, listener: impl Fn(&Task) + Send + Sync + 'static) -> Self {
+        self.task.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// How long a server of 2025-11-25 is asked to keep a task. It may decide otherwise; the handle says so.
+    #[must_use]
+    pub fn task_ttl(mut self, ttl: Duration) -> Self {
+        self.task.ttl = Some(ttl);
+        self
+    }
+}
+
+impl Client {
+    /// Runs a tool, as a task if that can be: then its handle comes at once, and [`Client::wait_task`] gives the
+    /// result, now, later, or in another process.
+    ///
+    /// Whether it can be is up to the server. One of 2026-07-28 may make a task of any call; one of 2025-11-25
+    /// is asked to if it offers that and the tool allows it (TA-01). Any other call is answered as usual.
+    /// Dropping the future before there is a handle cancels the call on the server.
+    pub async fn call_tool_task<A: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        arguments: &A,
+        options: &CallOptions,
+    ) -> Result<TaskOr<CallToolResult>> {
+        let method = method::TOOLS_CALL;
+        let shared = self.shared();
+        let params =
+            outgoing::call_params(name, arguments).map_err(|error| self.usage(method, error.to_string()))?;
+        let live = self.live_for(method, options).await?;
+        Feature::Tools.require(shared, &live.peer, method)?;
+        if live.peer.era() == Era::Modern {
+            let raw = options.clone().raw();
+            let result = shared.request_on(&live, method, Some(&params), &raw).await?;
+            if result_type(&result) != ResultType::Task {
+                return decoded(shared, method, &result, CallToolResult::decode(&result)).map(TaskOr::Done);
+            }
+            let task = decoded(shared, method, &result, Task::created(&result, Dialect::Extension))?;
+            tell(options, &task);
+            return Ok(TaskOr::Task(TaskHandle::new(&task, SystemTime::now())));
+        }
+        match support(shared, &live, name).await? {
+            TaskSupport::Forbidden => {
+                let result = shared.request_on(&live, method, Some(&params), options).await?;
+                decoded(shared, method, &result, CallToolResult::decode(&result)).map(TaskOr::Done)
+            }
+            TaskSupport::Optional | TaskSupport::Required => {
+                match begin(shared, &live, &params, options).await? {
+                    Begun::Task(task) => {
+                        tell(options, &task);
+                        Ok(TaskOr::Task(TaskHandle::new(&task, SystemTime::now())))
+                    }
+                    Begun::Done(result) => {
+                        decoded(shared, method, &result, CallToolResult::decode(&result)).map(TaskOr::Done)
+                    }
+                }
+            }
+        }
+    }
+
+    /// How a task stands. Dropping the future cancels the question.
+    ///
+    /// A task that the server does not know, or no longer, is [`TaskEnd::Gone`].
+    pub async fn task(&self, handle: &TaskHandle) -> Result<Task> {
+        let method = method::TASKS_GET;
+        self.speaks(handle, method).await?;
+        let json = self.about(method, handle).await?;
+        self.shared().state(method, handle, &json)
+    }
+
+    /// Waits for the end of a task and gives its result, exactly as the call would have been answered: an error
+    /// of the server's is one here, and a tool that failed says so in its result.
+    ///
+    /// What the task asks for meanwhile is put to the host's handler. Sessions that are lost, and servers that
+    /// are restarted, are waited for. Without a limit in `options` the wait lasts for as long as the server keeps
+    /// the task, or a day where it does not say; progress of a task is any change of its state.
+    ///
+    /// Dropping the future leaves the task as it is: it can be waited for again.
+    pub async fn wait_task(&self, handle: &TaskHandle, options: &CallOptions) -> Result<CallToolResult> {
+        let method = method::TASKS_GET;
+        self.speaks(handle, method).await?;
+        let left = handle.ttl.map_or(LONGEST, |ttl| {
+            // The last look is made after its time.
+            ttl.saturating_sub(handle.age(SystemTime::now())).saturating_add(AFTER)
+        });
+        let total = options.total.unwrap_or(left);
+        let followed = Followed {
+            method,
+            handle,
+            state: None,
+            told: None,
+            during: format!("task {}", handle.id.chars().take(LONGEST_SHOWN).collect::<String>()).into(),
+            limits: Limits { idle: options.idle.unwrap_or(total), total },
+            options,
+            leaving: Leaving::Leave,
+        };
+        let result = Box::pin(self.shared().follow(followed)).await?;
+        decoded(self.shared(), method, &result, CallToolResult::decode(&result))
+    }
+
+    /// All tasks that the server has of ours, over all pages. Only servers of 2025-11-25 can be asked, and of
+    /// those only some: [`ErrorKind::NotOffered`] otherwise (TA-05, TN-10). Dropping the future cancels it.
+    pub async fn list_tasks(&self) -> Result<List<Task>> {
+        let method = method::TASKS_LIST;
+        let live = self.live(method).await?;
+        if !lists_tasks(&live) {
+            return Err(Error::new(ErrorKind::NotOffered("list of tasks"), &self.shared().name, method));
+        }
+        lists::all(self.shared(), &live, method, &CallOptions::new()).await
+    }
+
+    /// Asks the server to end a task, and gives how it stands then. That need not be cancelled: the server may
+    /// take its time, and the task may still complete (TN-06). One that is over already stays as it ended.
+    ///
+    /// Dropping the future may leave the server untold.
+    pub async fn cancel_task(&self, handle: &TaskHandle) -> Result<Task> {
+        let method = method::TASKS_CANCEL;
+        let live = self.speaks(handle, method).await?;
+        if handle.dialect == Dialect::Experiment && live.peer.capabilities.at(&["tasks", "cancel"]).is_none()
+        {
+            return Err(Error::new(
+                ErrorKind::NotOffered("cancelling of tasks"),
+                &self.shared().name,
+                method,
+            ));
+        }
+        match self.about(method, handle).await {
+            // The experiment answers with the state.
+            Ok(json) if handle.dialect == Dialect::Experiment && json.member("taskId").is_some() => {
+                self.shared().state(method, handle, &json)
+            }
+            Ok(_) => self.task(handle).await,
+            // Unknown, or over.
+            Err(error) if matches!(error.kind(), ErrorKind::Task(TaskEnd::Gone)) => self.task(handle).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The handle of a task from [`Client::list_tasks`]. When it was created is the server's word.
+    pub fn handle_of(&self, task: &Task) -> TaskHandle {
+        let created = task.created_at().and_then(|at| at.parse::<jiff::Timestamp>().ok());
+        TaskHandle::new(task, created.map_or_else(SystemTime::now, SystemTime::from))
+    }
+
+    /// A handle for an id that somebody else has kept, in the form that the connection speaks. When the task was
+    /// created is not known, nor for how long it is kept.
+    pub async fn task_by_id(&self, id: &str) -> Result<TaskHandle> {
+        let live = self.live(method::TASKS_GET).await?;
+        Ok(TaskHandle::of_id(id, dialect(&live), SystemTime::now()))
+    }
+
+    /// A link that speaks the form of tasks that the handle is of.
+    async fn speaks(&self, handle: &TaskHandle, method: &str) -> Result<Arc<Live>> {
+        let live = self.live(method).await?;
+        if dialect(&live) == handle.dialect {
+            return Ok(live);
+        }
+        Err(Error::new(ErrorKind::Task(TaskEnd::Foreign), &self.shared().name, method))
+    }
+
+    async fn about(&self, method: &'static str, handle: &TaskHandle) -> Result<Json> {
+        let shared = self.shared();
+        let options = poll_options(shared.timeouts.call, &CallOptions::new());
+        shared.about_task(method, &handle.id, None, options).await.map_err(|failure| match failure {
+            Failure::Server(error) if error.code == code::INVALID_PARAMS => {
+                Error::new(ErrorKind::Task(TaskEnd::Gone), &shared.name, method)
+            }
+            failure => shared.error(method, failure),
+        })
+    }
+
+    /// A tool of 2025-11-25 that can only be called as a task, called as one and waited for (TA-01). Dropping the
+    /// future cancels the task.
+    pub(crate) async fn call_required(
+        &self,
+        live: &Arc<Live>,
+        params: &Json,
+        options: &CallOptions,
+    ) -> Result<Json> {
+        let (shared, method) = (self.shared(), method::TOOLS_CALL);
+        let told = shared.overhear();
+        match begin(shared, live, params, options).await? {
+            Begun::Done(result) => Ok(result),
+            Begun::Task(task) => {
+                shared
+                    .follow(Followed {
+                        method,
+                        handle: &TaskHandle::new(&task, SystemTime::now()),
+                        state: Some(&task),
+                        told: Some(told),
+                        during: crate::connection::purpose(method, Some(params)),
+                        limits: shared.limits(options),
+                        options,
+                        leaving: Leaving::Cancel,
+                    })
+                    .await
+            }
+        }
+    }
+}
+
+/// What came of asking for a task.
+enum Begun {
+    Task(Task),
+    /// The server answered at once, whatever it was asked for.
+    Done(Json),
+}
+
+/// Calls a tool of 2025-11-25 as a task (TA-02).
+async fn begin(
+    shared: &Arc<Shared>,
+    live: &Arc<Live>,
+    params: &Json,
+    options: &CallOptions,
+) -> Result<Begun> {
+    let method = method::TOOLS_CALL;
+    let millis = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+    let task = options.task.ttl.map_or_else(Edit::new, |ttl| Edit::new().set_int("ttl", millis(ttl)));
+    let task = task.apply(None).expect("a new object is one");
+    let params = Edit::new().set("task", &task).apply(Some(params)).expect("params are an object");
+    let tracked = Tracked::new(options.progress.clone());
+    let mut tracking = options.clone();
+    tracking.task.tracked = Some(Arc::clone(&tracked));
+    let result = shared.request_on(live, method, Some(&params), &tracking).await;
+    match result {
+        Ok(result) if result.member("task").is_some_and(|task| task.is_object()) => {
+            let task = decoded(shared, method, &result, Task::created(&result, Dialect::Experiment));
+            match &task {
+                Ok(task) => tracked.becomes(&task.id),
+                Err(_) => shared.tokens.forget(&tracked),
+            }
+            task.map(Begun::Task)
+        }
+        other => {
+            shared.tokens.forget(&tracked);
+            other.map(Begun::Done)
+        }
+    }
+}
+
+/// Whether a tool of 2025-11-25 may be called as a task. The tools are listed if nobody has.
+async fn support(shared: &Arc<Shared>, live: &Arc<Live>, tool: &str) -> Result<TaskSupport> {
+    if !takes_tasks(live) {
+        return Ok(TaskSupport::Forbidden);
+    }
+    if shared.task_support(tool).is_none() {
+        tools::list(shared, live, &CallOptions::new()).await?;
+    }
+    Ok(shared.task_support(tool).unwrap_or_default())
+}
+
+/// Whether a tool can be called as a task only (TA-01). `None`: the tools were not listed yet.
+pub(crate) fn is_required(shared: &Shared, live: &Live, tool: &str) -> Option<bool> {
+    // In this order: nearly no tool is.
+    match shared.task_support(tool) {
+        Some(support) => Some(support == TaskSupport::Required && takes_tasks(live)),
+        None if takes_tasks(live) => None,
+        None => Some(false),
+    }
+}
+
+/// The same where the tools have to be listed first: what a server says to a call of such a tool that is none
+/// differs from server to server. Without a list the call itself will tell.
+pub(crate) async fn turns_out_required(shared: &Arc<Shared>, live: &Arc<Live>, tool: &str) -> bool {
+    support(shared, live, tool).await.is_ok_and(|support| support == TaskSupport::Required)
+}
+
+/// TA-01: whether the server makes tasks of calls when it is asked to.
+fn takes_tasks(live: &Live) -> bool {
+    live.peer.revision == Revision::V2025_11_25
+        && live.peer.capabilities.at(&["tasks", "requests", "tools", "call"]).is_some()
+}
+
+fn lists_tasks(live: &Live) -> bool {
+    live.peer.era() == Era::Legacy && live.peer.capabilities.at(&["tasks", "list"]).is_some()
+}
+
+fn dialect(live: &Live) -> Dialect {
+    match live.peer.era() {
+        Era::Legacy => Dialect::Experiment,
+        Era::Modern => Dialect::Extension,
+    }
+}
+
+fn tell(options: &CallOptions, task: &Task) {
+    if let Some(listener) = &options.task.listener {
+        listener(task);
+    }
+}
+
+/// Where the server does not say how long it keeps a task.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// For a task that is kept a little longer than was said.
+const AFTER: Duration = Duration::from_secs(60);
+/// Of an id that is shown to a person.
+const LONGEST_SHOWN: usize = 80;

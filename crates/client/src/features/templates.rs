@@ -1,0 +1,163 @@
+//! Resource templates (RS-05): RFC 6570, all four levels, with limits.
+//!
+//! A template is written by a server and its variables by a model, so neither is trusted: both are bounded, and
+//! what cannot be expanded is an error, never a half-expanded URI.
+
+mod expand;
+mod parse;
+
+use std::collections::BTreeMap;
+
+/// A parsed URI template.
+///
+/// ```
+/// use bowline::templates::{Template, Value};
+///
+/// let template = Template::parse("repo://{owner}/file/{+path}{?tag*}").unwrap();
+/// assert_eq!(template.variables().collect::<Vec<_>>(), ["owner", "path", "tag"]);
+/// let values = [
+///     ("owner".to_owned(), Value::from("a/../b")),
+///     ("path".to_owned(), Value::from("src/lib.rs")),
+///     ("tag".to_owned(), Value::from(["x", "y"])),
+/// ];
+/// let uri = template.expand(&values.into()).unwrap();
+/// assert_eq!(uri, "repo://a%2F..%2Fb/file/src/lib.rs?tag=x&tag=y");
+/// ```
+///
+/// # What a value can do to the URI
+/// In every expression but two, whatever is not a letter, a digit or one of `-._~` is percent-encoded: a value
+/// with `/`, `?` or `#` stays within its place. `{+name}` and `{#name}` are the server's wish that the value be
+/// taken as it is: `../`, `?` and `#` in it go through, and it is the server that must bear them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+/// The value of a variable. An empty list or map counts as not given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Text, which may be empty.
+    Text(String),
+    /// Several texts, in order.
+    List(Vec<String>),
+    /// Texts by key, in order.
+    Map(Vec<(String, String)>),
+}
+
+/// Why a template cannot be used, or not with these values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TemplateError {
+    /// Not RFC 6570.
+    #[error("no URI template: {what} at byte {at}")]
+    Syntax {
+        /// Where.
+        at: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Longer, or with more variables, than any honest template.
+    #[error("the template is too large ({0})")]
+    TooLarge(&'static str),
+    /// A prefix such as `{name:3}` of a value that is no text.
+    #[error("{0} must be a text: the template takes the beginning of it")]
+    NotText(Box<str>),
+    /// The values make it longer than any URI may be.
+    #[error("the expanded URI would be longer than {LONGEST_URI} bytes")]
+    TooLong,
+}
+
+impl Template {
+    /// Parses a template.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        parse::template(text)
+    }
+
+    /// The names of its variables, each once, in the order of their first use.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        let mut seen = std::collections::HashSet::new();
+        let specs = self.parts.iter().flat_map(|part| match part {
+            Part::Literal(_) => &[][..],
+            Part::Expression { specs, .. } => specs,
+        });
+        specs.map(|spec| &*spec.name).filter(move |name| seen.insert(*name))
+    }
+
+    /// The URI for these values. Variables without a value are left out, as the RFC says; values of no variable
+    /// are ignored.
+    pub fn expand(&self, values: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
+        expand::parts(&self.parts, values)
+    }
+}
+
+/// A piece of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// Goes into the URI as it is; percent-encoded where it must be.
+    Literal(Box<str>),
+    Expression {
+        operator: Operator,
+        specs: Vec<Spec>,
+    },
+}
+
+/// One variable of an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Spec {
+    name: Box<str>,
+    modifier: Modifier,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Modifier {
+    None,
+    /// `:n`: the first so many characters.
+    Prefix(usize),
+    /// `*`: each element by itself.
+    Explode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Simple,
+    Reserved,
+    Fragment,
+    Label,
+    Path,
+    PathParameter,
+    Query,
+    Continuation,
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<const N: usize> From<[&str; N]> for Value {
+    fn from(list: [&str; N]) -> Self {
+        Self::List(list.map(str::to_owned).into())
+    }
+}
+
+impl<const N: usize> From<[(&str, &str); N]> for Value {
+    fn from(map: [(&str, &str); N]) -> Self {
+        Self::Map(map.map(|(key, value)| (key.to_owned(), value.to_owned())).into())
+    }
+}
+
+/// The longest template that is looked at.
+const LONGEST_TEMPLATE: usize = 8 * 1024;
+
+/// The most variables of one template.
+const MOST_VARIABLES: usize = 256;
+
+/// The longest URI that is made. Servers and proxies stop well before.
+const LONGEST_URI: usize = 64 * 1024;

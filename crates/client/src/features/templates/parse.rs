@@ -1,0 +1,113 @@
+//! What is a template (RFC 6570, section 2).
+
+use super::{LONGEST_TEMPLATE, MOST_VARIABLES, Modifier, Operator, Part, Spec, Template, TemplateError};
+
+pub(super) fn template(text: &str) -> Result<Template, TemplateError> {
+    if text.len() > LONGEST_TEMPLATE {
+        return Err(TemplateError::TooLarge("longer than 8 KiB"));
+    }
+    let mut parts = Vec::new();
+    let mut variables = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let at = text.len() - rest.len();
+        if let Some(inner) = rest.strip_prefix('{') {
+            let end = inner.find('}').ok_or(syntax(at, "an expression without an end"))?;
+            let part = expression(&inner[..end], at + 1)?;
+            if let Part::Expression { specs, .. } = &part {
+                variables += specs.len();
+            }
+            if variables > MOST_VARIABLES {
+                return Err(TemplateError::TooLarge("more than 256 variables"));
+            }
+            parts.push(part);
+            rest = &inner[end + 1..];
+        } else {
+            let end = rest.find('{').unwrap_or(rest.len());
+            literal(&rest[..end], at)?;
+            parts.push(Part::Literal(rest[..end].into()));
+            rest = &rest[end..];
+        }
+    }
+    Ok(Template { parts })
+}
+
+/// Checks what stands outside expressions.
+fn literal(text: &str, at: usize) -> Result<(), TemplateError> {
+    for (index, char) in text.char_indices() {
+        let wrong = match char {
+            '%' if !is_triplet(&text.as_bytes()[index..]) => "a percent sign that encodes nothing",
+            '}' => "an end without an expression",
+            // The apostrophe is allowed by an erratum.
+            '"' | '<' | '>' | '\\' | '^' | '`' | '|' | ' ' => "a character that must be encoded",
+            char if char.is_control() => "a control character",
+            _ => continue,
+        };
+        return Err(syntax(at + index, wrong));
+    }
+    Ok(())
+}
+
+/// What stands between braces.
+fn expression(text: &str, at: usize) -> Result<Part, TemplateError> {
+    let operator = match text.chars().next() {
+        Some('+') => Operator::Reserved,
+        Some('#') => Operator::Fragment,
+        Some('.') => Operator::Label,
+        Some('/') => Operator::Path,
+        Some(';') => Operator::PathParameter,
+        Some('?') => Operator::Query,
+        Some('&') => Operator::Continuation,
+        Some('=' | ',' | '!' | '@' | '|') => return Err(syntax(at, "an operator that has no meaning")),
+        Some(_) => Operator::Simple,
+        None => return Err(syntax(at, "an empty expression")),
+    };
+    let mut place = at + usize::from(operator != Operator::Simple);
+    let mut specs = Vec::new();
+    for written in text[place - at..].split(',') {
+        specs.push(spec(written, place)?);
+        place += written.len() + 1;
+    }
+    Ok(Part::Expression { operator, specs })
+}
+
+fn spec(text: &str, at: usize) -> Result<Spec, TemplateError> {
+    let (name, modifier) = if let Some(name) = text.strip_suffix('*') {
+        (name, Modifier::Explode)
+    } else if let Some((name, length)) = text.split_once(':') {
+        let digits = (1..=4).contains(&length.len()) && length.bytes().all(|byte| byte.is_ascii_digit());
+        let length = length.parse().ok().filter(|_| digits && !length.starts_with('0'));
+        (name, Modifier::Prefix(length.ok_or(syntax(at, "a prefix that is no length below 10000"))?))
+    } else {
+        (text, Modifier::None)
+    };
+    if !is_name(name) {
+        return Err(syntax(at, "no name of a variable"));
+    }
+    Ok(Spec { name: name.into(), modifier })
+}
+
+/// Letters, digits, `_` and encoded bytes, in groups joined by single dots.
+fn is_name(name: &str) -> bool {
+    name.split('.').all(|group| {
+        let mut rest = group.as_bytes();
+        while let Some(byte) = rest.first() {
+            match byte {
+                b'%' if is_triplet(rest) => rest = &rest[3..],
+                b'_' => rest = &rest[1..],
+                byte if byte.is_ascii_alphanumeric() => rest = &rest[1..],
+                _ => return false,
+            }
+        }
+        !group.is_empty()
+    })
+}
+
+/// Whether `bytes` begin with an encoded byte such as `%2F`.
+pub(super) fn is_triplet(bytes: &[u8]) -> bool {
+    matches!(bytes, [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
+}
+
+fn syntax(at: usize, what: &'static str) -> TemplateError {
+    TemplateError::Syntax { at, what }
+}

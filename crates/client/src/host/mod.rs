@@ -1,0 +1,207 @@
+//! What a program can do for its servers: [`Host`], a [`Handler`] put together from parts.
+//!
+//! This is where requests of servers are judged: what was declared, what a request must look like, what may
+//! be asked of a person how often, and what may leave as an answer. The parts ([`Elicit`], [`Sample`],
+//! [`Roots`]) only ever see requests that passed, and are the same for servers of both eras.
+//!
+//! ```no_run
+//! # async fn run(dialogs: impl bowline::host::Elicit) -> Result<(), Box<dyn std::error::Error>> {
+//! use bowline::host::{Host, Root, Roots};
+//! use bowline::{Client, Server};
+//!
+//! let roots = Roots::new([Root::folder(std::env::current_dir()?)?]);
+//! let host = Host::new().roots(roots.clone()).elicitation(dialogs);
+//! let server = Server::stdio("files", "my-mcp-server", [""; 0]);
+//! let client = Client::builder(server).handler(host).connect().await?;
+//! roots.set([]); // legacy servers are told
+//! # client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod elicit;
+pub mod page;
+mod pages;
+mod roots;
+mod sample;
+mod turns;
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::{Json, RpcError, code, method};
+use tokio::sync::watch;
+
+pub use elicit::{Elicit, FormRequest, Modes, PageRequest};
+pub use roots::{Root, RootError, Roots};
+pub use sample::{Refusal, Sample, SampleRequest};
+pub use turns::Questions;
+
+use crate::handler::{Answer, Handler, Onward, ServerRequest, refusal};
+use pages::Pages;
+use turns::Turns;
+
+/// What an [`Elicit`] or [`Sample`] gives back. It is dropped when the server no longer wants the answer:
+/// whatever is shown to a person must go when that happens (CN-04).
+pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A [`Handler`] put together from parts. What has no part is not declared, and refused.
+///
+/// # Behavior
+/// - A person is asked one thing at a time; questions wait for their turn, no more of them and no more often
+///   than [`Questions`] says.
+/// - A question that is not answered in time counts as dismissed.
+/// - What does not fit the form is never sent, and defaults that were left alone are (EL-06, EL-07).
+/// - `task` in a request is ignored: no tasks are declared, and the request is answered directly (TA-06).
+/// - Clones share their parts and the person: give one to each client of many servers.
+#[derive(Clone, Default)]
+pub struct Host {
+    roots: Option<Roots>,
+    elicit: Option<Arc<dyn Elicit>>,
+    sample: Option<Arc<dyn Sample>>,
+    extensions: Vec<(Box<str>, Json)>,
+    turns: Arc<Turns>,
+    pages: Arc<Pages>,
+}
+
+impl Host {
+    /// Declares nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tells servers which folders to work in. It is guidance and protects nothing.
+    #[must_use]
+    pub fn roots(mut self, roots: Roots) -> Self {
+        self.roots = Some(roots);
+        self
+    }
+
+    /// Lets servers ask a person.
+    #[must_use]
+    pub fn elicitation(mut self, elicit: impl Elicit) -> Self {
+        self.elicit = Some(Arc::new(elicit));
+        self
+    }
+
+    /// Lets servers ask a model.
+    #[must_use]
+    pub fn sampling(mut self, sample: impl Sample) -> Self {
+        self.sample = Some(Arc::new(sample));
+        self
+    }
+
+    /// Declares an extension, with its settings. Settings that are no object count as `{}`.
+    #[must_use]
+    pub fn extension(mut self, id: &str, settings: Json) -> Self {
+        let settings = if settings.is_object() { settings } else { Json::empty_object() };
+        self.extensions.push((id.into(), settings));
+        self
+    }
+
+    /// How much may be asked of a person. Say so before cloning: what was cloned already asks on its own.
+    #[must_use]
+    pub fn questions(mut self, questions: Questions) -> Self {
+        self.turns = Arc::new(Turns::new(questions));
+        self
+    }
+
+    async fn answer(&self, request: ServerRequest) -> Answer {
+        match &*request.method {
+            method::ROOTS_LIST => match &self.roots {
+                Some(roots) => roots.answer(&request.server).await,
+                None => Err(refusal(&request.method)),
+            },
+            method::ELICIT => match self.elicit.as_deref().filter(|elicit| elicit.modes().any()) {
+                Some(elicit) => elicit::answer(elicit, &self.turns, &self.pages, request).await,
+                None => Err(refusal(&request.method)),
+            },
+            method::SAMPLING => match &self.sample {
+                Some(sample) => sample::answer(&**sample, self.turns.patience(), request).await,
+                None => Err(refusal(&request.method)),
+            },
+            _ => Err(refusal(&request.method)),
+        }
+    }
+}
+
+impl Handler for Host {
+    fn capabilities(&self) -> Json {
+        let mut edit = Edit::new();
+        let roots = object([("listChanged", Json::parse("true").ok())]);
+        if self.roots.is_some() {
+            edit = edit.set("roots", &roots);
+        }
+        // SA-01: flags are empty objects.
+        let flag = |set: bool| set.then(Json::empty_object);
+        let sampling = self
+            .sample
+            .as_ref()
+            .map(|sample| object([("tools", flag(sample.tools())), ("context", flag(sample.context()))]));
+        if let Some(sampling) = &sampling {
+            edit = edit.set("sampling", sampling);
+        }
+        // EL-01: without a mode that works there is nothing to declare.
+        let modes = self.elicit.as_ref().map(|elicit| elicit.modes()).filter(|modes| modes.any());
+        let modes = modes.map(|modes| object([("form", flag(modes.form)), ("url", flag(modes.url))]));
+        if let Some(modes) = &modes {
+            edit = edit.set("elicitation", modes);
+        }
+        let extensions = self.extensions.iter().map(|(id, settings)| (&**id, Some(settings.clone())));
+        let extensions = object(extensions);
+        if !self.extensions.is_empty() {
+            edit = edit.set("extensions", &extensions);
+        }
+        edit.apply(None).unwrap_or_else(|_| Json::empty_object())
+    }
+
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        Box::pin(self.answer(request))
+    }
+
+    fn roots_changed(&self) -> Option<watch::Receiver<u64>> {
+        self.roots.as_ref().map(Roots::changed)
+    }
+
+    fn page_completed(&self, server: &str, elicitation_id: &str) {
+        let known = self.pages.finish(server, elicitation_id);
+        // EL-11: a stray completion is nobody's business.
+        if let Some(elicit) = self.elicit.as_ref().filter(|_| known) {
+            elicit.page_completed(server, elicitation_id);
+        }
+    }
+
+    fn await_page(
+        &self,
+        server: Arc<str>,
+        elicitation_ids: Vec<Box<str>>,
+    ) -> Pin<Box<dyn Future<Output = Onward> + Send + '_>> {
+        match &self.elicit {
+            Some(elicit) => elicit.await_page(server, elicitation_ids),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+/// An object of those members that are there.
+fn object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
+    let members: Vec<(&str, Json)> =
+        members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    let edit = members.iter().fold(Edit::new(), |edit, (name, value)| edit.set(name, value));
+    edit.apply(None).unwrap_or_else(|_| Json::empty_object())
+}
+
+/// The request is not one that can be answered.
+fn invalid(reason: impl ToString) -> RpcError {
+    RpcError { code: code::INVALID_PARAMS, message: reason.to_string(), data: None }
+}
+
+/// Something on our side did not work out.
+fn internal(message: impl Into<String>) -> RpcError {
+    RpcError { code: code::INTERNAL_ERROR, message: message.into(), data: None }
+}

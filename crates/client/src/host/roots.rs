@@ -1,0 +1,272 @@
+//! [`Roots`]: the folders that servers are told to work in (group RT).
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_proto::wire::Json;
+use serde::Serialize;
+use tokio::sync::{Semaphore, watch};
+use url::Url;
+
+use super::internal;
+use crate::handler::Answer;
+
+/// The folders that servers are told to work in. Clones are the same list: change one, and every server that
+/// was told is told again (RT-03). It is guidance; a server can reach whatever its process can.
+#[derive(Clone, Debug)]
+pub struct Roots(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    list: Mutex<Vec<Kept>>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    root: Root,
+    /// Whoever looks whether it is there. A file system that never says keeps one thread, however often a
+    /// server asks.
+    look: Arc<Semaphore>,
+}
+
+/// A folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    uri: Box<str>,
+    name: Option<Box<str>>,
+    path: PathBuf,
+}
+
+/// What cannot be a root.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path} cannot be a root: {why}")]
+pub struct RootError {
+    /// As it was given.
+    pub path: String,
+    /// Why not.
+    pub why: &'static str,
+}
+
+impl Roots {
+    /// These folders. The same one twice is one.
+    pub fn new(roots: impl IntoIterator<Item = Root>) -> Self {
+        let list = distinct(roots).into_iter().map(Kept::new).collect();
+        Self(Arc::new(Inner { list: Mutex::new(list), changed: watch::Sender::new(0) }))
+    }
+
+    /// Other folders from now on. Servers are told only if something is different.
+    pub fn set(&self, roots: impl IntoIterator<Item = Root>) {
+        let roots = distinct(roots);
+        let mut list = self.list();
+        if !list.iter().map(|kept| &kept.root).eq(&roots) {
+            *list = roots.into_iter().map(Kept::new).collect();
+            drop(list);
+            self.0.changed.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// The folders, those included that are not there at the moment.
+    pub fn get(&self) -> Vec<Root> {
+        self.list().iter().map(|kept| kept.root.clone()).collect()
+    }
+
+    /// Changes when the folders do.
+    pub(super) fn changed(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
+    }
+
+    /// Answers `roots/list`. A folder that is gone is left out until it is back (RT-02).
+    pub(super) async fn answer(&self, server: &str) -> Answer {
+        #[derive(Serialize)]
+        struct List<'a> {
+            roots: Vec<Entry<'a>>,
+        }
+        #[derive(Serialize)]
+        struct Entry<'a> {
+            uri: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            name: Option<&'a str>,
+        }
+        let mut there = Vec::new();
+        let list = self.list().clone();
+        for kept in list {
+            if kept.is_there().await {
+                there.push(kept.root);
+            } else {
+                tracing::debug!(%server, uri = %kept.root.uri, "a root is not there and was left out");
+            }
+        }
+        let roots = there.iter().map(|root| Entry { uri: &root.uri, name: root.name.as_deref() });
+        // RT-04
+        Json::of(&List { roots: roots.collect() }).map_err(|_| internal("the roots cannot be written"))
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.0.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Root {
+    /// The folder at `path`, named like its last part. A relative path begins where the program runs. `..` is
+    /// followed as the file system does, links included, so that path has to exist.
+    pub fn folder(path: impl AsRef<Path>) -> Result<Self, RootError> {
+        let given = path.as_ref();
+        let refuse = |why| RootError { path: given.display().to_string(), why };
+        let mut path = std::path::absolute(given).map_err(|_| refuse("it is empty"))?;
+        if path.components().any(|part| part == Component::ParentDir) {
+            path = path.canonicalize().map_err(|_| refuse("it cannot be followed"))?;
+        }
+        let url = Url::from_file_path(&path).map_err(|()| refuse("it has no file URI"))?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into());
+        Ok(Self { uri: url.as_str().into(), name, path })
+    }
+
+    /// The folder of a `file://` URI.
+    pub fn parse(uri: &str) -> Result<Self, RootError> {
+        let refuse = |why| RootError { path: uri.to_owned(), why };
+        let url = Url::parse(uri).map_err(|_| refuse("it is no URI"))?;
+        if url.scheme() != "file" {
+            return Err(refuse("only file:// URIs are roots"));
+        }
+        let path = url.to_file_path().map_err(|()| refuse("it is on another machine"))?;
+        // `%2E%2E` is taken for `..` by the parser, but `%2F..` is not: only the path shows it.
+        Self::folder(path).map_err(|error| refuse(error.why))
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Its URI.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Its name for people.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Kept {
+    fn new(root: Root) -> Self {
+        Self { root, look: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// A file system on a network that is away may never say, so its answer is waited for in bounded time.
+    async fn is_there(&self) -> bool {
+        let look = async {
+            let permit = Arc::clone(&self.look).acquire_owned().await.ok()?;
+            let path = self.root.path.clone();
+            let look = tokio::task::spawn_blocking(move || {
+                let there = path.is_dir();
+                drop(permit);
+                there
+            });
+            look.await.ok()
+        };
+        matches!(tokio::time::timeout(SLOWEST_FILE_SYSTEM, look).await, Ok(Some(true)))
+    }
+}
+
+fn distinct(roots: impl IntoIterator<Item = Root>) -> Vec<Root> {
+    let mut list: Vec<Root> = Vec::new();
+    for root in roots {
+        if !list.iter().any(|other| other.uri == root.uri) {
+            list.push(root);
+        }
+    }
+    list
+}
+
+const SLOWEST_FILE_SYSTEM: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answered(roots: &Roots) -> serde_json::Value {
+        roots.answer("test").await.unwrap().decode().unwrap()
+    }
+
+    /// RT-02: absolute, without `..`, escaped, and `file://` only.
+    #[test]
+    fn rt_02_uris_are_normal() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let odd = base.join("a b#c?\u{e9}%");
+        std::fs::create_dir(&odd).unwrap();
+        let root = Root::folder(&odd).unwrap();
+        assert!(root.uri().starts_with("file:///") && root.uri().ends_with("/a%20b%23c%3F%C3%A9%25"));
+        assert_eq!(root.name(), Some("a b#c?\u{e9}%"));
+        assert_eq!(Root::parse(root.uri()).unwrap(), root);
+        let plain = Root::folder(&base).unwrap();
+        for way in [odd.join(".."), base.join("."), base.join("a b#c?\u{e9}%/../.")] {
+            assert_eq!(Root::folder(&way).unwrap(), plain, "{}", way.display());
+        }
+        let traversal = format!("{}/%2E%2E", root.uri());
+        assert_eq!(Root::parse(&traversal).unwrap(), plain);
+        assert!(Root::folder(base.join("missing/../..")).is_err(), "what cannot be followed is not guessed");
+        for bad in ["https://a.example/", "relative", "file://elsewhere.example/share"] {
+            assert!(Root::parse(bad).is_err(), "{bad}");
+        }
+        assert!(Root::folder("").is_err());
+        let here = Root::folder("src").unwrap();
+        assert!(here.path().is_absolute() && here.uri().ends_with("/src"));
+    }
+
+    /// RT-02: a link in the way of `..` is followed as the file system does.
+    #[cfg(unix)]
+    #[test]
+    fn rt_02_links_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("far/away")).unwrap();
+        std::os::unix::fs::symlink(base.join("far/away"), base.join("link")).unwrap();
+        assert_eq!(Root::folder(base.join("link/..")).unwrap(), Root::folder(base.join("far")).unwrap());
+    }
+
+    /// RT-01, RT-02: what is answered, as long as it is there.
+    #[tokio::test]
+    async fn rt_02_a_folder_that_is_gone_is_left_out() {
+        let (stays, goes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = |folder: &tempfile::TempDir| Root::folder(folder.path()).unwrap().named("n");
+        let entry = |root: &Root| serde_json::json!({ "uri": root.uri(), "name": "n" });
+        let both = [root(&stays), root(&goes)];
+        let roots = Roots::new(both.clone());
+        let entries: Vec<_> = both.iter().map(entry).collect();
+        assert_eq!(answered(&roots).await, serde_json::json!({ "roots": entries }));
+        drop(goes);
+        assert_eq!(answered(&roots).await, serde_json::json!({ "roots": [entries[0]] }));
+        assert_eq!(roots.get().len(), 2, "it may come back");
+        let file = stays.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        roots.set([Root::folder(file).unwrap()]);
+        assert_eq!(answered(&roots).await, serde_json::json!({ "roots": [] }));
+    }
+
+    /// RT-03: only what is different is told.
+    #[test]
+    fn rt_03_only_a_change_is_told() {
+        let root = |name: &str| Root::folder(std::env::temp_dir().join(name)).unwrap();
+        let roots = Roots::new([root("a"), root("b")]);
+        let mut changed = roots.changed();
+        roots.clone().set([root("a"), root("b"), root("a")]);
+        assert!(!changed.has_changed().unwrap(), "the same folders");
+        roots.clone().set([root("b")]);
+        assert!(changed.has_changed().unwrap());
+        changed.mark_unchanged();
+        roots.set([root("b").named("other")]);
+        assert!(changed.has_changed().unwrap(), "a name is part of the answer");
+    }
+}

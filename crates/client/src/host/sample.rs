@@ -1,0 +1,86 @@
+//! Questions to a model: which may be asked, and what may leave as the answer (group SA).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_proto::wire::view::{IncludeContext, SamplingRequest, SamplingResult};
+use bowline_proto::wire::{RpcError, code};
+
+use super::{Asked, internal, invalid};
+use crate::handler::{Answer, ServerRequest};
+
+/// Asks a model. Unless its user said otherwise, a person sees the request before it is made and the answer
+/// before it is sent (SA-02).
+pub trait Sample: Send + Sync + 'static {
+    /// Whether the model can be given tools. Without, requests with tools are refused unseen (SA-04).
+    fn tools(&self) -> bool {
+        false
+    }
+
+    /// Whether [`SamplingRequest::include_context`] is followed. Without, it always says
+    /// [`IncludeContext::None`].
+    fn context(&self) -> bool {
+        false
+    }
+
+    /// Asks the model. No more than [`SamplingRequest::max_tokens`] may be spent on the answer (SA-03), and
+    /// nothing of it may be kept for the next request (SA-07).
+    fn sample(&self, request: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>>;
+}
+
+/// A request to a model.
+#[derive(Clone, Debug)]
+pub struct SampleRequest {
+    /// Who asks: the configured name.
+    pub server: Arc<str>,
+    /// What of ours the server needs it for, such as `tools/call search`.
+    pub during: Option<Arc<str>>,
+    /// What is asked. Its words are the server's.
+    pub request: SamplingRequest,
+}
+
+/// Why there is no answer. A legacy server is told; with a modern one the call that needed it fails here,
+/// and the server hears nothing (SA-07).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A person or a policy said no.
+    Declined,
+    /// Too much was asked. The text goes to the server.
+    Limited(String),
+    /// The model could not be asked. The text goes to the server.
+    Failed(String),
+}
+
+/// Answers `sampling/createMessage`.
+pub(super) async fn answer(sample: &dyn Sample, patience: Duration, request: ServerRequest) -> Answer {
+    let ServerRequest { server, revision, params, during, .. } = request;
+    let mut request = SamplingRequest::decode(&params).map_err(invalid)?;
+    if request.uses_tools() && !sample.tools() {
+        return Err(invalid("sampling with tools is not offered here"));
+    }
+    request.check_turns().map_err(invalid)?;
+    if !sample.context() {
+        request.include_context = IncludeContext::None;
+    }
+    let asked = sample.sample(SampleRequest { server: Arc::clone(&server), during, request });
+    let Ok(answered) = tokio::time::timeout(patience, asked).await else {
+        return Err(internal("the model took too long"));
+    };
+    answered?.to_json(revision).ok_or_else(|| {
+        tracing::warn!(%server, %revision, "the model's answer cannot be written in this revision");
+        internal("the model's answer has no form in this revision")
+    })
+}
+
+impl From<Refusal> for RpcError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Declined => Self {
+                code: code::USER_REJECTED,
+                message: "User rejected sampling request".into(),
+                data: None,
+            },
+            Refusal::Limited(why) | Refusal::Failed(why) => internal(why),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+use super::*;
+
+const ELICIT: &str = method::ELICIT;
+
+fn accept(content: &Value) -> Reply {
+    Reply::Accept(Some(json_of(content)))
+}
+
+/// EL-02, EL-03, MR-08, TA-06: no mode is a form; the person is told who asks and what for; `task` is nobody's.
+#[tokio::test]
+async fn el_02_a_form_is_shown_and_answered() {
+    let (person, mut seen) = Person::new(Modes::FORM, [accept(&json!({ "city": "Oslo" }))]);
+    let host = Host::new().elicitation(person);
+    let mut params = form(json!({ "city": { "type": "string" } }));
+    params["task"] = json!({ "ttl": 60_000 });
+    let answer = host.handle(request("test", ELICIT, &params).during("tools/call book")).await.unwrap();
+    assert_eq!(answer.as_str(), r#"{"action":"accept","content":{"city":"Oslo"}}"#);
+    assert_eq!(seen.try_recv(), Ok(Seen::Form("test".into(), Some("tools/call book".into()), "?".into())));
+}
+
+/// EL-06, EL-07: defaults are sent along, and what does not fit is not sent.
+#[tokio::test]
+async fn el_07_what_does_not_fit_never_leaves() {
+    let replies = [
+        Reply::Accept(None),
+        accept(&json!({ "age": 17 })),
+        accept(&json!({ "age": "20" })),
+        accept(&json!([])),
+        accept(&json!({ "age": 30, "other": 1 })),
+    ];
+    let (person, _seen) = Person::new(Modes::FORM, replies);
+    let host = Host::new().elicitation(person);
+    let params = form(json!({ "age": { "type": "integer", "minimum": 18, "default": 20 } }));
+    let answer = ask(&host, ELICIT, params.clone()).await;
+    assert_eq!(answer, Ok(json!({ "action": "accept", "content": { "age": 20 } })));
+    for _ in 0..4 {
+        assert_eq!(ask(&host, ELICIT, params.clone()).await, Err(code::INTERNAL_ERROR));
+    }
+}
+
+/// EL-08: three answers, and content in one of them.
+#[tokio::test]
+async fn el_08_decline_and_cancel_are_said() {
+    let (person, _seen) =
+        Person::new(Modes::BOTH, [Reply::Decline, Reply::Cancel, Reply::Decline, Reply::Cancel]);
+    let host = Host::new().elicitation(person);
+    for params in [form(json!({})), page("https://a.example/")] {
+        assert_eq!(ask(&host, ELICIT, params.clone()).await, Ok(json!({ "action": "decline" })));
+        assert_eq!(ask(&host, ELICIT, params).await, Ok(json!({ "action": "cancel" })));
+    }
+}
+
+/// EL-04: a form of unknown shape is declined unseen; a request of unknown shape is an error.
+#[tokio::test]
+async fn el_04_forms_beyond_the_subset_are_declined() {
+    let (person, mut seen) = Person::new(Modes::BOTH, []);
+    let host = Host::new().elicitation(person);
+    let many: serde_json::Map<_, _> =
+        (0..501).map(|n| (n.to_string(), json!({ "type": "string" }))).collect();
+    for properties in [
+        json!({ "a": { "type": "object", "properties": {} } }),
+        json!({ "a": { "type": "array", "items": { "type": "object" } } }),
+        json!({ "a": { "$ref": "#/a" } }),
+        json!(5),
+        json!(many),
+    ] {
+        assert_eq!(ask(&host, ELICIT, form(properties)).await, Ok(json!({ "action": "decline" })));
+    }
+    for params in [
+        json!({}),
+        json!([]),
+        json!({ "message": 5, "requestedSchema": {} }),
+        json!({ "message": "?", "requestedSchema": [] }),
+        json!({ "mode": "voice", "message": "?" }),
+        json!({ "mode": "url", "message": "?" }),
+    ] {
+        assert_eq!(ask(&host, ELICIT, params.clone()).await, Err(code::INVALID_PARAMS), "{params}");
+    }
+    assert!(seen.try_recv().is_err(), "nobody was asked");
+}
+
+/// EL-12: a mode that was not declared.
+#[tokio::test]
+async fn el_12_undeclared_modes() {
+    let (forms, mut seen) = Person::new(Modes::FORM, []);
+    let host = Host::new().elicitation(forms);
+    for params in [page("https://a.example/"), json!({ "mode": "url" })] {
+        assert_eq!(ask(&host, ELICIT, params).await, Err(code::INVALID_PARAMS));
+    }
+    assert!(seen.try_recv().is_err());
+    let (pages, mut seen) = Person::new(Modes::URL, []);
+    let host = Host::new().elicitation(pages);
+    for properties in [json!({}), json!({ "a": { "type": "object" } })] {
+        assert_eq!(ask(&host, ELICIT, form(properties)).await, Err(code::INVALID_PARAMS));
+    }
+    assert!(seen.try_recv().is_err());
+}
+
+/// EL-08, EL-09, EL-10: consent and nothing else, for pages only.
+#[tokio::test]
+async fn el_10_a_page_gets_consent_only() {
+    let (person, mut seen) = Person::new(Modes::BOTH, [accept(&json!({ "secret": 1 }))]);
+    let host = Host::new().elicitation(person);
+    for url in ["javascript:alert(1)", "file:///etc/passwd", "vscode://x", "no url", "https://a\n.example"] {
+        assert_eq!(ask(&host, ELICIT, page(url)).await, Ok(json!({ "action": "decline" })), "{url}");
+    }
+    assert!(seen.try_recv().is_err(), "nobody was asked");
+    let answer = ask(&host, ELICIT, page("https://a.example/x")).await;
+    assert_eq!(answer, Ok(json!({ "action": "accept" })));
+    assert_eq!(seen.try_recv(), Ok(Seen::Page("test".into(), "https://a.example/x".into())));
+}
+
+/// EL-11: a completion counts once, for a page that somebody went to, from the server that sent them there.
+#[tokio::test]
+async fn el_11_only_known_pages_are_completed() {
+    let (person, mut seen) = Person::new(Modes::BOTH, [Reply::Accept(None), Reply::Decline]);
+    let host = Host::new().elicitation(person);
+    host.page_completed("test", "e1");
+    ask(&host, ELICIT, page("https://a.example/")).await.unwrap();
+    assert!(matches!(seen.try_recv(), Ok(Seen::Page(..))), "no stray completion before it");
+    host.page_completed("other", "e1");
+    host.page_completed("test", "e2");
+    assert!(seen.try_recv().is_err());
+    host.page_completed("test", "e1");
+    host.page_completed("test", "e1");
+    assert_eq!(seen.try_recv(), Ok(Seen::Completed("e1".into())));
+    assert!(seen.try_recv().is_err(), "once");
+    ask(&host, ELICIT, page("https://a.example/")).await.unwrap();
+    seen.try_recv().unwrap();
+    host.page_completed("test", "e1");
+    assert!(seen.try_recv().is_err(), "nobody went there");
+}
+
+/// EL-11: a server that opens pages without end takes no memory without end.
+#[tokio::test]
+async fn el_11_pages_are_forgotten_in_time() {
+    let (person, mut seen) = Person::new(Modes::URL, vec![Reply::Accept(None); 300]);
+    let host =
+        Host::new().elicitation(person).questions(Questions { per_minute: 300, ..Questions::default() });
+    for n in 0..300 {
+        let params = json!({ "mode": "url", "message": "?", "url": "https://a.example/", "elicitationId": n.to_string() });
+        ask(&host, ELICIT, params).await.unwrap();
+        seen.try_recv().unwrap();
+    }
+    host.page_completed("test", "0");
+    assert!(seen.try_recv().is_err());
+    host.page_completed("test", "299");
+    assert_eq!(seen.try_recv(), Ok(Seen::Completed("299".into())));
+}

@@ -1,0 +1,180 @@
+//! The host by itself: what it declares, what it takes, what it lets out. One file per kind of request.
+
+mod elicit;
+mod sample;
+mod turns;
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use bowline_proto::revision::Revision;
+use bowline_proto::wire::view::{Answer as Reply, SamplingResult};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::*;
+
+/// What a person was shown, and what became of it.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    /// A form: its server, what it is for, its message.
+    Form(String, Option<String>, String),
+    /// A page: its server and URL.
+    Page(String, String),
+    /// A dialog went away without an answer.
+    Dismissed,
+    /// A page is done with.
+    Completed(String),
+}
+
+/// A person who answers what they were told to, and thinks for ever when they were told nothing.
+struct Person {
+    modes: Modes,
+    replies: Mutex<VecDeque<Reply>>,
+    seen: UnboundedSender<Seen>,
+}
+
+impl Person {
+    fn new(modes: Modes, replies: impl IntoIterator<Item = Reply>) -> (Self, UnboundedReceiver<Seen>) {
+        let (seen, heard) = unbounded_channel();
+        (Self { modes, replies: Mutex::new(replies.into_iter().collect()), seen }, heard)
+    }
+
+    fn ask(&self, shown: Seen) -> Asked<'_, Reply> {
+        struct Dialog<'a>(&'a Person, bool);
+        impl Drop for Dialog<'_> {
+            fn drop(&mut self) {
+                if self.1 {
+                    let _ = self.0.seen.send(Seen::Dismissed);
+                }
+            }
+        }
+        let _ = self.seen.send(shown);
+        let reply = self.replies.lock().unwrap().pop_front();
+        let dialog = Dialog(self, true);
+        Box::pin(async move {
+            let mut dialog = dialog;
+            match reply {
+                Some(reply) => {
+                    dialog.1 = false;
+                    reply
+                }
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+impl Elicit for Person {
+    fn modes(&self) -> Modes {
+        self.modes
+    }
+
+    fn form(&self, request: FormRequest) -> Asked<'_, Reply> {
+        let during = request.during.map(|during| during.to_string());
+        self.ask(Seen::Form(request.server.to_string(), during, request.form.message.into()))
+    }
+
+    fn page(&self, request: PageRequest) -> Asked<'_, Reply> {
+        self.ask(Seen::Page(request.server.to_string(), request.page.url.into()))
+    }
+
+    fn page_completed(&self, _: &str, id: &str) {
+        let _ = self.seen.send(Seen::Completed(id.to_owned()));
+    }
+}
+
+fn json_of(value: &Value) -> Json {
+    Json::of(value).unwrap()
+}
+
+fn request(server: &str, method: &str, params: &Value) -> ServerRequest {
+    ServerRequest::new(server, Revision::V2025_11_25, method, json_of(params))
+}
+
+/// The answer as a value, or the code of the error.
+async fn ask(host: &Host, method: &str, params: Value) -> Result<Value, i64> {
+    let answer = host.handle(request("test", method, &params)).await;
+    answer.map(|json| json.decode().unwrap()).map_err(|error| error.code)
+}
+
+fn form(properties: Value) -> Value {
+    json!({ "message": "?", "requestedSchema": { "type": "object", "properties": properties } })
+}
+
+fn page(url: &str) -> Value {
+    json!({ "mode": "url", "message": "?", "url": url, "elicitationId": "e1" })
+}
+
+/// A model that says what it was told to, with flags.
+struct Model {
+    tools: bool,
+    context: bool,
+    says: Result<SamplingResult, Refusal>,
+    seen: UnboundedSender<SampleRequest>,
+}
+
+impl Model {
+    fn says(says: Result<SamplingResult, Refusal>) -> (Self, UnboundedReceiver<SampleRequest>) {
+        let (seen, heard) = unbounded_channel();
+        (Self { tools: false, context: false, says, seen }, heard)
+    }
+}
+
+impl Sample for Model {
+    fn tools(&self) -> bool {
+        self.tools
+    }
+
+    fn context(&self) -> bool {
+        self.context
+    }
+
+    fn sample(&self, request: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+        let _ = self.seen.send(request);
+        Box::pin(async { self.says.clone() })
+    }
+}
+
+/// RT-01, SA-01, EL-01: what there is a part for, and nothing else.
+#[test]
+fn capabilities_are_those_of_the_parts() {
+    let declared = |host: Host| host.capabilities().decode::<Value>().unwrap();
+    assert_eq!(declared(Host::new()), json!({}));
+    let person = |modes| Person::new(modes, []).0;
+    let model = |tools, context| {
+        let (model, _) = Model::says(Err(Refusal::Declined));
+        Model { tools, context, ..model }
+    };
+    assert_eq!(declared(Host::new().roots(Roots::new([]))), json!({ "roots": { "listChanged": true } }));
+    for (modes, shown) in [
+        (Modes::BOTH, json!({ "elicitation": { "form": {}, "url": {} } })),
+        (Modes::FORM, json!({ "elicitation": { "form": {} } })),
+        (Modes::URL, json!({ "elicitation": { "url": {} } })),
+        (Modes { form: false, url: false }, json!({})),
+    ] {
+        assert_eq!(declared(Host::new().elicitation(person(modes))), shown);
+    }
+    for (tools, context, flags) in [
+        (false, false, json!({})),
+        (true, false, json!({ "tools": {} })),
+        (true, true, json!({ "tools": {}, "context": {} })),
+    ] {
+        assert_eq!(declared(Host::new().sampling(model(tools, context))), json!({ "sampling": flags }));
+    }
+    let host = Host::new()
+        .extension("org.example/a", json_of(&json!({ "x": 1 })))
+        .extension("org.example/b", json_of(&json!(null)));
+    let extensions = json!({ "org.example/a": { "x": 1 }, "org.example/b": {} });
+    assert_eq!(declared(host), json!({ "extensions": extensions }));
+}
+
+/// RT-04: what has no part is refused, whatever the engine lets through.
+#[tokio::test]
+async fn rt_04_without_a_part_there_is_no_answer() {
+    let none = Person::new(Modes { form: false, url: false }, []).0;
+    let host = Host::new().elicitation(none);
+    for method in ["roots/list", "sampling/createMessage", "elicitation/create", "made/up"] {
+        assert_eq!(ask(&host, method, json!({})).await, Err(code::METHOD_NOT_FOUND), "{method}");
+    }
+}

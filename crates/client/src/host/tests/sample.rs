@@ -1,0 +1,110 @@
+use std::time::Duration;
+
+use bowline_proto::wire::view::{IncludeContext, SamplingBlock};
+
+use super::*;
+
+const SAMPLING: &str = method::SAMPLING;
+
+fn hello() -> Value {
+    json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "hi" } }], "maxTokens": 10 })
+}
+
+fn with(name: &str, value: Value) -> Value {
+    let mut params = hello();
+    params[name] = value;
+    params
+}
+
+/// SA-06, TA-06: the answer, and a `task` that is nobody's.
+#[tokio::test]
+async fn sa_06_the_model_answers() {
+    let (model, mut seen) = Model::says(Ok(SamplingResult::text("m-1", "hello")));
+    let host = Host::new().sampling(model);
+    let params = with("task", json!({ "ttl": 60_000 }));
+    let answer = host.handle(request("test", SAMPLING, &params).during("tools/call t")).await.unwrap();
+    let expected = json!({ "role": "assistant", "content": { "type": "text", "text": "hello" }, "model": "m-1", "stopReason": "endTurn" });
+    assert_eq!(answer.decode::<Value>().unwrap(), expected);
+    let asked = seen.try_recv().unwrap();
+    assert_eq!((&*asked.server, asked.during.as_deref()), ("test", Some("tools/call t")));
+    assert_eq!(asked.request.max_tokens, 10);
+}
+
+/// SA-04, SA-05: refused before the model hears of it.
+#[tokio::test]
+async fn sa_04_undeclared_tools_and_unbalanced_turns() {
+    let (model, mut seen) = Model::says(Ok(SamplingResult::text("m", "x")));
+    let host = Host::new().sampling(model);
+    let tool = json!({ "name": "t", "inputSchema": { "type": "object" } });
+    let used = json!([{ "role": "assistant", "content": { "type": "tool_use", "id": "1", "name": "t", "input": {} } }]);
+    for params in [
+        with("tools", json!([tool])),
+        with("tools", json!([])),
+        with("toolChoice", json!({ "mode": "none" })),
+        with("messages", used.clone()),
+        with("maxTokens", json!("many")),
+        json!({}),
+    ] {
+        assert_eq!(ask(&host, SAMPLING, params.clone()).await, Err(code::INVALID_PARAMS), "{params}");
+    }
+    assert!(seen.try_recv().is_err(), "no model call");
+
+    let (model, mut seen) = Model::says(Ok(SamplingResult::text("m", "x")));
+    let host = Host::new().sampling(Model { tools: true, ..model });
+    assert_eq!(ask(&host, SAMPLING, with("messages", used)).await, Err(code::INVALID_PARAMS));
+    assert!(seen.try_recv().is_err(), "no model call");
+    ask(&host, SAMPLING, with("tools", json!([tool]))).await.unwrap();
+    assert_eq!(seen.try_recv().unwrap().request.tools.len(), 1);
+}
+
+/// SA-01: context that was not offered is not asked for.
+#[tokio::test]
+async fn sa_01_context_without_the_flag_is_none() {
+    for (context, expected) in [(false, IncludeContext::None), (true, IncludeContext::ThisServer)] {
+        let (model, mut seen) = Model::says(Ok(SamplingResult::text("m", "x")));
+        let host = Host::new().sampling(Model { context, ..model });
+        ask(&host, SAMPLING, with("includeContext", json!("thisServer"))).await.unwrap();
+        assert_eq!(seen.try_recv().unwrap().request.include_context, expected);
+    }
+}
+
+/// SA-07: a refusal has a code of its own.
+#[tokio::test]
+async fn sa_07_refusals() {
+    for (refusal, code, message) in [
+        (Refusal::Declined, -1, "User rejected sampling request"),
+        (Refusal::Limited("too fast".into()), code::INTERNAL_ERROR, "too fast"),
+        (Refusal::Failed("no model".into()), code::INTERNAL_ERROR, "no model"),
+    ] {
+        let host = Host::new().sampling(Model::says(Err(refusal)).0);
+        let error = host.handle(request("test", SAMPLING, &hello())).await.unwrap_err();
+        assert_eq!((error.code, &*error.message), (code, message));
+    }
+}
+
+/// SA-06: parallel uses of tools are an array, which old revisions do not have.
+#[tokio::test]
+async fn sa_06_an_answer_fits_the_revision() {
+    let uses = ["1", "2"].map(|id| SamplingBlock::tool_use(id, "t", &Json::empty_object()));
+    let says =
+        SamplingResult { content: uses.into(), model: "m".into(), stop_reason: Some("toolUse".into()) };
+    let host = Host::new().sampling(Model { tools: true, ..Model::says(Ok(says)).0 });
+    let answer = ask(&host, SAMPLING, hello()).await.unwrap();
+    assert_eq!((answer["content"].as_array().unwrap().len(), &answer["stopReason"]), (2, &json!("toolUse")));
+    let old = ServerRequest::new("test", Revision::V2025_06_18, SAMPLING, json_of(&hello()));
+    assert_eq!(host.handle(old).await.unwrap_err().code, code::INTERNAL_ERROR);
+}
+
+/// A model that says nothing is not waited for without end.
+#[tokio::test(start_paused = true)]
+async fn a_silent_model_is_given_up() {
+    struct Silent;
+    impl Sample for Silent {
+        fn sample(&self, _: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let patience = Duration::from_secs(5);
+    let host = Host::new().sampling(Silent).questions(Questions { patience, ..Questions::default() });
+    assert_eq!(ask(&host, SAMPLING, hello()).await, Err(code::INTERNAL_ERROR));
+}

@@ -1,0 +1,82 @@
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+
+use super::*;
+
+fn asking<'a>(host: &'a Host, server: &str) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>> {
+    host.handle(request(server, method::ELICIT, &form(json!({}))))
+}
+
+fn shown(server: &str) -> Seen {
+    Seen::Form(server.into(), None, "?".into())
+}
+
+/// CN-04: a question that is taken back is dismissed, and the next one comes; one that waits just goes.
+#[tokio::test]
+async fn cn_04_one_question_at_a_time() {
+    let (person, mut seen) = Person::new(Modes::FORM, []);
+    let host = Host::new().elicitation(person);
+    // Of another client, and still the same person.
+    let other = host.clone();
+    let (mut first, mut second, mut third) = (asking(&host, "a"), asking(&other, "b"), asking(&other, "c"));
+    for question in [&mut first, &mut second, &mut third] {
+        assert!(question.now_or_never().is_none());
+    }
+    assert_eq!(seen.try_recv(), Ok(shown("a")));
+    assert!(seen.try_recv().is_err(), "the others wait");
+    drop(second);
+    assert!(seen.try_recv().is_err(), "it was never shown");
+    drop(first);
+    assert_eq!(seen.try_recv(), Ok(Seen::Dismissed));
+    assert!((&mut third).now_or_never().is_none());
+    assert_eq!(seen.try_recv(), Ok(shown("c")));
+}
+
+/// EL-12: how many may wait, by server. What is taken back makes room.
+#[tokio::test]
+async fn el_12_questions_do_not_pile_up() {
+    let (person, _seen) = Person::new(Modes::FORM, []);
+    let host = Host::new().elicitation(person).questions(Questions { open: 2, ..Questions::default() });
+    let mut open = vec![asking(&host, "a"), asking(&host, "a")];
+    for question in &mut open {
+        assert!(question.now_or_never().is_none());
+    }
+    let refused = asking(&host, "a").now_or_never().expect("at once").unwrap_err();
+    assert_eq!(refused.code, code::INTERNAL_ERROR);
+    assert!(asking(&host, "b").now_or_never().is_none(), "another server may ask");
+    open.pop();
+    assert!(asking(&host, "a").now_or_never().is_none(), "there is room again");
+}
+
+/// EL-12: how often a server may ask, be it for what is declined unseen.
+#[tokio::test(start_paused = true)]
+async fn el_12_questions_are_limited_by_the_minute() {
+    let (person, _seen) = Person::new(Modes::FORM, vec![Reply::Cancel; 10]);
+    let host = Host::new().elicitation(person).questions(Questions { per_minute: 3, ..Questions::default() });
+    for _ in 0..2 {
+        asking(&host, "a").await.unwrap();
+    }
+    host.handle(request("a", method::ELICIT, &form(json!({ "x": {} })))).await.unwrap();
+    assert_eq!(asking(&host, "a").await.unwrap_err().code, code::INTERNAL_ERROR);
+    asking(&host, "b").await.unwrap();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    asking(&host, "a").await.unwrap();
+}
+
+/// EL-08: nobody there is `cancel`, and the dialog goes.
+#[tokio::test(start_paused = true)]
+async fn el_08_an_unanswered_question_is_dismissed() {
+    let (person, mut seen) = Person::new(Modes::FORM, []);
+    let patience = Duration::from_secs(60);
+    let host = Host::new().elicitation(person).questions(Questions { patience, ..Questions::default() });
+    // Time in the queue is not time to answer.
+    let (first, second) = tokio::join!(asking(&host, "a"), asking(&host, "b"));
+    for answer in [first, second] {
+        assert_eq!(answer.unwrap().as_str(), r#"{"action":"cancel"}"#);
+    }
+    let all = [shown("a"), Seen::Dismissed, shown("b"), Seen::Dismissed];
+    for expected in all {
+        assert_eq!(seen.try_recv(), Ok(expected));
+    }
+}

@@ -1,0 +1,110 @@
+//! [`Turns`]: whose question a person is asked next, and who has asked too much (EL-12).
+//!
+//! A person answers one question at a time. A server that asks often or piles up questions is refused, so
+//! that it can neither wear a person out nor keep other servers' questions away.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_proto::wire::RpcError;
+use bowline_proto::wire::view::Answer as Reply;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::{Asked, internal};
+
+/// How much may be asked of a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Questions {
+    /// How many questions of one server are taken in a minute.
+    pub per_minute: usize,
+    /// How many questions of one server are open, that being asked included.
+    pub open: usize,
+    /// How long a person has for one answer; after that the question is dismissed. Also how long a model has.
+    pub patience: Duration,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self { per_minute: 60, open: 8, patience: Duration::from_secs(15 * 60) }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Turns {
+    limits: Questions,
+    person: Semaphore,
+    servers: Arc<Mutex<HashMap<Arc<str>, Asker>>>,
+}
+
+/// What one server has asked.
+#[derive(Debug, Default)]
+struct Asker {
+    open: usize,
+    recent: VecDeque<Instant>,
+}
+
+/// A question that may be asked. Dropping it takes it back.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    server: Arc<str>,
+    servers: Arc<Mutex<HashMap<Arc<str>, Asker>>>,
+}
+
+impl Turns {
+    pub(super) fn new(limits: Questions) -> Self {
+        Self { limits, person: Semaphore::new(1), servers: Arc::default() }
+    }
+
+    pub(super) fn patience(&self) -> Duration {
+        self.limits.patience
+    }
+
+    /// Takes a question of `server`, or refuses it.
+    pub(super) fn take(&self, server: &Arc<str>) -> Result<Ticket, RpcError> {
+        let now = Instant::now();
+        let mut servers = lock(&self.servers);
+        let asker = servers.entry(Arc::clone(server)).or_default();
+        while asker.recent.front().is_some_and(|asked| now.duration_since(*asked) >= MINUTE) {
+            asker.recent.pop_front();
+        }
+        if asker.open >= self.limits.open || asker.recent.len() >= self.limits.per_minute {
+            drop(servers);
+            tracing::warn!(%server, "a server asks too much; it was refused");
+            return Err(internal("too many questions"));
+        }
+        asker.recent.push_back(now);
+        asker.open += 1;
+        Ok(Ticket { server: Arc::clone(server), servers: Arc::clone(&self.servers) })
+    }
+
+    /// Asks when it is this question's turn. One that nobody answers in time is dismissed (EL-08).
+    pub(super) async fn ask<'a>(&self, ticket: Ticket, question: impl FnOnce() -> Asked<'a, Reply>) -> Reply {
+        // The semaphore is never closed, and is fair.
+        let turn = self.person.acquire().await;
+        let reply = tokio::time::timeout(self.limits.patience, question()).await;
+        drop((turn, ticket));
+        reply.unwrap_or(Reply::Cancel)
+    }
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self::new(Questions::default())
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(asker) = lock(&self.servers).get_mut(&self.server) {
+            asker.open -= 1;
+        }
+    }
+}
+
+fn lock(servers: &Mutex<HashMap<Arc<str>, Asker>>) -> MutexGuard<'_, HashMap<Arc<str>, Asker>> {
+    servers.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const MINUTE: Duration = Duration::from_secs(60);

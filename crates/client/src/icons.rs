@@ -1,0 +1,154 @@
+//! Icons, for hosts that show them (group IC): which sources may be used, and which bytes are a picture.
+//!
+//! A server names its icons, so both the address and the bytes are hostile until shown otherwise:
+//!
+//! 1. [`check`] says whether an icon may be had at all: only inline, or over `https:` from the server's own origin.
+//! 2. [`fetch`] gets the latter: with no credentials, within the origin, and not much of it.
+//! 3. [`inspect`] says what the bytes are, by the bytes: a picture of bounded size, or nothing to hand to a decoder.
+
+mod picture;
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bowline_config::{Http, Tls};
+use bowline_proto::fault::Fault;
+use bowline_proto::wire::view::Icon;
+use bowline_transport::http::{Answer, Body, HttpLink, Limits};
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
+use url::Url;
+
+pub use picture::{Kind, Picture, inspect};
+
+/// Where an icon may be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// It came with its name. Not inspected yet.
+    Inline(Bytes),
+    /// It may be fetched.
+    Remote(Remote),
+}
+
+/// An address of the server's own origin. Only [`check`] makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote(Url);
+
+/// Why an icon is not shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Neither `https:` nor `data:`.
+    #[error("icons come over https or as data, not over {0:?}")]
+    Scheme(Box<str>),
+    /// Not a URL.
+    #[error("the icon has no address that could be read")]
+    Address,
+    /// Not the origin of the server.
+    #[error("the icon is not from the server's own origin")]
+    Origin,
+    /// It could not be fetched.
+    #[error("the icon could not be fetched: {0}")]
+    Fetch(Box<str>),
+    /// Larger than an icon is.
+    #[error("the icon has more than {0} bytes")]
+    TooLarge(usize),
+    /// Wider or higher than an icon is, or of no size.
+    #[error("a picture of {width} by {height} is no icon")]
+    Dimensions {
+        /// In pixels.
+        width: u32,
+        /// In pixels.
+        height: u32,
+    },
+    /// More frames than an icon has.
+    #[error("an icon of {0} frames")]
+    Frames(u32),
+    /// SVG can hold scripts and references.
+    #[error("SVG is not shown: it can hold scripts")]
+    Svg,
+    /// Its bytes are no PNG, JPEG or WebP.
+    #[error("the bytes are no PNG, JPEG or WebP")]
+    Unknown,
+    /// Its bytes are not of the type that was declared.
+    #[error("the icon is declared as {0:?}, but its bytes are not")]
+    Mismatch(Box<str>),
+}
+
+/// Whether an icon of the server at `server` may be had, and how. A server that is no URL (a process) has no
+/// origin, so its icons must come as data.
+pub fn check(icon: &Icon, server: Option<&Url>) -> Result<Source, Refused> {
+    let scheme = icon.src.split(':').next().unwrap_or_default();
+    if scheme.eq_ignore_ascii_case("data") && scheme.len() < icon.src.len() {
+        return inline(&icon.src[scheme.len() + 1..]).map(Source::Inline);
+    }
+    let url: Url = icon.src.parse().map_err(|_| Refused::Address)?;
+    if url.scheme() != "https" {
+        return Err(Refused::Scheme(url.scheme().chars().take(LONGEST_SCHEME).collect()));
+    }
+    let own = server.is_some_and(|server| server.origin() == url.origin());
+    if !own || !url.username().is_empty() || url.password().is_some() {
+        return Err(Refused::Origin);
+    }
+    Ok(Source::Remote(Remote(url)))
+}
+
+/// Fetches an icon. No header but what HTTP needs goes out: no authorization, no cookie that was there before and no
+/// client certificate. `tls` is the server's, for the authorities to trust.
+///
+/// Redirects are followed within the origin only. An answer must say how long it is, and be shorter than 64 KiB. The
+/// bytes have yet to be inspected. Dropping the future ends the request.
+pub async fn fetch(remote: &Remote, tls: &Tls) -> Result<Bytes, Refused> {
+    let tls = Tls { ca_file: tls.ca_file.clone(), client_cert: None, client_key: None };
+    let config = Http { url: remote.0.clone(), headers: Vec::new(), tls, fallback: false };
+    let limits = Limits { connect: PATIENCE, body: MOST_FETCHED, event: MOST_FETCHED };
+    let failed = |fault: Fault| Refused::Fetch(fault.to_string().into());
+    let link = HttpLink::new(&config, limits).map_err(failed)?;
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static("image/png, image/jpeg, image/webp"));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    match tokio::time::timeout(PATIENCE, link.get(&headers)).await {
+        Ok(Ok(answer)) => whole(answer),
+        Ok(Err(fault)) => Err(failed(fault)),
+        Err(_) => Err(Refused::Fetch("it took too long".into())),
+    }
+}
+
+/// The body, if all of it came: a picture that breaks off is none.
+fn whole(answer: Answer) -> Result<Bytes, Refused> {
+    if answer.status != 200 {
+        return Err(Refused::Fetch(format!("status {}", answer.status).into()));
+    }
+    let announced = answer.header(CONTENT_LENGTH.as_str()).and_then(|length| length.parse::<usize>().ok());
+    let announced = announced.ok_or_else(|| Refused::Fetch("the answer does not say its length".into()))?;
+    if announced >= MOST_FETCHED {
+        return Err(Refused::TooLarge(MOST_FETCHED));
+    }
+    match answer.body {
+        Body::Other(body) | Body::Json(body) if body.len() == announced => Ok(body),
+        _ => Err(Refused::Fetch("the answer is no whole picture".into())),
+    }
+}
+
+/// The bytes of a `data:` URL, after its scheme.
+fn inline(rest: &str) -> Result<Bytes, Refused> {
+    let (head, data) = rest.split_once(',').ok_or(Refused::Address)?;
+    // Four characters for each three bytes.
+    if data.len() > picture::MOST_BYTES / 3 * 4 + 4 {
+        return Err(Refused::TooLarge(picture::MOST_BYTES));
+    }
+    let encoded = head.rsplit(';').next().is_some_and(|last| last.trim().eq_ignore_ascii_case("base64"));
+    // Pictures are bytes: as percent-encoded text there is only SVG, which is refused anyway.
+    if !encoded {
+        return Err(if head.trim_start().starts_with("image/svg") { Refused::Svg } else { Refused::Address });
+    }
+    BASE64.decode(data.trim()).map(Bytes::from).map_err(|_| Refused::Address)
+}
+
+const LONGEST_SCHEME: usize = 32;
+
+/// As much of a picture as the transport reads.
+const MOST_FETCHED: usize = 64 * 1024;
+
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,176 @@
+//! What bytes are a picture, read from their headers alone: nothing is decoded here.
+
+use super::Refused;
+
+/// A format that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `image/png`
+    Png,
+    /// `image/jpeg`
+    Jpeg,
+    /// `image/webp`
+    Webp,
+}
+
+/// What the headers of a picture say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Its format, by its bytes.
+    pub kind: Kind,
+    /// In pixels.
+    pub width: u32,
+    /// In pixels.
+    pub height: u32,
+    /// One, unless it moves.
+    pub frames: u32,
+}
+
+/// What the bytes are, if they are a picture of a size that may be decoded. `declared` is the media type that the
+/// server gave, if any: one that is not that of the bytes is refused.
+pub fn inspect(bytes: &[u8], declared: Option<&str>) -> Result<Picture, Refused> {
+    if bytes.len() > MOST_BYTES {
+        return Err(Refused::TooLarge(MOST_BYTES));
+    }
+    let picture = png(bytes).or_else(|| jpeg(bytes)).or_else(|| webp(bytes));
+    let Some(picture) = picture else {
+        return Err(if looks_like_svg(bytes) { Refused::Svg } else { Refused::Unknown });
+    };
+    let Picture { kind, width, height, frames } = picture;
+    if let Some(declared) = declared.filter(|declared| !kind.is(declared)) {
+        return Err(Refused::Mismatch(declared.chars().take(64).collect()));
+    }
+    if width == 0 || height == 0 || width > MOST_PIXELS || height > MOST_PIXELS {
+        return Err(Refused::Dimensions { width, height });
+    }
+    if frames > MOST_FRAMES {
+        return Err(Refused::Frames(frames));
+    }
+    Ok(picture)
+}
+
+impl Kind {
+    /// Its media type.
+    pub fn mime_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Webp => "image/webp",
+        }
+    }
+
+    fn is(self, declared: &str) -> bool {
+        let essence = declared.split(';').next().unwrap_or_default().trim();
+        let usual = essence.eq_ignore_ascii_case(self.mime_type());
+        usual || (self == Self::Jpeg && essence.eq_ignore_ascii_case("image/jpg"))
+    }
+}
+
+fn png(bytes: &[u8]) -> Option<Picture> {
+    let mut rest = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n")?;
+    let mut picture = None;
+    // Length, name, data, checksum; the header first, and animation, if any, before the data.
+    while let (Some(length), Some(name)) = (be32(rest, 0), rest.get(4..8)) {
+        let data = rest.get(8..)?;
+        match (name, &mut picture) {
+            (b"IHDR", None) => {
+                let (width, height) = (be32(data, 0)?, be32(data, 4)?);
+                picture = Some(Picture { kind: Kind::Png, width, height, frames: 1 });
+            }
+            (_, None) => return None,
+            (b"acTL", Some(picture)) => picture.frames = be32(data, 0)?,
+            (b"IDAT", Some(_)) => return picture,
+            _ => {}
+        }
+        rest = data.get(usize::try_from(length).ok()?.checked_add(4)?..)?;
+    }
+    None
+}
+
+fn jpeg(bytes: &[u8]) -> Option<Picture> {
+    let mut rest = bytes.strip_prefix(b"\xff\xd8")?;
+    loop {
+        // Any number of fill bytes, then the marker.
+        let marker = rest.iter().position(|byte| *byte != 0xff).filter(|fill| *fill > 0)?;
+        let segment = rest.get(marker + 1..)?;
+        let frame = matches!(rest[marker], 0xc0..=0xcf) && !matches!(rest[marker], 0xc4 | 0xc8 | 0xcc);
+        if frame {
+            let (height, width) = (u32::from(be16(segment, 3)?), u32::from(be16(segment, 5)?));
+            return Some(Picture { kind: Kind::Jpeg, width, height, frames: 1 });
+        }
+        rest = match rest[marker] {
+            // The scan and the end come after the frame.
+            0xda | 0xd9 => return None,
+            0x01 | 0xd0..=0xd8 => segment,
+            _ => segment.get(usize::from(be16(segment, 0)?.max(2))..)?,
+        };
+    }
+}
+
+fn webp(bytes: &[u8]) -> Option<Picture> {
+    if bytes.get(..4)? != b"RIFF" || bytes.get(8..12)? != b"WEBP" {
+        return None;
+    }
+    let picture = |width, height, frames| Picture { kind: Kind::Webp, width, height, frames };
+    let mut chunks = Chunks(&bytes[12..]);
+    let (name, data) = chunks.next()?;
+    match name {
+        b"VP8 " if data.get(3..6)? == b"\x9d\x01\x2a" => {
+            let side = |at| Some(u32::from(le16(data, at)? & 0x3fff));
+            Some(picture(side(6)?, side(8)?, 1))
+        }
+        b"VP8L" if data.first() == Some(&0x2f) => {
+            let bits = u32::from(le16(data, 1)?) | u32::from(le16(data, 3)?) << 16;
+            Some(picture((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1, 1))
+        }
+        b"VP8X" => {
+            let side = |at: usize| Some(u32::from(le16(data, at)?) | u32::from(*data.get(at + 2)?) << 16);
+            let frames = chunks.filter(|(name, _)| *name == b"ANMF").count();
+            let frames = u32::try_from(frames).unwrap_or(u32::MAX).max(1);
+            Some(picture(side(4)? + 1, side(7)? + 1, frames))
+        }
+        _ => None,
+    }
+}
+
+/// The chunks of a RIFF file: name, length, data, and a byte to make it even.
+struct Chunks<'a>(&'a [u8]);
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (name, rest) = (self.0.get(..4)?, self.0.get(8..)?);
+        let length = usize::from(le16(self.0, 4)?) | usize::from(le16(self.0, 6)?) << 16;
+        let data = &rest[..length.min(rest.len())];
+        self.0 = rest.get(length + (length & 1)..).unwrap_or_default();
+        Some((name, data))
+    }
+}
+
+/// Text that begins as XML does: whatever it is, it is no picture of bytes.
+fn looks_like_svg(bytes: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]).to_ascii_lowercase();
+    head.contains("<svg") || head.trim_start_matches('\u{feff}').trim_start().starts_with("<?xml")
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
+}
+
+fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes)
+}
+
+/// The largest icon, in bytes.
+pub(super) const MOST_BYTES: usize = 1024 * 1024;
+
+/// The widest and the highest.
+const MOST_PIXELS: u32 = 1024;
+
+/// The longest animation.
+const MOST_FRAMES: u32 = 60;

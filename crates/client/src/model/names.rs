@@ -1,0 +1,227 @@
+//! Owns what a model calls a tool (TL-02, TL-09).
+//!
+//! All providers take up to 64 characters of `a-zA-Z0-9_-`; one of them wants a letter or an underscore
+//! first. Servers may use other names, longer ones, and each other's.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+/// The most characters in a name.
+pub(super) const MAX_NAME: usize = 64;
+/// Between a prefix and the tool's own name.
+const BETWEEN: &str = "__";
+/// Hexadecimal digits of the mark that tells two names apart.
+const DIGITS: usize = 8;
+
+/// A tool to be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Wanted<'a> {
+    /// Whose it is: two servers may have a tool of the same name.
+    pub(super) server: &'a str,
+    /// Goes in front; empty for none.
+    pub(super) prefix: &'a str,
+    /// The name that the server gives it.
+    pub(super) name: &'a str,
+}
+
+/// Names for all of them, which must differ from each other. A name depends on which tools there are, not on
+/// their order.
+///
+/// A tool keeps its name if it can. Of several that would be called the same, the one that needed no change
+/// keeps it, and the others get a mark made of what they are really called.
+pub(super) fn all(wanted: &[Wanted<'_>]) -> Vec<String> {
+    let candidates: Vec<Candidate> = wanted.iter().map(Candidate::of).collect();
+    let mut same: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, candidate) in candidates.iter().enumerate() {
+        same.entry(&candidate.name).or_default().push(at);
+    }
+    let mut names = vec![String::new(); wanted.len()];
+    let mut marked = Vec::new();
+    for (&name, all) in &same {
+        let mut exact = all.iter().filter(|&&at| candidates[at].exact);
+        let keeper = match (all.as_slice(), exact.next(), exact.next()) {
+            (&[only], ..) if candidates[only].whole => Some(only),
+            (_, Some(&only), None) => Some(only),
+            _ => None,
+        };
+        for &at in all {
+            if keeper == Some(at) {
+                name.clone_into(&mut names[at]);
+            } else {
+                marked.push(at);
+            }
+        }
+    }
+    let mut taken: BTreeSet<String> = names.iter().filter(|name| !name.is_empty()).cloned().collect();
+    // In an order of their own, so that theirs does not matter.
+    marked.sort_unstable_by_key(|&at| wanted[at]);
+    for at in marked {
+        // A server may have a tool that is called like another with its mark, so there is a next one.
+        let mut tries = (0_u32..).map(|salt| mark(&candidates[at].name, &wanted[at], salt));
+        let name = tries.find(|name| !taken.contains(name)).expect("there are more marks than tools");
+        taken.insert(name.clone());
+        names[at] = name;
+    }
+    names
+}
+
+struct Candidate {
+    name: String,
+    /// Nothing had to be changed.
+    exact: bool,
+    /// Nothing had to be cut off.
+    whole: bool,
+}
+
+impl Candidate {
+    fn of(wanted: &Wanted<'_>) -> Self {
+        let between = if wanted.prefix.is_empty() { "" } else { BETWEEN };
+        let asked = [wanted.prefix, between, wanted.name];
+        let mut characters = asked.iter().flat_map(|part| part.chars());
+        let mut name = String::new();
+        let mut exact = true;
+        // The rest of a name of a megabyte is not looked at.
+        for character in characters.by_ref().take(MAX_NAME) {
+            let fits = character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
+            name.push(if fits { character } else { '_' });
+            exact &= fits;
+        }
+        let mut whole = characters.next().is_none();
+        if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+            name.insert(0, '_');
+            exact = false;
+            whole &= name.len() <= MAX_NAME;
+            name.truncate(MAX_NAME);
+        }
+        Self { name, exact: exact && whole, whole }
+    }
+}
+
+/// A name with a mark at its end.
+fn mark(name: &str, wanted: &Wanted<'_>, salt: u32) -> String {
+    let mut hash = Hash::new();
+    for part in [wanted.server, wanted.prefix, wanted.name] {
+        hash.add(part.as_bytes());
+        // No text has this byte, so no two lists of parts run together.
+        hash.add(&[0xff]);
+    }
+    if salt > 0 {
+        hash.add(&salt.to_be_bytes());
+    }
+    let mut marked: String = name.chars().take(MAX_NAME - DIGITS - 1).collect();
+    write!(marked, "_{:08x}", hash.short()).expect("writing to a string");
+    marked
+}
+
+/// FNV-1a: the same on every machine and in every version, unlike the hashes made for tables. Collisions
+/// are dealt with, not feared.
+pub(super) struct Hash(u64);
+
+impl Hash {
+    pub(super) fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    pub(super) fn short(&self) -> u32 {
+        // Both halves count.
+        u32::try_from((self.0 ^ (self.0 >> 32)) & 0xffff_ffff).expect("32 bits")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bare(names: &[&str]) -> Vec<String> {
+        all(&names.iter().map(|name| Wanted { server: "s", prefix: "", name }).collect::<Vec<_>>())
+    }
+
+    fn is_valid(name: &str) -> bool {
+        (1..=MAX_NAME).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+            && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+    }
+
+    /// TL-02: case counts, and a name that can be kept is kept.
+    #[test]
+    fn tl_02_names_are_kept_where_they_can_be() {
+        assert_eq!(
+            bare(&["Get", "get", "a-b_c", "files.read", "2d"]),
+            ["Get", "get", "a-b_c", "files_read", "_2d"]
+        );
+        let names = bare(&["a.b", "a_b", "a b", ""]);
+        assert_eq!(names[1], "a_b");
+        assert!(names[0].starts_with("a_b_") && names[2].starts_with("a_b_") && names[0] != names[2]);
+        assert_eq!(names[3], "_");
+        let long = "x".repeat(65);
+        assert!(bare(&[&long])[0].starts_with(&"x".repeat(55)), "cut, and marked as cut");
+        assert_ne!(bare(&[&long])[0], "x".repeat(64));
+    }
+
+    /// TL-09: whichever way prefix and name are put together, both can be called.
+    #[test]
+    fn tl_09_prefixes_that_run_into_each_other() {
+        let wanted = [
+            Wanted { server: "a__b", prefix: "a__b", name: "c" },
+            Wanted { server: "a", prefix: "a", name: "b__c" },
+        ];
+        let names = all(&wanted);
+        assert_ne!(names[0], names[1]);
+        assert!(names.iter().all(|name| name.starts_with("a__b__c_")), "{names:?}");
+        let same = ["one", "two"].map(|server| Wanted { server, prefix: "", name: "search" });
+        let names = all(&same);
+        assert_ne!(names[0], names[1]);
+        assert_eq!(all(&[same[1], same[0]]), [names[1].clone(), names[0].clone()]);
+    }
+
+    /// A server that knows how names are marked cannot take another's.
+    #[test]
+    fn a_mark_that_is_taken_already() {
+        let first = bare(&["a.b", "a b"]);
+        let names = bare(&["a.b", "a b", &first[0], &first[1]]);
+        assert_eq!(names[2..], first[..]);
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 4);
+    }
+
+    fn hostile() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[ab._ -]{0,4}",
+            "(a|é|\u{202e}|\u{0}|😀|/){0,3}",
+            "[a-z]{60,70}",
+            "[a-c.]{63,66}",
+            ".{0,80}",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_valid_unique_and_know_no_order(
+            mut names in prop::collection::btree_set((hostile(), hostile(), hostile()), 0..40)
+        ) {
+            fn asked(names: &BTreeSet<(String, String, String)>) -> Vec<Wanted<'_>> {
+                names.iter().map(|(server, prefix, name)| Wanted { server, prefix, name }).collect()
+            }
+            // The hostile part: tools that are called what others would be.
+            let copies: Vec<_> = all(&asked(&names));
+            names.extend(copies.into_iter().map(|name| ("hostile".to_owned(), String::new(), name)));
+            let wanted = asked(&names);
+            let forward = all(&wanted);
+            for name in &forward {
+                prop_assert!(is_valid(name), "{name:?}");
+            }
+            prop_assert_eq!(forward.iter().collect::<BTreeSet<_>>().len(), wanted.len());
+            let reversed: Vec<_> = wanted.iter().rev().copied().collect();
+            let mut backward = all(&reversed);
+            backward.reverse();
+            prop_assert_eq!(forward, backward);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Owns the context of many servers: names are unique over all of them (TL-09).
+
+use tokio::task::JoinSet;
+
+use super::assemble::{self, Source};
+use super::options::{ModelOptions, Prefix};
+use super::{LeftOut, ModelContext};
+use crate::registry::{Registry, State};
+
+impl Registry {
+    /// The instructions and tools of all servers that are ready, for a model. Tools are called by their
+    /// server's configured name and their own, unless [`ModelOptions::prefix`] says otherwise.
+    ///
+    /// A server that is not ready is not waited for; it is in [`ModelContext::left_out`], and so is one that
+    /// fails. [`Registry::settled`] waits. Dropping the future cancels it.
+    pub async fn model_context(&self, options: &ModelOptions) -> ModelContext {
+        let mut asking = JoinSet::new();
+        let mut left_out = Vec::new();
+        for (place, status) in self.statuses().into_iter().enumerate() {
+            let ready = Some(()).filter(|()| status.state == State::Ready);
+            match ready.and_then(|()| self.get(&status.name)) {
+                Some(client) => {
+                    asking.spawn(async move { (place, status.name, Source::of(&client).await) });
+                }
+                None if status.state == State::Disabled => {}
+                None => left_out.push(LeftOut {
+                    server: status.name,
+                    name: None,
+                    reason: format!("the server is {}", status.state.as_str()),
+                }),
+            }
+        }
+        let mut sources = Vec::new();
+        while let Some(asked) = asking.join_next().await {
+            match asked {
+                Ok((place, _, Ok(source))) => sources.push((place, source)),
+                Ok((_, server, Err(error))) => {
+                    left_out.push(LeftOut { server, name: None, reason: error.to_string() });
+                }
+                // Only a panic ends a task that nobody aborts.
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        }
+        sources.sort_by_key(|(place, _)| *place);
+        left_out.sort_by(|one, other| one.server.cmp(&other.server));
+        let sources = sources.into_iter().map(|(_, source)| source).collect();
+        let mut options = options.clone();
+        if options.prefix == Prefix::Auto {
+            // Also while there is only one: a tool's name must not change when another server comes.
+            options.prefix = Prefix::Server;
+        }
+        let mut context = assemble::context(sources, &options);
+        context.left_out.splice(0..0, left_out);
+        context
+    }
+}

@@ -1,0 +1,143 @@
+//! Owns what of a tool's result a model sees (TL-07, RS-06).
+
+use bowline_proto::wire::view::{Body, CallToolResult, Content, MediaContent, Role};
+use serde_json::{Value, json};
+
+use super::options::{Audience, Dialect, ModelOptions};
+use super::{ModelContext, text};
+
+/// A tool's result, for a model.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ModelResult {
+    /// In the shape that the provider takes: the `content` of a `tool` message or the `output` of a function
+    /// call (OpenAI), the `content` of a `tool_result` (Anthropic), the `response` of a `functionResponse`
+    /// (Gemini).
+    pub content: Value,
+    /// All text of it.
+    pub text: String,
+    /// The tool failed, and the text says how: the model may correct itself (TL-07).
+    pub is_error: bool,
+    /// What the model does not see.
+    pub left_out: Vec<LeftOutContent>,
+}
+
+/// A block of content that the model does not see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeftOutContent {
+    /// Its place among the blocks.
+    pub index: usize,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl ModelContext {
+    /// A tool's result, as the model is to see it: what is meant for the person alone is left out, what it
+    /// cannot take is said in words, and all of it is bounded.
+    pub fn tool_result(&self, result: &CallToolResult) -> ModelResult {
+        tool_result(result, &self.options)
+    }
+}
+
+fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
+    let mut out = Collected { options, texts: Vec::new(), blocks: Vec::new(), left: options.max_result };
+    let mut left_out = Vec::new();
+    for (index, block) in result.content.iter().enumerate() {
+        let taken = if is_for_person(block, options) { Err(FOR_THE_PERSON) } else { out.take(block) };
+        if let Err(reason) = taken {
+            left_out.push(LeftOutContent { index, reason });
+        }
+    }
+    if out.blocks.is_empty() {
+        // The same in words is what a server should give beside it, and many do not.
+        if let Some(structured) = &result.structured {
+            let _ = out.text(structured.as_str());
+        } else if result.is_error {
+            let _ = out.text("The tool failed, and did not say how.");
+        }
+    }
+    let text = out.texts.join("\n");
+    let content = match options.dialect {
+        Dialect::OpenAi | Dialect::OpenAiResponses => text.clone().into(),
+        Dialect::Anthropic => Value::Array(out.blocks),
+        Dialect::Gemini if result.is_error => json!({ "error": text }),
+        Dialect::Gemini => json!({ "output": text }),
+    };
+    ModelResult { content, text, is_error: result.is_error, left_out }
+}
+
+const FOR_THE_PERSON: &str = "it is for the person alone";
+const TOO_MUCH: &str = "the result is too large";
+
+/// RS-06: a hint, and it is taken: what is for the person alone is not forced upon the model.
+fn is_for_person(block: &Content, options: &ModelOptions) -> bool {
+    let audience = block.annotations().audience;
+    options.audience == Audience::Assistant && !audience.is_empty() && !audience.contains(&Role::Assistant)
+}
+
+struct Collected<'a> {
+    options: &'a ModelOptions,
+    texts: Vec<String>,
+    blocks: Vec<Value>,
+    /// Characters.
+    left: usize,
+}
+
+impl Collected<'_> {
+    fn take(&mut self, block: &Content) -> Result<(), &'static str> {
+        match block {
+            Content::Text(block) => self.text(&block.text.get()),
+            Content::Image(media) => self.image(media),
+            Content::Audio(media) => {
+                self.text(&format!("[sound, {}, not shown]", text::line(&media.mime_type)))
+            }
+            Content::ResourceLink(link) => self.text(&format!(
+                "[link to the resource {}, <{}>]",
+                text::line(&link.name),
+                text::line(&link.uri)
+            )),
+            Content::Resource(embedded) => {
+                let resource = &embedded.resource;
+                match &resource.body {
+                    Body::Text(body) => {
+                        self.text(&format!("[resource <{}>]\n{}", text::line(&resource.uri), body.get()))
+                    }
+                    Body::Blob(_) => {
+                        self.text(&format!("[resource <{}>, not text]", text::line(&resource.uri)))
+                    }
+                }
+            }
+            Content::Unknown(json) => {
+                let kind = json.member("type").map_or_else(String::new, |kind| kind.as_str().to_owned());
+                self.text(&format!("[content of an unknown type {}]", text::line(&kind)))
+            }
+        }
+    }
+
+    fn text(&mut self, said: &str) -> Result<(), &'static str> {
+        if self.left == 0 {
+            return Err(TOO_MUCH);
+        }
+        let said = text::cap(said, self.left);
+        self.left = self.left.saturating_sub(said.chars().count());
+        self.blocks.push(json!({ "type": "text", "text": said }));
+        self.texts.push(said);
+        Ok(())
+    }
+
+    /// One provider takes pictures here; for the others there is a word in its place.
+    fn image(&mut self, media: &MediaContent) -> Result<(), &'static str> {
+        const TAKEN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+        let data = media.data.get();
+        let shown = self.options.dialect == Dialect::Anthropic
+            && data.len() <= self.options.max_media
+            && TAKEN.contains(&&*media.mime_type);
+        if !shown {
+            return self.text(&format!("[picture, {}, not shown]", text::line(&media.mime_type)));
+        }
+        let source = json!({ "type": "base64", "media_type": media.mime_type, "data": data });
+        self.blocks.push(json!({ "type": "image", "source": source }));
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! Owns how a schema that is composed of others becomes one: `$ref` and `allOf` hold together, `anyOf` and
+//! `oneOf` are alternatives.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{Rewriter, Unsayable};
+
+/// Everything that holds of one value.
+#[derive(Default)]
+pub(super) struct Flat<'s> {
+    /// Keywords and what they say; where two layers say something of one, the outer counts.
+    keywords: BTreeMap<&'s str, &'s Value>,
+    /// Members, with all that holds of each.
+    pub(super) properties: BTreeMap<&'s str, Vec<&'s Value>>,
+    pub(super) required: BTreeSet<&'s str>,
+    /// Alternatives, one of each list.
+    pub(super) choices: Vec<&'s [Value]>,
+    layers: usize,
+}
+
+/// An object with the members of all its alternatives.
+pub(super) struct Union<'s> {
+    /// Members, with their alternatives.
+    pub(super) properties: BTreeMap<&'s str, Vec<Vec<&'s Value>>>,
+    /// What every alternative requires.
+    pub(super) required: BTreeSet<&'s str>,
+    /// What holds of other members, if one layer alone can say.
+    pub(super) rest: Option<&'s Value>,
+    kind: Option<&'s Value>,
+}
+
+/// Keywords whose values are written as they are, or read, in at least one dialect.
+const COPIED: [&str; 18] = [
+    "type",
+    "title",
+    "description",
+    "default",
+    "enum",
+    "const",
+    "format",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+];
+
+impl<'s> Flat<'s> {
+    /// All layers of these, which hold together. Circles were refused before; the steps bound the rest.
+    pub(super) fn of(rewriter: &mut Rewriter<'s>, nodes: &[&'s Value]) -> Result<Self, Unsayable> {
+        let mut flat = Self::default();
+        let mut waiting: Vec<&'s Value> = nodes.iter().rev().copied().collect();
+        while let Some(node) = waiting.pop() {
+            rewriter.step(0)?;
+            let Value::Object(members) = node else { continue };
+            flat.layers += 1;
+            for (keyword, value) in members {
+                rewriter.pay(flat.keyword(keyword, value))?;
+            }
+            if let Some(Value::Array(all)) = members.get("allOf") {
+                waiting.extend(all.iter().rev());
+            }
+            waiting.extend(rewriter.target(node));
+        }
+        Ok(flat)
+    }
+
+    /// Takes note of a keyword, and says what that costs.
+    fn keyword(&mut self, keyword: &'s str, value: &'s Value) -> usize {
+        match (keyword, value) {
+            ("properties", Value::Object(members)) => {
+                for (name, schema) in members {
+                    self.properties.entry(name).or_default().push(schema);
+                }
+                members.len()
+            }
+            ("required", Value::Array(names)) => {
+                self.required.extend(names.iter().filter_map(Value::as_str));
+                names.len()
+            }
+            ("anyOf" | "oneOf", Value::Array(choices)) if !choices.is_empty() => {
+                self.choices.push(choices);
+                1
+            }
+            // Schemas cost when they are written.
+            ("items" | "prefixItems" | "additionalProperties", _) => {
+                self.keywords.entry(keyword).or_insert(value);
+                1
+            }
+            _ if COPIED.contains(&keyword) => {
+                self.keywords.entry(keyword).or_insert(value);
+                weight(value)
+            }
+            _ => 0,
+        }
+    }
+
+    pub(super) fn get(&self, keyword: &str) -> Option<&'s Value> {
+        self.keywords.get(keyword).copied()
+    }
+
+    pub(super) fn text(&self, keyword: &str) -> Option<&'s str> {
+        self.get(keyword).and_then(Value::as_str)
+    }
+
+    pub(super) fn count(&self, keyword: &str) -> Option<u64> {
+        self.get(keyword).and_then(Value::as_u64)
+    }
+
+    /// The types it says it may have, those that exist.
+    pub(super) fn types(&self) -> Vec<&'static str> {
+        types(self.get("type"))
+    }
+
+    /// What its elements are: one schema, or alternatives where it is a tuple.
+    pub(super) fn elements(&self) -> Vec<&'s Value> {
+        let tuple = |keyword| self.get(keyword).and_then(Value::as_array);
+        if let Some(tuple) = tuple("prefixItems").or_else(|| tuple("items")) {
+            return tuple.iter().collect();
+        }
+        self.get("items").filter(|items| items.is_object()).into_iter().collect()
+    }
+
+    /// What holds of members that it does not name. Of several layers none can say, for it does not know the
+    /// members of the others.
+    pub(super) fn rest(&self) -> Option<&'s Value> {
+        let rest = self.get("additionalProperties").filter(|rest| rest.is_object() || rest.is_boolean());
+        rest.filter(|_| self.layers == 1)
+    }
+
+    /// The same as an object, with nothing chosen.
+    pub(super) fn union(&self) -> Union<'s> {
+        let alone = |(name, schemas): (&&'s str, &Vec<&'s Value>)| (*name, vec![schemas.clone()]);
+        Union {
+            properties: self.properties.iter().map(alone).collect(),
+            required: self.required.clone(),
+            rest: self.rest(),
+            kind: self.get("type"),
+        }
+    }
+}
+
+impl<'s> Union<'s> {
+    pub(super) fn of(rewriter: &mut Rewriter<'s>, schema: &'s Value) -> Result<Self, Unsayable> {
+        let flat = Flat::of(rewriter, &[schema])?;
+        Self::chosen(rewriter, &flat, 0)
+    }
+
+    /// With the members of all that can be chosen.
+    pub(super) fn chosen(
+        rewriter: &mut Rewriter<'s>,
+        flat: &Flat<'s>,
+        depth: usize,
+    ) -> Result<Self, Unsayable> {
+        rewriter.step(depth)?;
+        let mut union = flat.union();
+        for choices in &flat.choices {
+            union.rest = None;
+            let mut common: Option<BTreeSet<&'s str>> = None;
+            for choice in *choices {
+                let within = Flat::of(rewriter, &[choice])?;
+                let chosen = Self::chosen(rewriter, &within, depth + 1)?;
+                if !chosen.may_be_object() {
+                    continue;
+                }
+                common = Some(match common {
+                    None => chosen.required,
+                    Some(common) => common.intersection(&chosen.required).copied().collect(),
+                });
+                for (name, alternatives) in chosen.properties {
+                    // What holds in any case is said of it already.
+                    if !flat.properties.contains_key(name) {
+                        union.properties.entry(name).or_default().extend(alternatives);
+                    }
+                }
+            }
+            union.required.extend(common.unwrap_or_default());
+        }
+        Ok(union)
+    }
+
+    pub(super) fn may_be_object(&self) -> bool {
+        self.kind.is_none() || types(self.kind).contains(&"object")
+    }
+}
+
+fn types(kind: Option<&Value>) -> Vec<&'static str> {
+    const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
+    let is = |value: &Value, name: &str| value.as_str() == Some(name);
+    let given = |name: &&str| match kind {
+        Some(Value::Array(several)) => several.iter().any(|one| is(one, name)),
+        Some(one) => is(one, name),
+        None => false,
+    };
+    TYPES.into_iter().filter(given).collect()
+}
+
+/// What a value costs to copy: a step for each value in it, and for each few dozen bytes.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 1 + text.len() / 64,
+        Value::Array(elements) => 1 + elements.iter().map(weight).sum::<usize>(),
+        Value::Object(members) => {
+            1 + members.iter().map(|(name, member)| name.len() / 64 + weight(member)).sum::<usize>()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+    }
+}
+
+/// Whether a schema says nothing but where to look. Words for people do not count.
+pub(super) fn only_refers(node: &Value) -> bool {
+    const WORDS: [&str; 12] = [
+        "$ref",
+        "$dynamicRef",
+        "$recursiveRef",
+        "$comment",
+        "$defs",
+        "definitions",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "deprecated",
+        "readOnly",
+    ];
+    node.as_object().is_some_and(|members| members.keys().all(|keyword| WORDS.contains(&keyword.as_str())))
+}

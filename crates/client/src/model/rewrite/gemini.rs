@@ -1,0 +1,234 @@
+//! Owns the subset of OpenAPI 3.0 that Gemini takes as `parameters`.
+//!
+//! Gemini also has `parametersJsonSchema`. `parameters` is used because every version of the API and every
+//! service in front of it takes it, and because what it takes is a closed list: a keyword that is not on it
+//! fails the request, so it can be known beforehand that a schema is taken.
+
+use serde_json::{Map, Value, json};
+
+use super::flat::{Flat, Union};
+use super::{Rewriter, Unsayable};
+
+/// Bytes of a list of values that is told in words.
+const MAX_LIST: usize = 200;
+
+impl<'s> Rewriter<'s> {
+    pub(super) fn gemini(&mut self, flat: &Flat<'s>, depth: usize) -> Result<Value, Unsayable> {
+        let mut types = flat.types();
+        let listed = Listed::of(flat);
+        let mut nullable = listed.null;
+        if types.contains(&"null") {
+            types.retain(|kind| *kind != "null");
+            nullable = true;
+        }
+        if types.is_empty() {
+            types = guess(flat, &listed);
+        }
+        let mut choices: Vec<Value> = Vec::new();
+        // Alternatives stand alone. Where something else is said too, that counts; an object takes the
+        // members of all of them.
+        if let (Some(alternatives), true) = (flat.choices.first(), types.is_empty()) {
+            for alternative in *alternatives {
+                let choice = self.schema(&[alternative], depth + 1)?;
+                if choice == null() {
+                    nullable = true;
+                } else if !choices.contains(&choice) {
+                    choices.push(choice);
+                }
+            }
+        } else if types.is_empty() && nullable {
+            return Ok(null());
+        } else {
+            // Anything at all. An array or object would have to say what is in it.
+            let types = if types.is_empty() { vec!["string", "number", "boolean"] } else { types };
+            for kind in types {
+                choices.push(self.gemini_typed(kind, flat, &listed, depth)?);
+            }
+        }
+        if choices.is_empty() {
+            return Ok(null());
+        }
+        let mut words =
+            flat.text("description").or_else(|| flat.text("title")).unwrap_or_default().to_owned();
+        if let Some(list) = &listed.words {
+            words = format!("{words} {list}");
+        }
+        let words = self.text(&words);
+        for choice in &mut choices {
+            decorate(choice, &words, nullable);
+        }
+        Ok(any_of(choices))
+    }
+
+    fn gemini_typed(
+        &mut self,
+        kind: &str,
+        flat: &Flat<'s>,
+        listed: &Listed<'_>,
+        depth: usize,
+    ) -> Result<Value, Unsayable> {
+        let mut out = Map::new();
+        match kind {
+            "object" => {
+                let union = Union::chosen(self, flat, depth + 1)?;
+                out = self.object(&union, depth)?;
+            }
+            "array" => {
+                let mut items: Vec<Value> = Vec::new();
+                for element in flat.elements() {
+                    let item = self.schema(&[element], depth + 1)?;
+                    let item = if item == null() { anything() } else { item };
+                    if !items.contains(&item) {
+                        items.push(item);
+                    }
+                }
+                let items = if items.is_empty() { anything() } else { any_of(items) };
+                out.insert("items".to_owned(), items);
+                copy_counts(flat, ["minItems", "maxItems"], &mut out);
+            }
+            "string" => {
+                if let Some(values) = &listed.strings {
+                    out.insert("enum".to_owned(), json!(values));
+                } else {
+                    copy_counts(flat, ["minLength", "maxLength"], &mut out);
+                    if let Some(pattern) = flat.text("pattern") {
+                        out.insert("pattern".to_owned(), pattern.into());
+                    }
+                    if flat.text("format") == Some("date-time") {
+                        out.insert("format".to_owned(), "date-time".into());
+                    }
+                }
+            }
+            "integer" | "number" => {
+                for keyword in ["minimum", "maximum"] {
+                    if let Some(number) = flat.get(keyword).filter(|number| number.is_number()) {
+                        out.insert(keyword.to_owned(), number.clone());
+                    }
+                }
+            }
+            _ => {}
+        }
+        out.insert("type".to_owned(), kind.to_ascii_uppercase().into());
+        Ok(Value::Object(out))
+    }
+}
+
+/// The values that are allowed, as far as they can be said: only texts can.
+struct Listed<'a> {
+    strings: Option<Vec<&'a str>>,
+    /// `null` is among them.
+    null: bool,
+    /// The others, for the model to read.
+    words: Option<String>,
+    first: Option<&'a Value>,
+}
+
+impl<'a> Listed<'a> {
+    fn of(flat: &Flat<'a>) -> Self {
+        let listed = flat.get("enum").and_then(Value::as_array).filter(|values| !values.is_empty());
+        let values: Vec<&'a Value> = match (listed, flat.get("const")) {
+            (_, Some(only)) => vec![only],
+            (Some(values), None) => values.iter().collect(),
+            (None, None) => Vec::new(),
+        };
+        let null = values.iter().any(|value| value.is_null());
+        let some: Vec<&'a Value> = values.into_iter().filter(|value| !value.is_null()).collect();
+        let first = some.first().copied();
+        // An empty text is refused, too.
+        let strings: Option<Vec<&str>> =
+            some.iter().map(|value| value.as_str().filter(|text| !text.is_empty())).collect();
+        let strings = strings.filter(|strings| !strings.is_empty());
+        let list = json!(some).to_string();
+        let tell = !some.is_empty() && strings.is_none() && list.len() <= MAX_LIST;
+        Self { strings, null, words: tell.then(|| format!("One of {list}.")), first }
+    }
+}
+
+/// What it must be, where it does not say.
+fn guess(flat: &Flat<'_>, listed: &Listed<'_>) -> Vec<&'static str> {
+    let has = |keywords: &[&str]| keywords.iter().any(|keyword| flat.get(keyword).is_some());
+    let guess = match listed.first {
+        Some(Value::String(_)) => "string",
+        Some(Value::Bool(_)) => "boolean",
+        Some(Value::Number(number)) => {
+            if number.is_f64() {
+                "number"
+            } else {
+                "integer"
+            }
+        }
+        Some(Value::Array(_)) => "array",
+        Some(Value::Object(_)) => "object",
+        Some(Value::Null) | None => {
+            if !flat.properties.is_empty() || has(&["additionalProperties"]) {
+                "object"
+            } else if has(&["items", "prefixItems", "minItems", "maxItems", "uniqueItems"]) {
+                "array"
+            } else if has(&["pattern", "minLength", "maxLength"]) {
+                "string"
+            } else if has(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
+                "number"
+            } else {
+                return Vec::new();
+            }
+        }
+    };
+    vec![guess]
+}
+
+/// Words and whether it may be null, on each alternative: beside `anyOf` nothing else may stand.
+fn decorate(schema: &mut Value, words: &str, nullable: bool) {
+    let Value::Object(members) = schema else { return };
+    if let Some(Value::Array(alternatives)) = members.get_mut("anyOf") {
+        for alternative in alternatives {
+            decorate(alternative, words, nullable);
+        }
+        return;
+    }
+    if nullable {
+        members.insert("nullable".to_owned(), true.into());
+    }
+    if !words.is_empty() && !members.contains_key("description") {
+        members.insert("description".to_owned(), words.into());
+    }
+}
+
+/// One of these. Alternatives among them are taken out of their lists.
+pub(super) fn any_of(schemas: Vec<Value>) -> Value {
+    let mut flat: Vec<Value> = Vec::new();
+    for mut schema in schemas {
+        let inner = match schema.get_mut("anyOf") {
+            Some(Value::Array(inner)) => std::mem::take(inner),
+            _ => vec![schema],
+        };
+        for one in inner {
+            if !flat.contains(&one) {
+                flat.push(one);
+            }
+        }
+    }
+    if flat.len() == 1 { flat.remove(0) } else { json!({ "anyOf": flat }) }
+}
+
+fn anything() -> Value {
+    json!({ "anyOf": [{ "type": "STRING" }, { "type": "NUMBER" }, { "type": "BOOLEAN" }] })
+}
+
+/// Only `null`, which has no type of its own here. It stands like this until its place is known: among
+/// alternatives it makes the others nullable.
+fn null() -> Value {
+    json!({ "type": "NULL" })
+}
+
+/// A schema whose place is known to be that of a member.
+pub(super) fn settled(schema: Value) -> Value {
+    if schema == null() { json!({ "type": "STRING", "nullable": true }) } else { schema }
+}
+
+fn copy_counts(flat: &Flat<'_>, keywords: [&str; 2], out: &mut Map<String, Value>) {
+    for keyword in keywords {
+        if let Some(count) = flat.count(keyword) {
+            out.insert(keyword.to_owned(), count.into());
+        }
+    }
+}

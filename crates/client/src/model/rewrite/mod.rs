@@ -1,0 +1,276 @@
+//! Owns how a tool's input schema is said to a provider's model.
+//!
+//! What a provider takes is less than JSON Schema, and a single tool that it does not take fails the whole
+//! request. So a schema is written anew from the keywords that are known to be taken, instead of having the
+//! others removed. What is lost on the way (a `not`, a condition, which members exclude each other) is no
+//! loss of safety: arguments are checked against the original.
+//!
+//! Everything is bounded by the steps of one rewriting; a schema that needs more is not said at all.
+
+mod flat;
+mod gemini;
+mod keys;
+mod plain;
+mod strict;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+
+use bowline_proto::wire::Json;
+use serde_json::{Map, Value, json};
+
+pub(super) use self::keys::Keys;
+
+use self::flat::{Flat, Union};
+use crate::schema::{Read, SchemaError, Targets};
+
+/// Whose rules apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rules {
+    /// JSON Schema with `$defs`; no composition at the root; arrays say what is in them. `strict` where
+    /// it is possible.
+    OpenAi { strict: bool },
+    /// The same; members have names of a fixed alphabet.
+    Anthropic,
+    /// The subset of OpenAPI 3.0 that `parameters` takes: no references.
+    Gemini,
+}
+
+/// A schema in a provider's dialect.
+pub(super) struct Rewritten {
+    /// `None` where there are no arguments and the provider wants it left out.
+    pub(super) parameters: Option<Value>,
+    /// Members that had to be called otherwise.
+    pub(super) keys: Keys,
+    /// It is in the form that the provider can enforce.
+    pub(super) strict: bool,
+    /// A condition on the arguments as a whole that the dialect cannot say.
+    pub(super) note: Option<String>,
+}
+
+/// Why a schema cannot be said.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unsayable {
+    #[error("{0}")]
+    Schema(#[from] SchemaError),
+    #[error("its arguments are not an object")]
+    NoObject,
+    #[error("its arguments are recursive, which the provider cannot express")]
+    Recursive,
+    #[error("its schema is nested too deeply")]
+    TooDeep,
+    #[error("its schema is too large")]
+    TooLarge,
+}
+
+/// Writes `schema` anew. Texts in it have at most `most` characters.
+pub(super) fn rewrite(schema: &Json, rules: Rules, most: usize) -> Result<Rewritten, Unsayable> {
+    let read = Read::of(schema)?;
+    let mut rewriter = Rewriter {
+        targets: read.targets()?,
+        rules,
+        most,
+        left: MAX_STEPS,
+        keys: Keys::of(&read.value, rules),
+        open: Vec::new(),
+        names: HashMap::new(),
+        defs: BTreeMap::new(),
+    };
+    let mut root = rewriter.root(&read.value)?;
+    let strict = match rules {
+        Rules::OpenAi { strict: true } => match strict::form(&root) {
+            Some(form) => {
+                root = form;
+                true
+            }
+            None => false,
+        },
+        _ => false,
+    };
+    let empty = rules == Rules::Gemini && root.get("properties").is_none();
+    let parameters = if empty { None } else { Some(root) };
+    Ok(Rewritten { parameters, keys: rewriter.keys, strict, note: note(&read.value) })
+}
+
+/// Parts of a schema and values in it that are written, those written twice counted twice.
+const MAX_STEPS: usize = 20_000;
+/// How deeply parts may be within each other, references followed.
+const MAX_DEPTH: usize = 64;
+/// Bytes of a condition that is told.
+const MAX_NOTE: usize = 300;
+
+struct Rewriter<'s> {
+    targets: Targets<'s>,
+    rules: Rules,
+    most: usize,
+    left: usize,
+    keys: Keys,
+    /// What is being written just now.
+    open: Vec<*const Value>,
+    /// What others refer to, by its name in `$defs`.
+    names: HashMap<*const Value, String>,
+    defs: BTreeMap<String, Value>,
+}
+
+impl<'s> Rewriter<'s> {
+    /// The arguments as a whole: an object, whatever it is composed of.
+    fn root(&mut self, schema: &'s Value) -> Result<Value, Unsayable> {
+        let union = Union::of(self, schema)?;
+        if !union.may_be_object() {
+            return Err(Unsayable::NoObject);
+        }
+        let mut root = self.object(&union, 0)?;
+        if self.rules == Rules::Gemini {
+            return Ok(Value::Object(root));
+        }
+        if !root.contains_key("properties") {
+            root.insert("properties".to_owned(), json!({}));
+        }
+        if !self.defs.is_empty() {
+            let defs = std::mem::take(&mut self.defs);
+            root.insert("$defs".to_owned(), Value::Object(defs.into_iter().collect()));
+        }
+        Ok(Value::Object(root))
+    }
+
+    /// `type`, `properties` and `required` of an object.
+    fn object(&mut self, union: &Union<'s>, depth: usize) -> Result<Map<String, Value>, Unsayable> {
+        let gemini = self.rules == Rules::Gemini;
+        let mut out = Map::new();
+        out.insert("type".to_owned(), json!(if gemini { "OBJECT" } else { "object" }));
+        let mut properties = Map::new();
+        for (&name, alternatives) in &union.properties {
+            // A member that may never be there.
+            if alternatives.iter().all(|nodes| nodes.iter().any(|node| **node == Value::Bool(false))) {
+                continue;
+            }
+            let mut written: Vec<Value> = Vec::new();
+            for nodes in alternatives {
+                let value = self.schema(nodes, depth + 1)?;
+                let value = if gemini { gemini::settled(value) } else { value };
+                if !written.contains(&value) {
+                    written.push(value);
+                }
+            }
+            let value = match written.len() {
+                1 => written.remove(0),
+                _ if gemini => gemini::any_of(written),
+                _ => json!({ "anyOf": written }),
+            };
+            properties.insert(self.keys.said(name).to_owned(), value);
+        }
+        let required = union.required.iter().map(|name| self.keys.said(name));
+        let required: Vec<&str> = required.filter(|name| properties.contains_key(*name)).collect();
+        if !required.is_empty() {
+            out.insert("required".to_owned(), json!(required));
+        }
+        if !properties.is_empty() {
+            out.insert("properties".to_owned(), Value::Object(properties));
+        }
+        if let Some(rest) = union.rest.filter(|_| !gemini) {
+            let rest = if rest.is_boolean() { rest.clone() } else { self.schema(&[rest], depth + 1)? };
+            out.insert("additionalProperties".to_owned(), rest);
+        }
+        Ok(out)
+    }
+
+    /// One part, or several that hold together.
+    fn schema(&mut self, nodes: &[&'s Value], depth: usize) -> Result<Value, Unsayable> {
+        self.step(depth)?;
+        let &[node] = nodes else { return self.body(nodes, depth) };
+        let place = std::ptr::from_ref(node);
+        let refers = self.rules != Rules::Gemini;
+        if refers && let Some(name) = self.names.get(&place) {
+            return Ok(reference(name));
+        }
+        if refers
+            && flat::only_refers(node)
+            && let Some(&target) = self.targets.get(&place)
+        {
+            return self.definition(target, depth);
+        }
+        if self.open.contains(&place) {
+            if !refers {
+                return Err(Unsayable::Recursive);
+            }
+            // It is within itself: what is being written becomes a definition.
+            return Ok(reference(&self.name(node)));
+        }
+        self.open.push(place);
+        let body = self.body(nodes, depth)?;
+        self.open.pop();
+        let Some(name) = self.names.get(&place) else { return Ok(body) };
+        self.defs.insert(name.clone(), body);
+        Ok(reference(name))
+    }
+
+    /// A reference to `target`, which is written if it was not yet.
+    fn definition(&mut self, target: &'s Value, depth: usize) -> Result<Value, Unsayable> {
+        if let Some(name) = self.names.get(&std::ptr::from_ref(target)) {
+            return Ok(reference(name));
+        }
+        let name = self.name(target);
+        let body = self.body(&[target], depth + 1)?;
+        self.defs.insert(name.clone(), body);
+        Ok(reference(&name))
+    }
+
+    /// Names are counted in the order they are met: those of the schema may be anything.
+    fn name(&mut self, node: &'s Value) -> String {
+        let name = format!("d{}", self.names.len() + 1);
+        self.names.insert(node, name.clone());
+        name
+    }
+
+    fn body(&mut self, nodes: &[&'s Value], depth: usize) -> Result<Value, Unsayable> {
+        self.step(depth)?;
+        let flat = Flat::of(self, nodes)?;
+        match self.rules {
+            Rules::Gemini => self.gemini(&flat, depth),
+            Rules::OpenAi { .. } | Rules::Anthropic => self.plain(&flat, depth),
+        }
+    }
+
+    fn step(&mut self, depth: usize) -> Result<(), Unsayable> {
+        if depth > MAX_DEPTH {
+            return Err(Unsayable::TooDeep);
+        }
+        self.pay(1)
+    }
+
+    fn pay(&mut self, steps: usize) -> Result<(), Unsayable> {
+        self.left = self.left.checked_sub(steps).ok_or(Unsayable::TooLarge)?;
+        Ok(())
+    }
+
+    /// What a schema with a reference refers to.
+    fn target(&self, node: &Value) -> Option<&'s Value> {
+        self.targets.get(&std::ptr::from_ref(node)).copied()
+    }
+
+    fn text(&self, text: &str) -> String {
+        super::text::tidy(text, self.most)
+    }
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/$defs/{name}") })
+}
+
+/// Conditions on the arguments as a whole, which no dialect takes, for the model to read.
+fn note(root: &Value) -> Option<String> {
+    const LOST: [&str; 9] =
+        ["anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependencies", "minProperties"];
+    let lost: Map<String, Value> = LOST
+        .into_iter()
+        .filter_map(|keyword| Some((keyword.to_owned(), root.get(keyword)?.clone())))
+        .collect();
+    if lost.is_empty() {
+        return None;
+    }
+    let text = Value::Object(lost).to_string();
+    // A reference would lead nowhere for whoever reads it.
+    let readable = text.len() <= MAX_NOTE && !text.contains("$ref");
+    readable.then(|| format!("The arguments must also fit this JSON Schema: {text}"))
+}

@@ -1,0 +1,133 @@
+//! Owns the JSON Schema that OpenAI and Anthropic take.
+
+use serde_json::{Map, Value, json};
+
+use super::flat::Flat;
+use super::{Rewriter, Unsayable};
+
+/// Keywords that are copied where their value is of the right kind.
+const COUNTS: [&str; 4] = ["minLength", "maxLength", "minItems", "maxItems"];
+const NUMBERS: [&str; 3] = ["minimum", "maximum", "multipleOf"];
+
+impl<'s> Rewriter<'s> {
+    pub(super) fn plain(&mut self, flat: &Flat<'s>, depth: usize) -> Result<Value, Unsayable> {
+        let mut types = flat.types();
+        if types.is_empty() && !flat.properties.is_empty() {
+            types.push("object");
+        }
+        // `rest` is read here too: a map of anything is an object without members.
+        let mut out = if types.contains(&"object") || !flat.properties.is_empty() {
+            self.object(&flat.union(), depth)?
+        } else {
+            Map::new()
+        };
+        match types.as_slice() {
+            [] => drop(out.remove("type")),
+            [only] => drop(out.insert("type".to_owned(), json!(only))),
+            several => drop(out.insert("type".to_owned(), json!(several))),
+        }
+        for keyword in ["title", "description"] {
+            if let Some(text) = flat.text(keyword).map(|text| self.text(text)).filter(|text| !text.is_empty())
+            {
+                out.insert(keyword.to_owned(), text.into());
+            }
+        }
+        for keyword in ["default", "const"] {
+            if let Some(value) = flat.get(keyword) {
+                out.insert(keyword.to_owned(), value.clone());
+            }
+        }
+        if let Some(values) = flat.get("enum").and_then(Value::as_array).filter(|values| !values.is_empty()) {
+            out.insert("enum".to_owned(), json!(values));
+        }
+        for keyword in ["format", "pattern"] {
+            if let Some(text) = flat.text(keyword) {
+                out.insert(keyword.to_owned(), text.into());
+            }
+        }
+        for keyword in COUNTS {
+            if let Some(count) = flat.count(keyword) {
+                out.insert(keyword.to_owned(), count.into());
+            }
+        }
+        for keyword in NUMBERS {
+            if let Some(number) = flat.get(keyword).filter(|number| number.is_number()) {
+                out.insert(keyword.to_owned(), number.clone());
+            }
+        }
+        if flat.get("uniqueItems") == Some(&Value::Bool(true)) {
+            out.insert("uniqueItems".to_owned(), true.into());
+        }
+        exclusive(flat, &mut out);
+        self.plain_elements(flat, &types, &mut out, depth)?;
+        self.plain_choices(flat, &mut out, depth)?;
+        Ok(Value::Object(out))
+    }
+
+    fn plain_elements(
+        &mut self,
+        flat: &Flat<'s>,
+        types: &[&str],
+        out: &mut Map<String, Value>,
+        depth: usize,
+    ) -> Result<(), Unsayable> {
+        let elements = flat.elements();
+        if elements.is_empty() && !types.contains(&"array") {
+            return Ok(());
+        }
+        // One of the providers refuses an array that does not say what is in it, and knows no tuples.
+        let items = match elements.as_slice() {
+            [] => json!({}),
+            [only] => self.schema(&[*only], depth + 1)?,
+            several => {
+                let mut choices: Vec<Value> = Vec::new();
+                for element in several {
+                    let choice = self.schema(&[*element], depth + 1)?;
+                    if !choices.contains(&choice) {
+                        choices.push(choice);
+                    }
+                }
+                if choices.len() == 1 { choices.remove(0) } else { json!({ "anyOf": choices }) }
+            }
+        };
+        out.insert("items".to_owned(), items);
+        Ok(())
+    }
+
+    fn plain_choices(
+        &mut self,
+        flat: &Flat<'s>,
+        out: &mut Map<String, Value>,
+        depth: usize,
+    ) -> Result<(), Unsayable> {
+        // One list of alternatives can be said; of two, the second would need an `allOf`.
+        let Some(choices) = flat.choices.first() else { return Ok(()) };
+        let mut written: Vec<Value> = Vec::new();
+        for choice in *choices {
+            let choice = self.schema(&[choice], depth + 1)?;
+            if !written.contains(&choice) {
+                written.push(choice);
+            }
+        }
+        // An alternative that says nothing makes the others say nothing.
+        if !written.contains(&json!({})) {
+            out.insert("anyOf".to_owned(), Value::Array(written));
+        }
+        Ok(())
+    }
+}
+
+/// Draft-04 said `true` beside the bound; everything since says the bound.
+fn exclusive(flat: &Flat<'_>, out: &mut Map<String, Value>) {
+    for (keyword, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        match flat.get(keyword) {
+            Some(Value::Number(number)) => drop(out.insert(keyword.to_owned(), number.clone().into())),
+            Some(Value::Bool(true)) => {
+                if let Some(number) = out.remove(bound) {
+                    out.insert(keyword.to_owned(), number);
+                }
+            }
+            _ => {}
+        }
+    }
+}

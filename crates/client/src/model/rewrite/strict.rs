@@ -1,0 +1,82 @@
+//! Owns whether a schema can be given to OpenAI as `strict`, so that no other arguments can come.
+//!
+//! Strict mode wants every member required and no others, and takes few keywords. A tool with an optional
+//! member is not put into it: the usual way, to require the member and let it be null, gives arguments that
+//! the server never asked for.
+
+use serde_json::{Map, Value};
+
+/// What strict mode takes. Bounds are left out: they are taken by some models only, and are checked anyway.
+const TAKEN: [&str; 12] = [
+    "type",
+    "title",
+    "description",
+    "enum",
+    "const",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "anyOf",
+    "$ref",
+    "$defs",
+];
+/// The limits that were first published; later ones are wider.
+const MAX_LEVELS: usize = 5;
+const MAX_MEMBERS: usize = 100;
+
+/// The same schema in the strict form, if it has one.
+pub(super) fn form(schema: &Value) -> Option<Value> {
+    let mut members = 0;
+    node(schema, 0, &mut members).filter(|_| members <= MAX_MEMBERS)
+}
+
+fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
+    let given = schema.as_object().filter(|_| level <= MAX_LEVELS)?;
+    let mut out = Map::new();
+    if let Some(reference) = given.get("$ref") {
+        // Nothing may stand beside it.
+        out.insert("$ref".to_owned(), reference.clone());
+        return Some(Value::Object(out));
+    }
+    let says_something =
+        ["type", "anyOf", "enum", "const"].iter().any(|keyword| given.contains_key(*keyword));
+    if !says_something {
+        return None;
+    }
+    for (keyword, value) in given.iter().filter(|(keyword, _)| TAKEN.contains(&keyword.as_str())) {
+        let value = match (keyword.as_str(), value) {
+            ("properties" | "$defs", Value::Object(schemas)) => {
+                let inner = if keyword == "$defs" { 1 } else { level + 1 };
+                let all =
+                    schemas.iter().map(|(name, schema)| Some((name.clone(), node(schema, inner, count)?)));
+                Value::Object(all.collect::<Option<_>>()?)
+            }
+            ("anyOf", Value::Array(schemas)) => {
+                Value::Array(schemas.iter().map(|schema| node(schema, level, count)).collect::<Option<_>>()?)
+            }
+            ("items", _) => node(value, level, count)?,
+            // Members of any name cannot be said.
+            ("additionalProperties", Value::Bool(true) | Value::Object(_)) => return None,
+            _ => value.clone(),
+        };
+        out.insert(keyword.clone(), value);
+    }
+    let is_object = match given.get("type") {
+        Some(Value::String(kind)) => kind == "object",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+        _ => false,
+    };
+    if is_object {
+        let names = given.get("properties").and_then(Value::as_object).map_or(0, Map::len);
+        let required = given.get("required").and_then(Value::as_array).map_or(0, Vec::len);
+        // Each required name is that of a member, and each stands there once.
+        if names != required || (names == 0 && level > 0) {
+            return None;
+        }
+        *count += names;
+        out.entry("required").or_insert_with(|| Value::Array(Vec::new()));
+        out.insert("additionalProperties".to_owned(), false.into());
+    }
+    Some(Value::Object(out))
+}

@@ -1,0 +1,201 @@
+//! Owns the form of messages: `POST BASE_URL/v1/messages`.
+
+use std::collections::BTreeSet;
+
+use bowline_proto::wire::Json;
+use bowline_proto::wire::view::{
+    Content, MediaContent, SamplingBlock, SamplingMessage, SamplingRequest, Tool, ToolChoice,
+};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::approve::Plan;
+use super::names::Names;
+use super::words::{self, Said, Unreadable, Unsayable};
+
+pub(super) const PATH: &str = "v1/messages";
+
+/// The header that says which form of the API is meant, and the form that this file owns.
+pub(super) const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
+
+/// An answer of more blocks is not read.
+const MOST_BLOCKS: usize = 64;
+
+/// The request.
+pub(super) fn write(request: &SamplingRequest, plan: &Plan, names: &Names) -> Result<Value, Unsayable> {
+    let mut messages = Vec::new();
+    for message in &request.messages {
+        let blocks = turn(message, names)?;
+        // A turn of nothing is refused here, and says nothing.
+        if !blocks.is_empty() {
+            messages.push(json!({ "role": message.role.as_str(), "content": blocks }));
+        }
+    }
+    let mut body = json!({ "model": plan.model, "messages": messages, "max_tokens": plan.max_tokens });
+    if let Some(prompt) = request.system_prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
+        body["system"] = prompt.into();
+    }
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = temperature.clamp(0.0, 1.0).into();
+    }
+    // Blanks alone are refused.
+    let stops = request.stop_sequences.iter().filter(|stop| !stop.trim().is_empty());
+    let stops: Vec<&str> = stops.map(|stop| &**stop).collect();
+    if !stops.is_empty() {
+        body["stop_sequences"] = stops.into();
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| definition(tool, names));
+        body["tools"] = tools.collect::<Result<Vec<_>, _>>()?.into();
+        if let Some(choice) = request.tool_choice {
+            let choice = match choice {
+                ToolChoice::Auto => "auto",
+                ToolChoice::Required => "any",
+                ToolChoice::None => "none",
+            };
+            body["tool_choice"] = json!({ "type": choice });
+        }
+    } else if super::tool_rounds(request) > 0 {
+        // A conversation with tools needs their definitions, though none may be used any more.
+        body["tools"] = used(request, names).into();
+        body["tool_choice"] = json!({ "type": "none" });
+    }
+    Ok(body)
+}
+
+/// The tools of the conversation, each once, as far as they are known.
+fn used(request: &SamplingRequest, names: &Names) -> Vec<Value> {
+    let blocks = request.messages.iter().flat_map(|message| &message.content);
+    let used: BTreeSet<&str> = blocks
+        .filter_map(|block| match block {
+            SamplingBlock::ToolUse { name, .. } => Some(names.sent(name)),
+            _ => None,
+        })
+        .collect();
+    let definition = |name| json!({ "name": name, "input_schema": { "type": "object" } });
+    used.into_iter().map(definition).collect()
+}
+
+fn definition(tool: &Tool, names: &Names) -> Result<Value, Unsayable> {
+    let mut definition = json!({
+        "name": names.sent(&tool.name),
+        "input_schema": words::tree(&tool.input_schema, "the schema of a tool")?,
+    });
+    if let Some(description) = tool.description() {
+        definition["description"] = description.into();
+    }
+    Ok(definition)
+}
+
+fn turn(message: &SamplingMessage, names: &Names) -> Result<Vec<Value>, Unsayable> {
+    let mut blocks = Vec::new();
+    for block in &message.content {
+        match block {
+            SamplingBlock::Content(content) => blocks.extend(said(content)?),
+            SamplingBlock::ToolUse { id, name, input, .. } => blocks.push(json!({
+                "type": "tool_use",
+                "id": id,
+                "name": names.sent(name),
+                "input": words::tree(input, "the input of a tool")?,
+            })),
+            SamplingBlock::ToolResult { tool_use_id, content, structured, is_error, .. } => {
+                let mut inner = Vec::new();
+                for block in content {
+                    inner.extend(said(block)?);
+                }
+                let structured = words::structured(content, structured.as_ref());
+                inner.extend(structured.map(|text| json!({ "type": "text", "text": text })));
+                let mut result =
+                    json!({ "type": "tool_result", "tool_use_id": tool_use_id, "content": inner });
+                if *is_error {
+                    result["is_error"] = true.into();
+                }
+                blocks.push(result);
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+/// A block, unless it is a text of nothing, which is refused.
+fn said(content: &Content) -> Result<Option<Value>, Unsayable> {
+    if let Some(text) = words::text(content) {
+        return Ok((!text.is_empty()).then(|| json!({ "type": "text", "text": text })));
+    }
+    match content {
+        Content::Image(image) if is_known(image) => Ok(Some(json!({
+            "type": "image",
+            "source": { "type": "base64", "media_type": image.mime_type, "data": image.data.get() },
+        }))),
+        _ => Err(Unsayable(format!("{} cannot be told to this model", words::kind(content)))),
+    }
+}
+
+fn is_known(image: &MediaContent) -> bool {
+    matches!(&*image.mime_type, "image/jpeg" | "image/png" | "image/gif" | "image/webp")
+}
+
+// === the answer ===
+
+#[derive(Deserialize)]
+struct Message {
+    model: Option<String>,
+    content: Vec<Block>,
+    stop_reason: Option<String>,
+    usage: Option<Usage>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block {
+    Text {
+        text: String,
+    },
+    ToolUse {
+        id: Option<String>,
+        name: String,
+        input: Value,
+    },
+    /// Thoughts, and what is not known yet: not for the server.
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+}
+
+/// Reads a message.
+pub(super) fn read(body: &Bytes, names: &Names, asked: &str) -> Result<Said, Unreadable> {
+    let message: Message =
+        serde_json::from_slice(body).map_err(|_| Unreadable("the answer is not a message"))?;
+    let mut blocks = Vec::new();
+    for block in message.content {
+        match block {
+            Block::Text { text } if blocks.len() < MOST_BLOCKS => blocks.push(SamplingBlock::text(&text)),
+            Block::Text { .. } => return Err(Unreadable("the answer has too many parts")),
+            Block::ToolUse { id, name, input } => {
+                let input = Json::of(&input).ok().filter(Json::is_object);
+                let input =
+                    input.ok_or(Unreadable("the model called a tool with arguments that are no object"))?;
+                let used = words::tool_use(id.as_deref(), &name, &input, names, &blocks)?;
+                blocks.push(used);
+            }
+            Block::Other => {}
+        }
+    }
+    let stop = message.stop_reason.map(|reason| match &*reason {
+        "end_turn" => "endTurn".to_owned(),
+        "stop_sequence" => "stopSequence".to_owned(),
+        "max_tokens" => "maxTokens".to_owned(),
+        "tool_use" => "toolUse".to_owned(),
+        _ => reason,
+    });
+    let tokens = message.usage.map(|usage| usage.input_tokens.saturating_add(usage.output_tokens));
+    Ok(Said { result: words::result(blocks, message.model.as_deref(), stop, asked), tokens })
+}

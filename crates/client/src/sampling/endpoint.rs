@@ -1,0 +1,286 @@
+//! Owns the exchange with the endpoint of a model: where it is, who we are to it, and what may be told of its
+//! failures.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_config::{Http, Sampling, SamplingApi, Secret, Tls};
+use bowline_proto::wire::view::{SamplingBlock, SamplingRequest, SamplingResult, ToolChoice};
+use bowline_transport::http::{Answer, Body, HttpLink, Limits};
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{ACCEPT, HeaderValue};
+use serde_json::Value;
+use url::Url;
+
+use super::approve::Plan;
+use super::limits::Budget;
+use super::names::Names;
+use super::words::{Unreadable, Unsayable};
+use super::{anthropic, openai};
+use crate::host::Refusal;
+
+mod veil;
+
+use veil::Veil;
+
+/// The way to the endpoint.
+pub(super) struct Endpoint {
+    pub(super) settings: Sampling,
+    link: HttpLink,
+    veil: Veil,
+    /// What it has turned out not to take.
+    dialect: Mutex<openai::Dialect>,
+}
+
+/// A model that cannot be used as configured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the model cannot be used: {problem}")]
+pub struct ProviderError {
+    problem: Problem,
+}
+
+/// What is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The environment variable that should hold the key is not set, or empty.
+    #[error("the environment variable that `key_env` names is not set")]
+    KeyMissing,
+    /// The key has characters that no header can carry.
+    #[error("the key holds characters that cannot be sent")]
+    KeyUnsendable,
+    /// No model is named.
+    #[error("no model is named")]
+    NoModel,
+    /// The URL or a header cannot be used.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+/// The largest answer: far more than a model says, and far less than hurts.
+const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+/// How long making a connection may take.
+const CONNECT: Duration = Duration::from_secs(30);
+/// How much of a sentence of the endpoint is passed on.
+const LONGEST_NOTE: usize = 300;
+/// A request is sent again only where the endpoint said which wish it does not take, and there are three.
+const MOST_WISHES: usize = 3;
+
+impl ProviderError {
+    pub(super) fn new(problem: Problem) -> Self {
+        Self { problem }
+    }
+
+    /// What is wrong.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    pub(super) fn new(settings: Sampling, key: Option<Secret>) -> Result<Self, ProviderError> {
+        let wrong = |problem| Err(ProviderError::new(problem));
+        if settings.models.is_empty() {
+            return wrong(Problem::NoModel);
+        }
+        let mut headers = settings.headers.clone();
+        let secrets = headers.iter().map(|(_, value)| value.clone()).chain(key.clone());
+        let veil = Veil::new(secrets);
+        if let Some(key) = key {
+            let unsendable = |byte: u8| !(0x21..=0x7e).contains(&byte);
+            if key.expose().is_empty() || key.expose().bytes().any(unsendable) {
+                return wrong(Problem::KeyUnsendable);
+            }
+            let (name, value) = match settings.api {
+                SamplingApi::OpenAi => ("Authorization", Secret::new(format!("Bearer {}", key.expose()))),
+                SamplingApi::Anthropic => ("x-api-key", key),
+            };
+            add(&mut headers, name, value);
+        }
+        if settings.api == SamplingApi::Anthropic {
+            let (name, value) = anthropic::VERSION;
+            add(&mut headers, name, Secret::new(value));
+        }
+        let url = endpoint_url(&settings);
+        let http = Http { url, headers, tls: Tls::default(), fallback: false };
+        let limits =
+            Limits { connect: CONNECT.min(settings.timeout), body: LARGEST_ANSWER, event: LARGEST_ANSWER };
+        match HttpLink::new(&http, limits) {
+            Ok(link) => Ok(Self { settings, link, veil, dialect: Mutex::default() }),
+            Err(fault) => wrong(Problem::Unreachable(veil.over(&fault.to_string(), LONGEST_NOTE))),
+        }
+    }
+
+    /// Where it is, without what may be a key.
+    pub(super) fn origin(&self) -> String {
+        self.settings.base_url.origin().ascii_serialization()
+    }
+
+    /// Asks the model, once. What that cost is settled in `budget`.
+    pub(super) async fn ask(
+        &self,
+        request: &SamplingRequest,
+        plan: &Plan,
+        budget: &mut Budget,
+    ) -> Result<SamplingResult, Refusal> {
+        let names = Names::of(request);
+        let limit = self.settings.timeout;
+        let exchange = self.exchange(request, plan, &names, budget);
+        let body = tokio::time::timeout(limit, exchange)
+            .await
+            .unwrap_or_else(|_| failed(format!("the model did not answer within {limit:?}")))?;
+        let said = match self.settings.api {
+            SamplingApi::OpenAi => openai::read(&body, &names, &plan.model),
+            SamplingApi::Anthropic => anthropic::read(&body, &names, &plan.model),
+        };
+        let said = said.or_else(|Unreadable(what)| failed(what))?;
+        if let Some(tokens) = said.tokens {
+            budget.settle(tokens);
+        }
+        let uses = |block: &SamplingBlock| matches!(block, SamplingBlock::ToolUse { .. });
+        let may_use = !request.tools.is_empty() && request.tool_choice != Some(ToolChoice::None);
+        if !may_use && said.result.content.iter().any(uses) {
+            return failed("the model called a tool where it was given none");
+        }
+        Ok(said.result)
+    }
+
+    async fn exchange(
+        &self,
+        request: &SamplingRequest,
+        plan: &Plan,
+        names: &Names,
+        budget: &mut Budget,
+    ) -> Result<Bytes, Refusal> {
+        let mut refusals = 0;
+        loop {
+            let dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
+            let body = match self.settings.api {
+                SamplingApi::OpenAi => openai::write(request, plan, names, dialect),
+                SamplingApi::Anthropic => anthropic::write(request, plan, names),
+            };
+            let body = body.or_else(|Unsayable(what)| failed(what))?;
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+            budget.start();
+            let answer = match self.link.post(Bytes::from(body.to_string()), &headers).await {
+                Ok(answer) => answer,
+                Err(fault) => {
+                    if fault.may_resend(false) {
+                        budget.settle(0);
+                    }
+                    return failed(self.veil.over(&format!("no answer of the model: {fault}"), LONGEST_NOTE));
+                }
+            };
+            let bytes = match (answer.status, &answer.body) {
+                (200..300, Body::Json(bytes)) => return Ok(bytes.clone()),
+                (200..300, _) => return failed("the model's endpoint did not answer with JSON"),
+                (_, Body::Json(bytes) | Body::Other(bytes)) => bytes.clone(),
+                (_, Body::Empty | Body::Events(_)) => Bytes::new(),
+            };
+            // It was refused, so no model has worked on it.
+            budget.settle(0);
+            refusals += 1;
+            let adapted = dialect.after(&bytes).filter(|_| {
+                self.settings.api == SamplingApi::OpenAi && answer.status == 400 && refusals <= MOST_WISHES
+            });
+            match adapted {
+                Some(next) => *self.dialect.lock().unwrap_or_else(PoisonError::into_inner) = next,
+                None => return failed(self.complaint(&answer, &bytes)),
+            }
+        }
+    }
+
+    /// A status and what the endpoint says about it, short and without the key.
+    fn complaint(&self, answer: &Answer, body: &[u8]) -> String {
+        let status = answer.status;
+        let note =
+            sentence(body).map(|note| self.veil.over(&note, LONGEST_NOTE)).filter(|note| !note.is_empty());
+        match note {
+            Some(note) => format!("the model's endpoint answered with HTTP status {status}: {note}"),
+            None => format!("the model's endpoint answered with HTTP status {status}"),
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Adds a header that the configuration does not give itself.
+fn add(headers: &mut Vec<(String, Secret)>, name: &str, value: Secret) {
+    if !headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        headers.push((name.to_owned(), value));
+    }
+}
+
+fn failed<T>(why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::Failed(why.into()))
+}
+
+/// The base URL with the path of the API, however much of it the base has already.
+fn endpoint_url(settings: &Sampling) -> Url {
+    let mut url = settings.base_url.clone();
+    let path = match settings.api {
+        SamplingApi::OpenAi => openai::PATH,
+        SamplingApi::Anthropic => anthropic::PATH,
+    };
+    let base = url.path().trim_end_matches('/').to_owned();
+    let rest = match path.split_once('/') {
+        _ if base.ends_with(&format!("/{path}")) => "",
+        Some((first, rest)) if base.ends_with(&format!("/{first}")) => rest,
+        _ => path,
+    };
+    let whole = if rest.is_empty() { base } else { format!("{base}/{rest}") };
+    url.set_path(&whole);
+    url
+}
+
+/// What an endpoint says about a refusal: both APIs have `error.message`, and some have less.
+fn sentence(body: &[u8]) -> Option<String> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let error = &body["error"];
+    [&error["message"], error, &body["message"], &body["detail"]]
+        .into_iter()
+        .find_map(Value::as_str)
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_added_once() {
+        for (api, base, whole) in [
+            (SamplingApi::OpenAi, "http://h", "http://h/chat/completions"),
+            (SamplingApi::OpenAi, "http://h/v1/", "http://h/v1/chat/completions"),
+            (SamplingApi::OpenAi, "http://h/v1?api-version=1", "http://h/v1/chat/completions?api-version=1"),
+            (SamplingApi::OpenAi, "http://h/v1/chat/completions", "http://h/v1/chat/completions"),
+            (SamplingApi::Anthropic, "http://h", "http://h/v1/messages"),
+            (SamplingApi::Anthropic, "http://h/proxy/v1", "http://h/proxy/v1/messages"),
+            (SamplingApi::Anthropic, "http://h/v1/messages/", "http://h/v1/messages"),
+        ] {
+            let settings = Sampling::new(api, base, "m").unwrap();
+            assert_eq!(endpoint_url(&settings).as_str(), whole, "{base}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_sent_is_not_shown() {
+        let settings = || Sampling::new(SamplingApi::OpenAi, "http://h/", "m").unwrap();
+        for key in ["hunter2\r\nX: y", "hunter2 hunter2", "", "hünter2"] {
+            let error = Endpoint::new(settings(), Some(Secret::new(key))).unwrap_err();
+            assert_eq!(error.problem(), &Problem::KeyUnsendable);
+            assert!(!format!("{error} {error:?}").contains("unter2"));
+        }
+        let none = Sampling { models: Vec::new(), ..settings() };
+        assert_eq!(Endpoint::new(none, None).unwrap_err().problem(), &Problem::NoModel);
+    }
+}

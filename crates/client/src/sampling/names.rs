@@ -1,0 +1,128 @@
+//! Owns what a tool is called when a model is told of it: the APIs take fewer letters than servers give.
+
+use std::collections::HashMap;
+
+use bowline_proto::wire::view::{SamplingBlock, SamplingRequest};
+
+/// The names of a request's tools, both ways. A name that the APIs take stays as it is.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    sent: HashMap<Box<str>, Box<str>>,
+    meant: HashMap<Box<str>, Box<str>>,
+    /// The last number that a name was made unique with. One for all: a server that gives thousands of names
+    /// which become the same costs a number for each, and not a search.
+    number: usize,
+}
+
+/// Both APIs take this many characters.
+const LONGEST: usize = 64;
+
+impl Names {
+    /// Of the tools that are offered and of those that the conversation used.
+    pub(super) fn of(request: &SamplingRequest) -> Self {
+        let used = request.messages.iter().flat_map(|message| &message.content);
+        let used = used.filter_map(|block| match block {
+            SamplingBlock::ToolUse { name, .. } => Some(&**name),
+            _ => None,
+        });
+        let all: Vec<&str> = request.tools.iter().map(|tool| &*tool.name).chain(used).collect();
+        let mut names = Self::default();
+        // Those that fit come first, so that none is pushed aside by another that was made to fit.
+        let (fitting, others): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| fits(name));
+        for name in fitting {
+            names.put(name, name.into());
+        }
+        for name in others {
+            if !names.sent.contains_key(name) {
+                let free = names.free(name);
+                names.put(name, free);
+            }
+        }
+        names
+    }
+
+    /// What `name` is sent as.
+    pub(super) fn sent<'a>(&'a self, name: &'a str) -> &'a str {
+        self.sent.get(name).map_or(name, |sent| sent)
+    }
+
+    /// Which tool a model means. One that was never offered is called what the model calls it.
+    pub(super) fn meant<'a>(&'a self, sent: &'a str) -> &'a str {
+        self.meant.get(sent).map_or(sent, |name| name)
+    }
+
+    fn put(&mut self, name: &str, sent: Box<str>) {
+        self.meant.insert(sent.clone(), name.into());
+        self.sent.insert(name.into(), sent);
+    }
+
+    fn free(&mut self, name: &str) -> Box<str> {
+        let letters = name.chars().map(|letter| if is_plain(letter) { letter } else { '_' });
+        let base: String = letters.take(LONGEST).collect();
+        let base = if base.is_empty() { "tool".to_owned() } else { base };
+        let mut candidate = base.clone();
+        while self.meant.contains_key(&*candidate) {
+            self.number += 1;
+            let suffix = format!("_{}", self.number);
+            let kept = base.len().min(LONGEST - suffix.len());
+            candidate = format!("{}{suffix}", &base[..kept]);
+        }
+        candidate.into()
+    }
+}
+
+fn fits(name: &str) -> bool {
+    (1..=LONGEST).contains(&name.len()) && name.chars().all(is_plain)
+}
+
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_proto::wire::Json;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_name_is_told_apart_and_found_again() {
+        let long = "x".repeat(70);
+        let longer = "x".repeat(71);
+        let all = ["a.b", "a_b", "a/b", "", "naïve", &long, &longer];
+        let tools: Vec<_> = all.iter().map(|name| json!({ "name": name, "inputSchema": {} })).collect();
+        let params = json!({ "messages": [], "maxTokens": 1, "tools": tools });
+        let request = SamplingRequest::decode(&Json::of(&params).unwrap()).unwrap();
+        let names = Names::of(&request);
+        assert_eq!(names.sent("a_b"), "a_b");
+        assert_eq!(names.sent("a.b"), "a_b_1");
+        assert_eq!(names.sent("a/b"), "a_b_2");
+        assert_eq!(names.sent(""), "tool");
+        for name in all {
+            assert!(fits(names.sent(name)), "{name}");
+            assert_eq!(names.meant(names.sent(name)), name);
+        }
+        assert_eq!(names.meant("made_up"), "made_up");
+    }
+
+    /// Names that become the same do not cost the square of their number.
+    #[test]
+    fn a_flood_of_names_that_become_the_same_is_quick() {
+        let used = |at: u32| {
+            let letter = char::from_u32(0x4e00 + at % 20_000).unwrap();
+            let name = format!("{letter}{}", if at < 20_000 { "é" } else { "ß" });
+            json!({ "type": "tool_use", "id": "x", "name": name, "input": {} })
+        };
+        let turn = |from: u32| {
+            let content: Vec<_> = (from..from + 1000).map(used).collect();
+            json!({ "role": "assistant", "content": content })
+        };
+        let messages: Vec<_> = (0..40).map(|turns| turn(turns * 1000)).collect();
+        let params = json!({ "messages": messages, "maxTokens": 1 });
+        let request = SamplingRequest::decode(&Json::of(&params).unwrap()).unwrap();
+        let names = Names::of(&request);
+        assert_eq!(names.meant.len(), 40_000);
+        assert!(names.number < 40_000, "one number for each, and no search");
+    }
+}

@@ -1,0 +1,282 @@
+//! Owns the form of chat completions: `POST BASE_URL/chat/completions`.
+
+use bowline_proto::wire::Json;
+use bowline_proto::wire::view::{
+    Content, MediaContent, Role, SamplingBlock, SamplingMessage, SamplingRequest, Tool, ToolChoice,
+};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::approve::Plan;
+use super::names::Names;
+use super::words::{self, Said, Unreadable, Unsayable};
+
+pub(super) const PATH: &str = "chat/completions";
+
+/// What an endpoint has refused of the wishes of a request. It is not sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dialect {
+    /// It knows the limit of the answer by its newer name only.
+    completion_tokens: bool,
+    no_temperature: bool,
+    no_stop: bool,
+}
+
+/// More stop sequences are refused by most endpoints.
+const MOST_STOPS: usize = 4;
+/// More parts of one text are not read.
+const MOST_PARTS: usize = 64;
+
+impl Dialect {
+    /// What is to be done differently after a refusal, if it is about a wish: `None` is nothing. The endpoint
+    /// names the member it does not take; its sentences are not read.
+    pub(super) fn after(self, refusal: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Refused {
+            error: Named,
+        }
+        #[derive(Deserialize)]
+        struct Named {
+            param: String,
+        }
+        let refused: Refused = serde_json::from_slice(refusal).ok()?;
+        let next = match &*refused.error.param {
+            "max_tokens" => Self { completion_tokens: true, ..self },
+            "temperature" => Self { no_temperature: true, ..self },
+            "stop" => Self { no_stop: true, ..self },
+            _ => return None,
+        };
+        (next != self).then_some(next)
+    }
+}
+
+/// The request, in the form that this endpoint takes.
+pub(super) fn write(
+    request: &SamplingRequest,
+    plan: &Plan,
+    names: &Names,
+    dialect: Dialect,
+) -> Result<Value, Unsayable> {
+    let mut messages = Vec::new();
+    if let Some(prompt) = &request.system_prompt {
+        messages.push(json!({ "role": "system", "content": prompt }));
+    }
+    for message in &request.messages {
+        turn(message, names, &mut messages)?;
+    }
+    let limit = if dialect.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
+    let mut body = json!({
+        "model": plan.model,
+        "messages": messages,
+        limit: plan.max_tokens,
+        "stream": false,
+    });
+    if let Some(temperature) = request.temperature.filter(|_| !dialect.no_temperature) {
+        body["temperature"] = temperature.clamp(0.0, 2.0).into();
+    }
+    let stops = request.stop_sequences.iter().filter(|stop| !stop.is_empty()).take(MOST_STOPS);
+    let stops: Vec<&str> = stops.map(|stop| &**stop).collect();
+    if !stops.is_empty() && !dialect.no_stop {
+        body["stop"] = stops.into();
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| function(tool, names));
+        body["tools"] = tools.collect::<Result<Vec<_>, _>>()?.into();
+        if let Some(choice) = request.tool_choice {
+            body["tool_choice"] = match choice {
+                ToolChoice::Auto => "auto",
+                ToolChoice::Required => "required",
+                ToolChoice::None => "none",
+            }
+            .into();
+        }
+    }
+    Ok(body)
+}
+
+fn function(tool: &Tool, names: &Names) -> Result<Value, Unsayable> {
+    let mut function = json!({
+        "name": names.sent(&tool.name),
+        "parameters": words::tree(&tool.input_schema, "the schema of a tool")?,
+    });
+    if let Some(description) = tool.description() {
+        function["description"] = description.into();
+    }
+    Ok(json!({ "type": "function", "function": function }))
+}
+
+/// One turn. Each result of a tool is a message of its own here.
+fn turn(message: &SamplingMessage, names: &Names, messages: &mut Vec<Value>) -> Result<(), Unsayable> {
+    let mut parts = Vec::new();
+    let mut calls = Vec::new();
+    for block in &message.content {
+        match block {
+            SamplingBlock::Content(content) => parts.push(part(content, &message.role)?),
+            SamplingBlock::ToolUse { id, name, input, .. } => calls.push(json!({
+                "id": id,
+                "type": "function",
+                "function": { "name": names.sent(name), "arguments": input.as_str() },
+            })),
+            SamplingBlock::ToolResult { tool_use_id, content, structured, is_error, .. } => {
+                let text = result_text(content, structured.as_ref(), *is_error)?;
+                messages.push(json!({ "role": "tool", "tool_call_id": tool_use_id, "content": text }));
+            }
+        }
+    }
+    if parts.is_empty() && calls.is_empty() {
+        return Ok(());
+    }
+    let mut turn = Map::new();
+    turn.insert("role".to_owned(), message.role.as_str().into());
+    // Every endpoint takes a plain text; not every one a list.
+    let content = match &*parts {
+        [] => Value::Null,
+        [only] if only["type"] == "text" => only["text"].clone(),
+        _ => Value::Array(parts),
+    };
+    turn.insert("content".to_owned(), content);
+    if !calls.is_empty() {
+        turn.insert("tool_calls".to_owned(), calls.into());
+    }
+    messages.push(Value::Object(turn));
+    Ok(())
+}
+
+fn part(content: &Content, role: &Role) -> Result<Value, Unsayable> {
+    if let Some(text) = words::text(content) {
+        return Ok(json!({ "type": "text", "text": text }));
+    }
+    match content {
+        Content::Image(image) if *role == Role::User => {
+            let url = format!("data:{};base64,{}", image.mime_type, image.data.get());
+            Ok(json!({ "type": "image_url", "image_url": { "url": url } }))
+        }
+        Content::Audio(audio) if *role == Role::User => {
+            let format = format(audio).ok_or_else(|| unsayable(content, role))?;
+            Ok(
+                json!({ "type": "input_audio", "input_audio": { "data": audio.data.get(), "format": format } }),
+            )
+        }
+        _ => Err(unsayable(content, role)),
+    }
+}
+
+fn format(audio: &MediaContent) -> Option<&'static str> {
+    match &*audio.mime_type {
+        "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
+        "audio/mpeg" | "audio/mp3" => Some("mp3"),
+        _ => None,
+    }
+}
+
+fn unsayable(content: &Content, role: &Role) -> Unsayable {
+    Unsayable(format!("{} of the {} cannot be told to this model", words::kind(content), role.as_str()))
+}
+
+/// There is no mark for failure here, so the text says it.
+fn result_text(content: &[Content], structured: Option<&Json>, is_error: bool) -> Result<String, Unsayable> {
+    let mut lines = Vec::new();
+    for block in content {
+        let text = words::text(block).ok_or_else(|| {
+            Unsayable(format!("{} in the result of a tool cannot be told to this model", words::kind(block)))
+        })?;
+        lines.push(text.into_owned());
+    }
+    lines.extend(words::structured(content, structured));
+    let text = lines.join("\n");
+    Ok(if is_error { format!("The tool failed: {text}") } else { text })
+}
+
+// === the answer ===
+
+#[derive(Deserialize)]
+struct Completion {
+    model: Option<String>,
+    choices: Vec<Choice>,
+    usage: Option<Usage>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: Message,
+    finish_reason: Option<String>,
+    /// The sequence that ended the answer. Only some endpoints say so.
+    #[serde(default)]
+    stop_reason: Value,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default)]
+    content: Value,
+    refusal: Option<String>,
+    tool_calls: Option<Vec<Call>>,
+}
+
+#[derive(Deserialize)]
+struct Call {
+    id: Option<String>,
+    function: Function,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(rename = "total_tokens")]
+    total: Option<u64>,
+    #[serde(rename = "prompt_tokens")]
+    prompt: Option<u64>,
+    #[serde(rename = "completion_tokens")]
+    completion: Option<u64>,
+}
+
+/// Reads a completion.
+pub(super) fn read(body: &Bytes, names: &Names, asked: &str) -> Result<Said, Unreadable> {
+    let completion: Completion =
+        serde_json::from_slice(body).map_err(|_| Unreadable("the answer is not a chat completion"))?;
+    let choice = completion.choices.into_iter().next().ok_or(Unreadable("the answer holds no choice"))?;
+    let Message { content, refusal, tool_calls } = choice.message;
+    // A text, or parts, of which those without a text are the model's thoughts.
+    let parts = match &content {
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        other => Vec::from_iter(other.as_str()),
+    };
+    let texts = parts.into_iter().chain(refusal.as_deref()).filter(|text| !text.is_empty());
+    let mut blocks: Vec<SamplingBlock> = texts.take(MOST_PARTS).map(SamplingBlock::text).collect();
+    for call in tool_calls.into_iter().flatten() {
+        let input = arguments(&call.function.arguments)?;
+        let used = words::tool_use(call.id.as_deref(), &call.function.name, &input, names, &blocks)?;
+        blocks.push(used);
+    }
+    let stop = match choice.finish_reason.as_deref() {
+        Some("stop") if choice.stop_reason.is_string() => Some("stopSequence".to_owned()),
+        Some("stop") => Some("endTurn".to_owned()),
+        Some("length") => Some("maxTokens".to_owned()),
+        Some("tool_calls" | "function_call") => Some("toolUse".to_owned()),
+        other => other.map(str::to_owned),
+    };
+    let tokens = completion.usage.and_then(|usage| {
+        let Usage { total, prompt, completion } = usage;
+        total.or_else(|| Some(prompt?.saturating_add(completion?)))
+    });
+    Ok(Said { result: words::result(blocks, completion.model.as_deref(), stop, asked), tokens })
+}
+
+/// Arguments are JSON in a string. Some endpoints leave the string out, or have it empty where there are none.
+fn arguments(written: &Value) -> Result<Json, Unreadable> {
+    let input = match written {
+        Value::Null => Ok(Json::empty_object()),
+        Value::String(text) if text.trim().is_empty() => Ok(Json::empty_object()),
+        Value::String(text) => Json::parse(text.clone()),
+        other => Json::of(other),
+    };
+    let input = input.ok().filter(Json::is_object);
+    input.ok_or(Unreadable("the model called a tool with arguments that are no object"))
+}

@@ -1,0 +1,115 @@
+//! Owns what is common to both APIs: how content becomes text, and what cannot be said.
+
+use std::borrow::Cow;
+
+use bowline_proto::wire::Json;
+use bowline_proto::wire::view::{Body, Content, SamplingBlock, SamplingResult};
+use serde_json::Value;
+
+use super::names::Names;
+
+/// Something that the model's API has no form for. The text is for people.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unsayable(pub(super) String);
+
+/// What a model said, and what that cost.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) result: SamplingResult,
+    /// Tokens of the conversation and the answer, if the endpoint counts them.
+    pub(super) tokens: Option<u64>,
+}
+
+/// An answer that is none. The text is for people.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unreadable(pub(super) &'static str);
+
+/// The text of a block that is text or can be told as text.
+pub(super) fn text(content: &Content) -> Option<Cow<'_, str>> {
+    match content {
+        Content::Text(block) => Some(block.text.get()),
+        Content::ResourceLink(link) => Some(Cow::Owned(format!("{}: {}", link.name, link.uri))),
+        Content::Resource(embedded) => match &embedded.resource.body {
+            Body::Text(text) => Some(text.get()),
+            Body::Blob(_) => None,
+        },
+        Content::Image(_) | Content::Audio(_) | Content::Unknown(_) => None,
+    }
+}
+
+/// What a block is called when it cannot be said.
+pub(super) fn kind(content: &Content) -> String {
+    match content {
+        Content::Text(_) => "text".to_owned(),
+        Content::Image(image) => format!("a picture of type {}", short(&image.mime_type)),
+        Content::Audio(audio) => format!("sound of type {}", short(&audio.mime_type)),
+        Content::ResourceLink(_) => "a link to a resource".to_owned(),
+        Content::Resource(_) => "a resource of bytes".to_owned(),
+        Content::Unknown(_) => "content of an unknown type".to_owned(),
+    }
+}
+
+/// What of a tool's result is said where there is no content: the structured result.
+pub(super) fn structured(content: &[Content], structured: Option<&Json>) -> Option<String> {
+    structured.filter(|_| content.is_empty()).map(ToString::to_string)
+}
+
+/// JSON as a tree. What is nested too deep for one is not worth sending.
+pub(super) fn tree(json: &Json, what: &str) -> Result<Value, Unsayable> {
+    json.decode().map_err(|_| Unsayable(format!("{what} is nested too deep")))
+}
+
+/// More calls in one answer are not read.
+const MOST_CALLS: usize = 128;
+
+/// The call of a tool as the server is to see it. `taken` are the blocks before it: results are matched by id, and
+/// endpoints exist that give none or the same to all.
+pub(super) fn tool_use(
+    id: Option<&str>,
+    name: &str,
+    input: &Json,
+    names: &Names,
+    taken: &[SamplingBlock],
+) -> Result<SamplingBlock, Unreadable> {
+    if taken.len() > MOST_CALLS {
+        return Err(Unreadable("the model called too many tools"));
+    }
+    let is_taken = |id: &str| {
+        taken.iter().any(|block| matches!(block, SamplingBlock::ToolUse { id: other, .. } if **other == *id))
+    };
+    let given = id.filter(|id| !id.is_empty() && !is_taken(id)).map(str::to_owned);
+    let id = given.unwrap_or_else(|| {
+        let mut numbered = (1..).map(|count| format!("call_{count}"));
+        numbered.find(|id| !is_taken(id)).expect("there are more numbers than calls")
+    });
+    Ok(SamplingBlock::tool_use(&id, names.meant(name), input))
+}
+
+/// Puts the parts together. An answer of nothing is an empty text: the protocol wants a block.
+pub(super) fn result(
+    mut content: Vec<SamplingBlock>,
+    model: Option<&str>,
+    stop_reason: Option<String>,
+    asked: &str,
+) -> SamplingResult {
+    if content.is_empty() {
+        content.push(SamplingBlock::text(""));
+    }
+    let uses = content.iter().any(|block| matches!(block, SamplingBlock::ToolUse { .. }));
+    // Some endpoints say that the model stopped where it waits for its tools.
+    let stop_reason = if uses { Some("toolUse".to_owned()) } else { stop_reason };
+    let model = model.filter(|model| !model.is_empty()).map_or_else(|| asked.to_owned(), short);
+    SamplingResult {
+        content,
+        model: model.into(),
+        stop_reason: stop_reason.map(|reason| short(&reason).into()),
+    }
+}
+
+/// A word of somebody else's, short enough to be shown.
+pub(super) fn short(word: &str) -> String {
+    let letters = word.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+    letters.take(LONGEST_WORD).collect()
+}
+
+const LONGEST_WORD: usize = 128;

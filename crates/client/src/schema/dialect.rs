@@ -1,0 +1,33 @@
+//! Owns which dialects of JSON Schema are understood (JS-01).
+
+use jsonschema::Draft;
+use serde_json::Value;
+
+use super::{SchemaError, short};
+
+/// Which dialect the schema is written in. Its name is put into the one spelling the validator knows.
+pub(super) fn settle(schema: &mut Value) -> Result<Draft, SchemaError> {
+    let Some(named) = schema.get_mut("$schema") else { return Ok(Draft::Draft202012) };
+    let dialect = named.as_str().and_then(of);
+    let (draft, name) = dialect.ok_or_else(|| SchemaError::Dialect(short(named)))?;
+    *named = name.into();
+    Ok(draft)
+}
+
+/// The dialect of that name. Both schemes are in use, and so are names with and without `#`.
+pub(super) fn of(name: &str) -> Option<(Draft, &'static str)> {
+    let plain = name.strip_suffix('#').unwrap_or(name);
+    let plain = plain.strip_prefix("https://").or_else(|| plain.strip_prefix("http://"))?;
+    Some(match plain {
+        "json-schema.org/draft/2020-12/schema" => {
+            (Draft::Draft202012, "https://json-schema.org/draft/2020-12/schema")
+        }
+        "json-schema.org/draft/2019-09/schema" => {
+            (Draft::Draft201909, "https://json-schema.org/draft/2019-09/schema")
+        }
+        "json-schema.org/draft-07/schema" => (Draft::Draft7, "http://json-schema.org/draft-07/schema#"),
+        "json-schema.org/draft-06/schema" => (Draft::Draft6, "http://json-schema.org/draft-06/schema#"),
+        "json-schema.org/draft-04/schema" => (Draft::Draft4, "http://json-schema.org/draft-04/schema#"),
+        _ => return None,
+    })
+}

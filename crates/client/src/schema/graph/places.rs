@@ -1,0 +1,148 @@
+//! Owns what a reference means: `$id`, `$anchor` and places, all within one document (JS-03).
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::Value;
+use url::Url;
+
+use crate::schema::{SchemaError, short};
+
+/// One `$id`, or the document as a whole.
+pub(super) type Resource = u32;
+
+/// Everything in a document that can be referred to.
+pub(super) struct Places<'s> {
+    resources: Vec<Named<'s>>,
+    by_url: HashMap<String, Resource>,
+    anchors: HashMap<(Resource, Box<str>), &'s Value>,
+}
+
+struct Named<'s> {
+    url: Url,
+    root: &'s Value,
+}
+
+/// What a reference leads to.
+pub(super) struct Target<'s> {
+    pub(super) schema: &'s Value,
+    pub(super) resource: Resource,
+}
+
+/// What a document without a name is called, so that relative names have something to be relative to.
+const NAMELESS: &str = "json-schema:///";
+
+impl<'s> Places<'s> {
+    pub(super) fn new(root: &'s Value) -> Self {
+        let url = Url::parse(NAMELESS).expect("a URL");
+        let by_url = [(url.as_str().to_owned(), 0)].into();
+        Self { resources: vec![Named { url, root }], by_url, anchors: HashMap::new() }
+    }
+
+    /// How many there are, the document included.
+    pub(super) fn resources(&self) -> usize {
+        self.resources.len()
+    }
+
+    /// A part gives itself a name of its own.
+    pub(super) fn resource(
+        &mut self,
+        outer: Resource,
+        name: &str,
+        root: &'s Value,
+    ) -> Result<Resource, SchemaError> {
+        let mut url = self.joined(outer, name)?;
+        url.set_fragment(None);
+        if std::ptr::eq(root, self.resources[0].root) {
+            // The document itself. Without a name it could not be referred to by one, so there is no clash.
+            self.resources[0].url = url.clone();
+            self.by_url.insert(url.into(), 0);
+            return Ok(0);
+        }
+        let resource = Resource::try_from(self.resources.len()).map_err(|_| SchemaError::TooManyParts)?;
+        if self.by_url.insert(url.as_str().to_owned(), resource).is_some() {
+            return Err(SchemaError::Invalid(format!("two parts are called {}", short(&url))));
+        }
+        self.resources.push(Named { url, root });
+        Ok(resource)
+    }
+
+    pub(super) fn anchor(
+        &mut self,
+        resource: Resource,
+        name: &str,
+        schema: &'s Value,
+    ) -> Result<(), SchemaError> {
+        match self.anchors.insert((resource, name.into()), schema) {
+            // A part may have the same name twice, for `$ref` and for `$dynamicRef`.
+            Some(other) if !std::ptr::eq(other, schema) => {
+                Err(SchemaError::Invalid(format!("two parts are called #{}", short(&name))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What `reference` means in `from`. `known` says to which resource a part belongs.
+    pub(super) fn find(
+        &self,
+        from: Resource,
+        reference: &str,
+        known: impl Fn(&Value) -> Option<Resource>,
+    ) -> Result<Target<'s>, SchemaError> {
+        let mut url = self.joined(from, reference)?;
+        let fragment = percent_decoded(url.fragment().unwrap_or_default()).into_owned();
+        url.set_fragment(None);
+        let Some(&resource) = self.by_url.get(url.as_str()) else {
+            return Err(SchemaError::Remote(short(&reference)));
+        };
+        let dangling = || SchemaError::Dangling(short(&reference));
+        let root = self.resources[resource as usize].root;
+        if fragment.is_empty() {
+            return Ok(Target { schema: root, resource });
+        }
+        if !fragment.starts_with('/') {
+            let anchored = self.anchors.get(&(resource, Box::from(&*fragment)));
+            return anchored.map(|&schema| Target { schema, resource }).ok_or_else(dangling);
+        }
+        let mut target = Target { schema: root, resource };
+        for token in fragment.split('/').skip(1) {
+            let token = token.replace("~1", "/").replace("~0", "~");
+            let next = match target.schema {
+                Value::Object(members) => members.get(&token),
+                Value::Array(elements) => token.parse::<usize>().ok().and_then(|at| elements.get(at)),
+                _ => None,
+            };
+            target.schema = next.ok_or_else(dangling)?;
+            // The way may lead into a part with a name of its own.
+            target.resource = known(target.schema).unwrap_or(target.resource);
+        }
+        Ok(target)
+    }
+
+    fn joined(&self, base: Resource, reference: &str) -> Result<Url, SchemaError> {
+        let base = &self.resources[base as usize].url;
+        // Anything that is no URL cannot lead anywhere within the document.
+        base.join(reference).map_err(|_| SchemaError::Remote(short(&reference)))
+    }
+}
+
+/// A fragment's text. Bytes that are not UTF-8 lead nowhere.
+fn percent_decoded(text: &str) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return Cow::Borrowed(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => bytes.push(*first),
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}

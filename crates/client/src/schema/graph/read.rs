@@ -1,0 +1,254 @@
+//! Reads a schema's parts: which keyword holds schemas, and what each is applied to.
+
+use std::collections::HashMap;
+
+use jsonschema::Draft;
+use serde_json::{Map, Value};
+
+use super::places::{Places, Resource};
+use super::{Anchors, Dynamic, Node, NodeId};
+use crate::schema::{MAX_PARTS, SchemaError, dialect, pattern, short};
+
+/// A schema being read.
+pub(super) struct Reader<'s> {
+    pub(super) nodes: Vec<Node>,
+    pub(super) anchors: Anchors,
+    dialect: Draft,
+    places: Places<'s>,
+    /// Found by where it is in memory: the schema does not move while it is read.
+    known: HashMap<*const Value, NodeId>,
+    /// References, resolved once everything that has a name is known.
+    references: Vec<Reference<'s>>,
+    /// What each schema with a reference refers to.
+    pub(super) targets: HashMap<*const Value, &'s Value>,
+    /// States of all patterns.
+    states: u64,
+}
+
+struct Reference<'s> {
+    from: NodeId,
+    within: &'s Value,
+    to: &'s str,
+    dynamic: bool,
+}
+
+/// States of all patterns of a schema: compiling them takes time and memory.
+const MAX_STATES: u64 = 50_000;
+/// Parts that are compiled, those compiled twice counted twice. Without an `$id` within a schema it has no
+/// effect; with two, five times its parts count; with six, two thousand times.
+const MAX_COMPILED: usize = 50_000;
+/// The name that `$recursiveRef` looks for. It cannot be that of an anchor.
+const RECURSIVE: &str = "#";
+
+impl<'s> Reader<'s> {
+    pub(super) fn read(schema: &'s Value, dialect: Draft) -> Result<Self, SchemaError> {
+        let mut reader = Self {
+            nodes: Vec::new(),
+            anchors: HashMap::new(),
+            dialect,
+            places: Places::new(schema),
+            known: HashMap::new(),
+            references: Vec::new(),
+            targets: HashMap::new(),
+            states: 0,
+        };
+        reader.part(schema, 0)?;
+        // A target may be in a place that no keyword holds a schema in, and have references of its own.
+        while let Some(reference) = reader.references.pop() {
+            reader.resolve(&reference)?;
+        }
+        if reader.ways().saturating_mul(reader.nodes.len()) > MAX_COMPILED {
+            return Err(SchemaError::TooManyParts);
+        }
+        Ok(reader)
+    }
+
+    /// In how many ways a part can be come to: each order in which resources can be entered is one, and the
+    /// validator compiles a part for each, since a dynamic reference may mean something else there.
+    fn ways(&self) -> usize {
+        let others = self.places.resources() - 1;
+        // One for no resource entered, then as many as there are orders of one, of two, and so on.
+        let orders = (0..others).scan(1_usize, |orders, entered| {
+            *orders = orders.saturating_mul(others - entered);
+            Some(*orders)
+        });
+        orders.fold(1, usize::saturating_add)
+    }
+
+    /// Reads a part and what is in it. Recurses as deeply as the schema is nested.
+    fn part(&mut self, schema: &'s Value, outer: Resource) -> Result<NodeId, SchemaError> {
+        if let Some(&known) = self.known.get(&std::ptr::from_ref(schema)) {
+            return Ok(known);
+        }
+        if self.nodes.len() >= MAX_PARTS {
+            return Err(SchemaError::TooManyParts);
+        }
+        let id = self.nodes.len();
+        self.nodes.push(Node { weight: 1, resource: outer, ..Node::default() });
+        self.known.insert(schema, id);
+        let Value::Object(members) = schema else { return Ok(id) };
+        let resource = self.named(id, schema, members, outer)?;
+        let mut node = Node { resource, weight: 1 + members.len() as u64, ..Node::default() };
+        for (keyword, value) in members {
+            self.keyword((id, schema), &mut node, keyword, value)?;
+        }
+        self.nodes[id] = node;
+        Ok(id)
+    }
+
+    /// What the part is called, and the resource it belongs to.
+    fn named(
+        &mut self,
+        id: NodeId,
+        schema: &'s Value,
+        members: &'s Map<String, Value>,
+        outer: Resource,
+    ) -> Result<Resource, SchemaError> {
+        let text = |keyword: &str| members.get(keyword).and_then(Value::as_str);
+        if let Some(named) = text("$schema")
+            && dialect::of(named).is_none_or(|(draft, _)| draft != self.dialect)
+        {
+            // A part in another dialect would be read by other rules than the ones here.
+            return Err(SchemaError::Dialect(short(&named)));
+        }
+        let old = matches!(self.dialect, Draft::Draft4 | Draft::Draft6 | Draft::Draft7);
+        let own = text(if self.dialect == Draft::Draft4 { "id" } else { "$id" });
+        // In the old dialects nothing counts beside a `$ref`.
+        let own = own.filter(|_| !(old && members.contains_key("$ref")));
+        let resource = match own {
+            Some(name) if old && name.starts_with('#') => {
+                self.places.anchor(outer, &name[1..], schema)?;
+                outer
+            }
+            Some(name) => self.places.resource(outer, name, schema)?,
+            None => outer,
+        };
+        if let Some(anchor) = text("$anchor") {
+            self.places.anchor(resource, anchor, schema)?;
+        }
+        if let Some(anchor) = text("$dynamicAnchor") {
+            self.places.anchor(resource, anchor, schema)?;
+            self.anchors.entry(anchor.into()).or_default().insert(resource, id);
+        }
+        if members.get("$recursiveAnchor").and_then(Value::as_bool) == Some(true) {
+            self.anchors.entry(RECURSIVE.into()).or_default().insert(resource, id);
+        }
+        Ok(resource)
+    }
+
+    fn keyword(
+        &mut self,
+        (from, within): (NodeId, &'s Value),
+        node: &mut Node,
+        keyword: &str,
+        value: &'s Value,
+    ) -> Result<(), SchemaError> {
+        let resource = node.resource;
+        match (keyword, value) {
+            ("$ref", Value::String(to)) => {
+                self.references.push(Reference { from, within, to, dynamic: false });
+            }
+            ("$dynamicRef" | "$recursiveRef", Value::String(to)) => {
+                self.references.push(Reference { from, within, to, dynamic: true });
+            }
+            ("not" | "if" | "then" | "else", _) => node.same.push(self.part(value, resource)?),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => {
+                for schema in schemas {
+                    node.same.push(self.part(schema, resource)?);
+                }
+            }
+            ("dependentSchemas" | "dependencies", Value::Object(schemas)) => {
+                for schema in schemas.values().filter(|schema| !schema.is_array()) {
+                    node.same.push(self.part(schema, resource)?);
+                }
+            }
+            ("properties", Value::Object(schemas)) => {
+                for (name, schema) in schemas {
+                    let at = self.part(schema, resource)?;
+                    node.properties.insert(name.as_str().into(), at);
+                }
+            }
+            ("patternProperties", Value::Object(schemas)) => {
+                for (pattern, schema) in schemas {
+                    let states = self.pattern(pattern)?;
+                    node.patterns.push((states, self.part(schema, resource)?));
+                }
+            }
+            ("propertyNames", _) => node.names = Some(self.part(value, resource)?),
+            ("additionalProperties", _) => node.each_member.push(self.part(value, resource)?),
+            ("unevaluatedProperties", _) => {
+                node.unevaluated = true;
+                node.each_member.push(self.part(value, resource)?);
+            }
+            ("prefixItems" | "items", Value::Array(schemas)) => {
+                for schema in schemas {
+                    node.prefix.push(self.part(schema, resource)?);
+                }
+            }
+            ("items" | "additionalItems" | "contains", _) => {
+                node.each_element.push(self.part(value, resource)?);
+            }
+            ("unevaluatedItems", _) => {
+                node.unevaluated = true;
+                node.each_element.push(self.part(value, resource)?);
+            }
+            // They are applied only where something refers to them.
+            ("$defs" | "definitions", Value::Object(schemas)) => {
+                for schema in schemas.values() {
+                    self.part(schema, resource)?;
+                }
+            }
+            ("contentSchema", _) => drop(self.part(value, resource)?),
+            ("pattern", Value::String(pattern)) => node.steps_per_byte += self.pattern(pattern)?,
+            ("format" | "contentMediaType" | "contentEncoding", _) => node.steps_per_byte += 16,
+            ("minLength" | "maxLength", _) => node.steps_per_byte += 1,
+            ("uniqueItems", Value::Bool(true)) => node.unique = true,
+            ("enum" | "const" | "required" | "dependentRequired", _) => node.weight += size(value),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self, reference: &Reference<'s>) -> Result<(), SchemaError> {
+        let from = self.nodes[reference.from].resource;
+        let target = self.places.find(from, reference.to, |schema| {
+            let known = self.known.get(&std::ptr::from_ref(schema));
+            known.map(|&id| self.nodes[id].resource)
+        })?;
+        self.targets.insert(reference.within, target.schema);
+        let to = self.part(target.schema, target.resource)?;
+        if reference.dynamic {
+            let name = if self.dialect == Draft::Draft201909 {
+                Some(RECURSIVE)
+            } else {
+                reference.to.rsplit_once('#').map(|(_, name)| name)
+            };
+            // It is one like any other, unless what it finds first says that it may be replaced.
+            let resource = self.nodes[to].resource;
+            let anchored = name.filter(|&name| {
+                self.anchors.get(name).and_then(|named| named.get(&resource)).is_some_and(|&at| at == to)
+            });
+            if let Some(name) = anchored {
+                self.nodes[reference.from].dynamic = Some(Dynamic { name: name.into(), otherwise: to });
+                return Ok(());
+            }
+        }
+        self.nodes[reference.from].same.push(to);
+        Ok(())
+    }
+
+    fn pattern(&mut self, pattern: &str) -> Result<u64, SchemaError> {
+        let states = pattern::states(pattern);
+        self.states = self.states.saturating_add(states);
+        if self.states > MAX_STATES { Err(SchemaError::Patterns) } else { Ok(states) }
+    }
+}
+
+/// How many values a value has within it, itself included.
+fn size(value: &Value) -> u64 {
+    match value {
+        Value::Array(elements) => 1 + elements.iter().map(size).sum::<u64>(),
+        Value::Object(members) => 1 + members.values().map(size).sum::<u64>(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
+    }
+}

@@ -1,0 +1,61 @@
+//! Owns whether a tool's result keeps what its output schema promises (TL-06).
+
+use bowline_proto::revision::{Era, Revision};
+use bowline_proto::wire::view::{CallToolResult, Tool};
+
+use super::{Schema, Verdict, Violation};
+
+/// What the check of a result found. Anything but the first two is the server's fault, to be told; the
+/// content is there all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputCheck {
+    /// Nothing was promised, or the tool failed, which frees it from the promise.
+    NoSchema,
+    /// It fits.
+    Fits,
+    /// There is a schema, and no structured content.
+    Missing,
+    /// It does not fit: the first few reasons.
+    Misfits(Vec<Violation>),
+    /// The schema cannot be used, or the value not be checked: why.
+    Unusable(String),
+}
+
+/// Checks a result against the output schema of its tool.
+///
+/// `revision` is what was agreed with the server ([`Peer::revision`](crate::Peer)): before 2026-07-28 both
+/// schema and value are objects; from then on they may be anything.
+///
+/// ```
+/// # use bowline::{Revision, schema::{check_output, OutputCheck}, view::{CallToolResult, Item, Tool}, wire::Json};
+/// # let tool = Tool::decode(&Json::parse(r#"{"name":"t","inputSchema":{},"outputSchema":{"type":"object"}}"#)?)?;
+/// # let result = CallToolResult::decode(&Json::parse(r#"{"content":[]}"#)?)?;
+/// if let OutputCheck::Misfits(why) = check_output(&tool, &result, Revision::V2026_07_28) {
+///     eprintln!("{} broke its promise: {}", tool.name, why[0]);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn check_output(tool: &Tool, result: &CallToolResult, revision: Revision) -> OutputCheck {
+    let Some(schema) = tool.output_schema.as_ref().filter(|_| !result.is_error) else {
+        return OutputCheck::NoSchema;
+    };
+    let compiled = match Schema::compile(schema) {
+        Ok(compiled) => compiled,
+        Err(error) => return OutputCheck::Unusable(error.to_string()),
+    };
+    let objects = revision.era() == Era::Legacy;
+    // One that says nothing of the type is a slip that costs nothing; one that says another cannot be kept.
+    if objects && schema.member("type").is_some_and(|kind| kind.as_str() != "\"object\"") {
+        return OutputCheck::Unusable(format!("the schema must be that of an object in {revision}"));
+    }
+    let Some(value) = &result.structured else { return OutputCheck::Missing };
+    if objects && !value.is_object() {
+        let what = format!("must be an object in {revision}");
+        return OutputCheck::Misfits(vec![Violation { at: String::new(), what }]);
+    }
+    match compiled.verdict(value) {
+        Verdict::Fits => OutputCheck::Fits,
+        Verdict::Misfits(violations) => OutputCheck::Misfits(violations),
+        Verdict::Unchecked(why) => OutputCheck::Unusable(why.to_owned()),
+    }
+}

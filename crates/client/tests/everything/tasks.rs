@@ -1,0 +1,70 @@
+//! Tasks of 2025-11-25, with a question in the middle (TA-01 to TA-05).
+
+use std::sync::{Arc, Mutex};
+
+use bowline::view::TaskStatus;
+use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOr};
+use serde_json::json;
+
+use crate::{Everything, Person, within};
+
+const TOOL: &str = "simulate-research-query";
+
+fn person() -> Person {
+    Person::filling_in(&json!({ "interpretation": "snake" }))
+}
+
+async fn a_tool_that_must_be_a_task(everything: Everything) {
+    let person = person();
+    let client = Client::builder(everything.server.clone()).handler(person.clone()).connect().await.unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let options = CallOptions::new().on_task({
+        let seen = Arc::clone(&seen);
+        move |task| seen.lock().unwrap().push(task.status)
+    });
+    let arguments = json!({ "topic": "python", "ambiguous": true });
+    // Nobody has listed the tools, and the caller knows nothing of tasks.
+    let result = client.call_tool_with(TOOL, &arguments, &options).await.unwrap();
+    assert!(result.text().contains("python (snake)"), "{}", result.text());
+    assert_eq!(person.asked().len(), 1, "asked once");
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(seen.first(), Some(&TaskStatus::Working), "{seen:?}");
+    assert!(seen.contains(&TaskStatus::InputRequired), "{seen:?}");
+    client.close().await;
+}
+
+#[tokio::test]
+async fn over_stdio() {
+    within("a task", a_tool_that_must_be_a_task(Everything::stdio())).await;
+}
+
+#[tokio::test]
+async fn over_http() {
+    let everything = Everything::http().await;
+    within("a task", a_tool_that_must_be_a_task(everything)).await;
+}
+
+/// A task can be listed, waited for and cancelled by its handle; one that the server does not know is gone.
+#[tokio::test]
+async fn by_its_handle() {
+    let everything = Everything::http().await;
+    within("a handle", async {
+        let client = everything.connect().await;
+        let begun = client.call_tool_task(TOOL, &json!({ "topic": "knots" }), &CallOptions::new()).await;
+        let TaskOr::Task(handle) = begun.unwrap() else { panic!("it must be a task") };
+        let listed = client.list_tasks().await.unwrap();
+        assert!(listed.items.iter().any(|task| task.id == handle.id), "{listed:?}");
+        let begun = client.call_tool_task(TOOL, &json!({ "topic": "rope" }), &CallOptions::new()).await;
+        let TaskOr::Task(other) = begun.unwrap() else { panic!("it must be a task") };
+        assert_eq!(client.cancel_task(&other).await.unwrap().status, TaskStatus::Cancelled);
+        let error = client.wait_task(&other, &CallOptions::new()).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled));
+        let result = client.wait_task(&handle, &CallOptions::new()).await.unwrap();
+        assert!(result.text().contains("Research Report: knots"), "{}", result.text());
+        let unknown = TaskHandle::of_id("no-such-task", handle.dialect, handle.created_at);
+        let error = client.task(&unknown).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Gone));
+        client.close().await;
+    })
+    .await;
+}

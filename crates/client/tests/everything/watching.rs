@@ -1,0 +1,150 @@
+//! What the server says unasked: updates, changed lists, log lines, progress.
+
+use bowline::view::{Level, LogMessage};
+use bowline::{CallOptions, Client, Event, Listed, Topic};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::Receiver;
+
+use crate::{Everything, within};
+
+/// The next log line.
+async fn log(events: &mut Receiver<Event>) -> LogMessage {
+    loop {
+        if let Event::Notification(said) = events.recv().await.unwrap()
+            && let Topic::Log(params) = said.topic()
+        {
+            return LogMessage::decode(params).unwrap();
+        }
+    }
+}
+
+/// RS-03: updates come to who subscribed, and the server is told of who leaves.
+#[tokio::test]
+async fn a_subscription_hears_of_updates() {
+    within("subscriptions", async {
+        for everything in Everything::each().await {
+            let client = everything.connect_listening().await;
+            let uri = |id: u32| format!("demo://resource/dynamic/text/{id}");
+            let mut one = client.subscribe(&uri(1)).await.unwrap();
+            let mut two = client.subscribe(&uri(2)).await.unwrap();
+            client.call_tool("toggle-subscriber-updates", &Value::Null).await.unwrap();
+            for (subscription, id) in [(&mut one, 1), (&mut two, 2)] {
+                let update = subscription.next().await.unwrap();
+                assert_eq!((update.uri, update.inferred), (uri(id), false));
+            }
+            // An update is a reason to read again.
+            assert_eq!(client.read_resource(one.uri()).await.unwrap().contents.len(), 1);
+
+            client.set_log_level(Level::Info).await.unwrap();
+            let mut events = client.events();
+            drop(one);
+            let left = log(&mut events).await;
+            let expected = format!("Received Unsubscribe Resource request: {}", uri(1));
+            assert!(left.data.as_str().contains(&expected), "{left:?}");
+            client.close().await;
+            assert_eq!(two.next().await, None, "closed means no more");
+        }
+    })
+    .await;
+}
+
+/// TL-10: a tool that makes a resource changes the list of them, and the change is told with what it was.
+#[tokio::test]
+async fn a_changed_list_is_told_with_its_difference() {
+    within("lists", async {
+        for everything in Everything::each().await {
+            let client = everything.connect_listening().await;
+            let before = client.list_resources().await.unwrap().len();
+            client.track_lists();
+            let mut events = client.events();
+            let arguments = json!({ "name": "knot.gz", "data": "data:text/plain,bowline" });
+            client.call_tool("gzip-file-as-resource", &arguments).await.unwrap();
+            let change = loop {
+                if let Event::Changed(change) = events.recv().await.unwrap() {
+                    break change;
+                }
+            };
+            assert_eq!(change.list, Listed::Resources);
+            assert_eq!(change.added, ["demo://resource/session/knot.gz".into()]);
+            assert!(change.removed.is_empty() && change.changed.is_empty(), "{change:?}");
+            assert_eq!(client.list_resources().await.unwrap().len(), before + 1);
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+/// LG-01, LG-03: the server logs at random levels; what arrives is what was asked for, and all of it.
+#[tokio::test]
+async fn log_lines_arrive_from_the_chosen_level_up() {
+    within("logging", async {
+        for everything in Everything::each().await {
+            let client = everything.connect_listening().await;
+            let mut events = client.events();
+            client.set_log_level(Level::Error).await.unwrap();
+            chatter(&client).await;
+            client.set_log_level(Level::Debug).await.unwrap();
+            // Logged as `info`: the end of what was said at the higher level.
+            drop(client.subscribe("demo://resource/dynamic/text/9").await.unwrap());
+            let mut severe = Vec::new();
+            loop {
+                let log = log(&mut events).await;
+                if log.data.as_str().contains("Received Subscribe") {
+                    break;
+                }
+                severe.push(log.level);
+            }
+            // One in two is at least that severe, so a million million runs would see none once.
+            assert!(!severe.is_empty());
+            assert!(severe.iter().all(|level| *level >= Level::Error), "{severe:?}");
+
+            chatter(&client).await;
+            let mut all = 0;
+            while all < CHATTER {
+                all += usize::from(log(&mut events).await.data.as_str().contains("message"));
+            }
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+const CHATTER: usize = 40;
+
+/// Each time that logging is switched on, the server says something at once.
+async fn chatter(client: &Client) {
+    for _ in 0..2 * CHATTER {
+        client.call_tool("toggle-simulated-logging", &Value::Null).await.unwrap();
+    }
+}
+
+/// PR-02: progress as a stream, read beside the call.
+#[tokio::test]
+async fn progress_is_a_stream() {
+    within("progress", async {
+        for everything in Everything::each().await {
+            let client = everything.connect().await;
+            let (options, mut stream) = CallOptions::new().progress_stream();
+            let arguments = json!({ "duration": 0.5, "steps": 25 });
+            let call = async {
+                let result =
+                    client.call_tool_with("trigger-long-running-operation", &arguments, &options).await;
+                drop(options);
+                result.unwrap()
+            };
+            let steps = async {
+                let mut steps = Vec::new();
+                while let Some(progress) = stream.next().await {
+                    steps.push((progress.progress, progress.total));
+                }
+                steps
+            };
+            let (result, steps) = tokio::join!(call, steps);
+            assert!(!result.is_error);
+            let expected: Vec<_> = (1..=25).map(|step| (f64::from(step), Some(25.0))).collect();
+            assert_eq!(steps, expected);
+            client.close().await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,202 @@
+//! A FastMCP server that asks: the same [`Host`] answers it in both eras, over both transports.
+
+use std::collections::BTreeMap;
+
+use bowline::config::Protocol;
+use bowline::host::{Host, Root, Roots};
+use bowline::view::{Answer, Body, Content, Level, LogMessage};
+use bowline::{CallOptions, Client, Era, ErrorKind, Event, Reference, Topic};
+use serde_json::{Value, json};
+
+use crate::Peer;
+use crate::desk::{Desk, Model, filled_in};
+use crate::limit::within;
+
+const SCRIPT: &str = "fastmcp_asking_server.py";
+
+/// MR-01 to MR-05 and MR-08, EL-09, LG-02, CP-01, CP-02, CA-01, CA-04
+#[tokio::test]
+async fn over_stdio_in_the_modern_era() {
+    all(Peer::stdio(SCRIPT), Protocol::Modern).await;
+}
+
+/// SA-06, RT-01, EL-08, EL-09, LG-01, CP-01, CP-02
+#[tokio::test]
+async fn over_stdio_in_the_legacy_era() {
+    all(Peer::stdio(SCRIPT), Protocol::Legacy).await;
+}
+
+/// MR-01 to MR-05 and MR-08, EL-09, LG-02, CP-01, CP-02, CA-01, CA-04
+#[tokio::test]
+async fn over_http_in_the_modern_era() {
+    all(Peer::http(SCRIPT).await, Protocol::Modern).await;
+}
+
+/// SA-06, RT-01, EL-08, EL-09, LG-01, CP-01, CP-02
+#[tokio::test]
+async fn over_http_in_the_legacy_era() {
+    all(Peer::http(SCRIPT).await, Protocol::Legacy).await;
+}
+
+/// Everybody whom the server can ask, and the client that asks them.
+struct Asked {
+    client: Client,
+    desk: Desk,
+    model: Model,
+    era: Era,
+}
+
+/// All checks on one connection: to start Python takes longer than all of them together.
+async fn all(peer: Peer, era: Protocol) {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |name: &str| filled_in(&json!({ "name": name }));
+    let accept = Answer::Accept(None);
+    let desk =
+        Desk::new([name("Ann"), name("clove hitch"), accept, Answer::Decline, name("Ben"), name("Cy")]);
+    let model = Model::new(Ok("Mind the bight."));
+    let roots = Roots::new([Root::folder(folder.path()).unwrap().named("the loft")]);
+    let host = Host::new().roots(roots).elicitation(desk.clone()).sampling(model.clone());
+    let server = peer.server.clone().with_protocol(era);
+    let client = within("connect", Client::builder(server).handler(host).connect()).await.unwrap();
+    let era = client.server().await.unwrap().era();
+    let asked = Asked { client, desk, model, era };
+    within("several questions", asked.several_questions_in_one_call()).await;
+    within("pages", asked.pages_are_agreed_to_or_not()).await;
+    within("prompts and reads", asked.prompts_and_reads_can_ask()).await;
+    within("logging", asked.log_lines_come_from_the_level_up()).await;
+    within("completion", asked.arguments_are_completed()).await;
+    within("caching", asked.what_may_be_kept_is_kept()).await;
+    within("subscriptions", asked.what_is_not_offered_is_not_asked_for()).await;
+    asked.client.close().await;
+}
+
+impl Asked {
+    /// MR-02, MR-03, MR-04, MR-05, MR-08: three questions in one round, one in the next, each round with a state of
+    /// its own. Legacy: SA-06, RT-01, EL-08, one request after the other.
+    async fn several_questions_in_one_call(&self) {
+        let result = self.client.call_tool("interview", &Value::Null).await.unwrap();
+        assert_eq!(result.text(), "Ann, in the loft: Mind the bight. (clove hitch)");
+        let forms = self.desk.forms();
+        let messages: Vec<&str> = forms.iter().map(|asked| &*asked.form.message).collect();
+        assert_eq!(messages, ["Who?", "What knot?"]);
+        let models = self.model.asked();
+        let [asked] = &*models else { panic!("{models:?}") };
+        assert_eq!(asked.request.max_tokens, 9);
+        let during = (self.era == Era::Modern).then_some("tools/call interview");
+        assert_eq!((asked.during.as_deref(), forms[0].during.as_deref()), (during, during));
+    }
+
+    /// EL-09, EL-10; MR-07: a person's no is an answer like others.
+    async fn pages_are_agreed_to_or_not(&self) {
+        for action in ["accept", "decline"] {
+            let page = json!({ "url": "https://example.org/mast" });
+            let result = self.client.call_tool("visit", &page).await.unwrap();
+            assert_eq!(result.text(), action);
+        }
+        let pages = self.desk.pages();
+        assert_eq!(pages.len(), 2);
+        assert_eq!(&*pages[0].page.url, "https://example.org/mast");
+        assert_eq!(pages[0].page.id.is_some(), self.era == Era::Legacy, "the modern era has no such ids");
+    }
+
+    /// MR-01, RS-04; CA-04: what took an answer to obtain is not kept.
+    async fn prompts_and_reads_can_ask(&self) {
+        let arguments = BTreeMap::from(
+            [("fibre", "hemp"), ("knot", "bowline")].map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
+        let prompt = self.client.get_prompt("teach", &arguments).await.unwrap();
+        let Content::Text(text) = &prompt.messages[0].content else { panic!("{prompt:?}") };
+        let read = self.client.read_resource("rig://secret").await.unwrap();
+        let Body::Text(secret) = &read.contents[0].body else { panic!("{read:?}") };
+        let (taught, told) = match self.era {
+            Era::Modern => ("Teach Ben a bowline in hemp", "told Cy"),
+            Era::Legacy => ("Teach me a bowline in hemp", "told"),
+        };
+        assert_eq!((&*text.text.get(), &*secret.get()), (taught, told));
+        if self.era == Era::Modern {
+            let forms = self.desk.forms();
+            let during: Vec<_> = forms[2..].iter().map(|asked| asked.during.as_deref().unwrap()).collect();
+            assert_eq!(during, ["prompts/get teach", "resources/read rig://secret"]);
+            // Nobody has an answer left: the question comes again, and is dismissed this time.
+            let again = self.client.read_resource("rig://secret").await;
+            assert!(again.is_err(), "{again:?}");
+            assert_eq!(self.desk.forms().len(), 5);
+        }
+    }
+
+    /// LG-01 in the legacy era, LG-02 in the modern one: the same call sets either.
+    async fn log_lines_come_from_the_level_up(&self) {
+        use Level::{Debug, Error, Info, Warning};
+        self.client.set_log_level(Warning).await.unwrap();
+        assert_eq!(self.mumbled(&CallOptions::new()).await, [Warning, Error]);
+        if self.era == Era::Modern {
+            // One call can ask for more.
+            let options = CallOptions::new().log_level(Debug);
+            assert_eq!(self.mumbled(&options).await, [Debug, Info, Warning, Error]);
+            assert_eq!(self.mumbled(&CallOptions::new()).await, [Warning, Error]);
+        }
+    }
+
+    /// The levels of what the server says during a call, up to the last thing it says.
+    async fn mumbled(&self, options: &CallOptions) -> Vec<Level> {
+        let mut events = self.client.events();
+        self.client.call_tool_with("mumble", &Value::Null, options).await.unwrap();
+        let mut levels = Vec::new();
+        while levels.last() != Some(&Level::Error) {
+            if let Event::Notification(said) = events.recv().await.unwrap()
+                && let Topic::Log(log) = said.topic()
+            {
+                levels.push(LogMessage::decode(log).unwrap().level);
+            }
+        }
+        levels
+    }
+
+    /// CP-01, CP-02
+    async fn arguments_are_completed(&self) {
+        let suggested =
+            async |reference: &Reference<'_>, argument: &str, value: &str, fibre: Option<&str>| {
+                let context = fibre.map(|fibre| ("fibre".to_owned(), fibre.to_owned()));
+                let context = BTreeMap::from_iter(context);
+                let completion = self.client.complete(reference, argument, value, &context).await.unwrap();
+                completion.values.into_iter().map(String::from).collect::<Vec<_>>()
+            };
+        let prompt = Reference::Prompt("teach");
+        assert_eq!(suggested(&prompt, "fibre", "", None).await, ["hemp", "nylon"]);
+        assert_eq!(suggested(&prompt, "knot", "", Some("hemp")).await, ["bowline", "sheet bend"]);
+        assert_eq!(suggested(&prompt, "knot", "", Some("nylon")).await, ["zeppelin bend"]);
+        assert_eq!(
+            suggested(&Reference::Resource("rig://mast/{height}"), "height", "15", None).await,
+            ["15"]
+        );
+    }
+
+    /// CA-01: modern results say how long they hold. Legacy ones do not, and are asked for each time.
+    async fn what_may_be_kept_is_kept(&self) {
+        let look = async || {
+            self.client.list_tools().await.unwrap();
+            self.client.read_resource("rig://plain").await.unwrap();
+        };
+        look().await;
+        let before = self.asked_so_far().await;
+        for _ in 0..3 {
+            look().await;
+        }
+        let after = self.asked_so_far().await;
+        let again = if self.era == Era::Modern { 0 } else { 3 };
+        assert_eq!([after[0] - before[0], after[1] - before[1]], [again, again]);
+    }
+
+    async fn asked_so_far(&self) -> [u32; 2] {
+        let result = self.client.call_tool("asked", &Value::Null).await.unwrap();
+        result.structured.unwrap().member("result").unwrap().decode().unwrap()
+    }
+
+    /// RS-03, SB-01: FastMCP serves no subscriptions in either era, and says so.
+    async fn what_is_not_offered_is_not_asked_for(&self) {
+        let peer = self.client.server().await.unwrap();
+        assert!(!peer.capabilities.resources.unwrap().subscribe);
+        let error = self.client.subscribe("rig://plain").await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::NotOffered(_)), "{error}");
+    }
+}

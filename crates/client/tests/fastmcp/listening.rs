@@ -1,0 +1,125 @@
+//! A server of the Python SDK, on which FastMCP rests: `subscriptions/listen` of the modern era, which FastMCP itself
+//! does not serve.
+
+use bowline::view::Body;
+use bowline::{Client, Era, Event, Listed, Subscription};
+use serde_json::json;
+
+use crate::Peer;
+use crate::limit::within;
+
+const SCRIPT: &str = "python_sdk_server.py";
+
+async fn each() -> [Peer; 2] {
+    [Peer::stdio(SCRIPT), Peer::http(SCRIPT).await]
+}
+
+async fn load(client: &Client, uri: &str) {
+    client.call_tool("load", &json!({ "uri": uri })).await.unwrap();
+}
+
+/// What an update makes one read.
+async fn updated(client: &Client, subscription: &mut Subscription) -> String {
+    let update = subscription.next().await.unwrap();
+    assert_eq!((&*update.uri, update.inferred), (subscription.uri(), false));
+    let read = client.read_resource(&update.uri).await.unwrap();
+    let Body::Text(text) = &read.contents[0].body else { panic!("{read:?}") };
+    text.get().into_owned()
+}
+
+/// SB-01, SB-03, SB-06, RS-04: each hears of its own, before and after the filter has changed under it.
+#[tokio::test]
+async fn resources_are_listened_to() {
+    within("listening", async {
+        for peer in each().await {
+            let client = Client::connect(peer.server.clone()).await.unwrap();
+            assert_eq!(client.server().await.unwrap().era(), Era::Modern);
+            let mut a = client.subscribe("block://a").await.unwrap();
+            load(&client, "block://a").await;
+            assert_eq!(updated(&client, &mut a).await, "2");
+
+            let mut b = client.subscribe("block://b").await.unwrap();
+            load(&client, "block://a").await;
+            load(&client, "block://b").await;
+            assert_eq!(updated(&client, &mut a).await, "3");
+            assert_eq!(updated(&client, &mut b).await, "2");
+
+            // The one that stays is not disturbed by the one that goes.
+            drop(a);
+            load(&client, "block://b").await;
+            assert_eq!(updated(&client, &mut b).await, "3");
+            client.close().await;
+            assert_eq!(b.next().await, None);
+        }
+    })
+    .await;
+}
+
+/// TL-10, SB-02: tools, prompts and resources that come at run time are told, each with its difference.
+#[tokio::test]
+async fn lists_that_change_are_told() {
+    within("listening", async {
+        for peer in each().await {
+            let client = Client::connect(peer.server.clone()).await.unwrap();
+            let before = client.list_tools().await.unwrap().len();
+            client.list_prompts().await.unwrap();
+            client.list_resources().await.unwrap();
+            client.track_lists();
+            let mut events = client.events();
+            // Granted only when the server has acknowledged what is listened to.
+            let _listening = client.subscribe("block://a").await.unwrap();
+            client.call_tool("rig", &json!({ "name": "tackle" })).await.unwrap();
+            let mut changes = Vec::new();
+            while changes.len() < 3 {
+                if let Event::Changed(change) = events.recv().await.unwrap() {
+                    assert!(change.removed.is_empty() && change.changed.is_empty(), "{change:?}");
+                    changes.push((change.list.as_str(), change.added.join(" ")));
+                }
+            }
+            changes.sort_unstable();
+            let expected = [
+                (Listed::Prompts.as_str(), "tackle".to_owned()),
+                (Listed::Resources.as_str(), "block://tackle".to_owned()),
+                (Listed::Tools.as_str(), "tackle".to_owned()),
+            ];
+            assert_eq!(changes, expected);
+            assert_eq!(client.list_tools().await.unwrap().len(), before + 1);
+            assert_eq!(client.call_tool("tackle", &json!({})).await.unwrap().text(), "tackle");
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn zz_stress() {
+    let peer = Peer::http(SCRIPT).await;
+    let client = Client::connect(peer.server.clone()).await.unwrap();
+    let mut a = client.subscribe("block://a").await.unwrap();
+    let mut slow = Vec::new();
+    for round in 0..60 {
+        load(&client, "block://a").await;
+        let at = std::time::Instant::now();
+        let wait = std::time::Duration::from_secs(10);
+        let got = tokio::time::timeout(wait, a.next()).await.is_ok();
+        if at.elapsed().as_millis() > 100 { slow.push((round, got, at.elapsed().as_millis())); }
+    }
+    eprintln!("steady: {slow:?}");
+    let mut slow = Vec::new();
+    for round in 0..30 {
+        let mut b = client.subscribe("block://b").await.unwrap();
+        load(&client, "block://b").await;
+        let at = std::time::Instant::now();
+        let wait = std::time::Duration::from_secs(3);
+        let got = tokio::time::timeout(wait, b.next()).await.is_ok();
+        if at.elapsed().as_millis() > 100 { slow.push((round, got, at.elapsed().as_millis())); }
+        drop(b);
+        load(&client, "block://a").await;
+        let at = std::time::Instant::now();
+        let got = tokio::time::timeout(wait, a.next()).await.is_ok();
+        if at.elapsed().as_millis() > 100 { slow.push((1000+round, got, at.elapsed().as_millis())); }
+    }
+    eprintln!("switching: {slow:?}");
+    client.close().await;
+    panic!("done");
+}

@@ -1,0 +1,239 @@
+//! Results that are used again (group CA), and lists that changed (TL-10).
+
+use std::time::Duration;
+
+use bowline::{Client, Event, Listed};
+use bowline_testkit::{self as testkit, Fault, Script};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::support::{SOON, everywhere, http};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+fn script() -> Script {
+    testkit::server().tool("a").tool("b").resource("a:1", "one").template("t:{x}").prompt("p", "hi")
+}
+
+/// CA-01, CA-02: fresh results are used again; without a hint, or with none left, the server is asked.
+#[tokio::test]
+async fn ca_01_results_are_kept_as_long_as_the_server_says() {
+    for (ttl, asked) in [(LONG, 1), (Duration::ZERO, 2)] {
+        for (name, running, server) in everywhere(script().ttl(ttl)).await {
+            let client = Client::connect(server).await.unwrap();
+            for _ in 0..2 {
+                assert_eq!(client.list_tools().await.unwrap().len(), 2);
+                assert_eq!(client.list_prompts().await.unwrap().len(), 1);
+                assert_eq!(client.list_resources().await.unwrap().len(), 1);
+                assert_eq!(client.list_resource_templates().await.unwrap().len(), 1);
+                client.read_resource("a:1").await.unwrap();
+            }
+            let asked = if name.starts_with("modern") { asked } else { 2 };
+            for method in
+                ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"]
+            {
+                assert_eq!(running.count(method), asked, "{name} {method} {ttl:?}");
+            }
+            client.close().await;
+        }
+    }
+}
+
+/// CA-01: a server that says nothing, or nonsense, is asked each time.
+#[tokio::test]
+async fn ca_01_without_a_hint_nothing_is_kept() {
+    for hints in [json!({}), json!({ "ttlMs": -5 }), json!({ "ttlMs": "long" })] {
+        let server = script().modern().run().await;
+        let client = Client::connect(http(&server)).await.unwrap();
+        let mut list = json!({ "resultType": "complete", "tools": [], "cacheScope": "public" });
+        list.as_object_mut().unwrap().extend(hints.as_object().unwrap().clone());
+        server.arm(Fault::reply(list).on("tools/list").always());
+        client.list_tools().await.unwrap();
+        client.list_tools().await.unwrap();
+        assert_eq!(server.count("tools/list"), 2, "{hints}");
+        client.close().await;
+    }
+}
+
+/// CA-03: what is kept of one resource, or of one page, is not given for another.
+#[tokio::test]
+async fn ca_03_each_is_kept_by_itself() {
+    let server = script().modern().ttl(LONG).resource("a:2", "two").page_size(1).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    for _ in 0..2 {
+        for (uri, text) in [("a:1", "one"), ("a:2", "two")] {
+            let read = client.read_resource(uri).await.unwrap();
+            assert!(read.json.as_str().contains(text), "{uri}: {}", read.json);
+        }
+        assert_eq!(client.list_tools().await.unwrap().len(), 2);
+    }
+    assert_eq!((server.count("resources/read"), server.count("tools/list")), (2, 2));
+    client.close().await;
+}
+
+/// CA-06: a page whose time is up is fetched alone.
+#[tokio::test]
+async fn ca_06_pages_have_their_own_clocks() {
+    let server = script().modern().ttl(LONG).page_size(1).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let short = json!({
+        "resultType": "complete", "ttlMs": 1, "cacheScope": "private",
+        "tools": [{ "name": "b", "inputSchema": { "type": "object" } }],
+    });
+    server.arm(Fault::reply(short).on("tools/list").skip(1).times(1));
+    client.list_tools().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    client.list_tools().await.unwrap();
+    let cursors: Vec<_> =
+        server.received_of("tools/list").iter().map(|page| page.params().get("cursor").is_some()).collect();
+    assert_eq!(cursors, [false, true, true]);
+    client.close().await;
+}
+
+/// SB-02: of what the server does not tell, the time that it gave is all there is, and it is kept to.
+#[tokio::test]
+async fn sb_02_what_is_not_granted_goes_by_its_time() {
+    let server =
+        script().modern().ttl(Duration::from_millis(50)).listen_grants(&["toolsListChanged"]).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let _events = client.events();
+    server.wait_for(|received| received.is("subscriptions/listen"), SOON).await;
+    client.list_prompts().await.unwrap();
+    assert_eq!(server.announce_prompts(), 0, "it was not granted");
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    client.list_prompts().await.unwrap();
+    assert_eq!(server.count("prompts/list"), 2);
+    client.close().await;
+}
+
+/// CA-02: the end of its time makes nothing happen by itself, and the next who asks gets a new one.
+#[tokio::test]
+async fn ca_02_what_is_stale_is_fetched_when_it_is_needed() {
+    let server = script().modern().ttl(Duration::from_millis(50)).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(server.count("tools/list"), 1, "nobody polls");
+    client.list_tools().await.unwrap();
+    assert_eq!(server.count("tools/list"), 2);
+    client.close().await;
+}
+
+/// CA-05, CA-06, TL-10, PM-02: a change makes what was kept stale at once: every page of the list, and no other
+/// list.
+#[tokio::test]
+async fn ca_05_a_change_makes_lists_stale() {
+    for (name, running, server) in everywhere(script().ttl(LONG).page_size(1)).await {
+        if name.starts_with("legacy") {
+            continue;
+        }
+        let client = Client::connect(server).await.unwrap();
+        let mut events = client.events();
+        let _subscription = client.subscribe("a:1").await.unwrap();
+        let look = async || {
+            client.list_tools().await.unwrap();
+            client.list_prompts().await.unwrap();
+            client.list_resources().await.unwrap();
+            client.list_resource_templates().await.unwrap();
+            client.read_resource("a:1").await.unwrap();
+        };
+        let counts = || {
+            ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"]
+                .map(|method| running.count(method))
+        };
+        look().await;
+        look().await;
+        assert_eq!(counts(), [2, 1, 1, 1, 1], "{name}");
+        let mut expected = counts();
+        for (announce, stale) in [
+            (Box::new(|| running.announce_tools()) as Box<dyn Fn() -> usize>, [2, 0, 0, 0, 0]),
+            (Box::new(|| running.announce_prompts()), [0, 1, 0, 0, 0]),
+            (Box::new(|| running.announce_resources()), [0, 0, 1, 1, 0]),
+            (Box::new(|| running.announce_resource("a:1")), [0, 0, 0, 0, 1]),
+        ] {
+            assert_eq!(announce(), 1, "{name}");
+            let heard = async { while !matches!(events.recv().await.unwrap(), Event::Notification(_)) {} };
+            timeout(SOON, heard).await.unwrap();
+            look().await;
+            look().await;
+            for (count, more) in expected.iter_mut().zip(stale) {
+                *count += more;
+            }
+            assert_eq!(counts(), expected, "{name}");
+        }
+        client.close().await;
+    }
+}
+
+/// CA-04, RS-04: a read may ask, and what came of a conversation is not kept for another one.
+#[tokio::test]
+async fn ca_04_answers_to_input_are_not_kept() {
+    let server = script().modern().ttl(LONG).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let asked = json!({ "resultType": "input_required", "requestState": "s" });
+    server.arm(Fault::reply(asked).on("resources/read").times(1));
+    client.read_resource("a:1").await.unwrap();
+    assert_eq!(server.count("resources/read"), 2, "the question and its answer");
+    client.read_resource("a:1").await.unwrap();
+    assert_eq!(server.count("resources/read"), 3, "fetched anew");
+    client.read_resource("a:1").await.unwrap();
+    assert_eq!(server.count("resources/read"), 3, "and this one is kept");
+    client.close().await;
+}
+
+/// CA-06, PA-03: a cursor that the server no longer takes throws all pages away, kept or not.
+#[tokio::test]
+async fn ca_06_an_invalid_cursor_drops_all_pages() {
+    let server = script().modern().ttl(LONG).page_size(1).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(Fault::error(-32602, "unknown cursor").on("tools/list").skip(1).times(1));
+    assert_eq!(client.list_tools().await.unwrap().len(), 2);
+    let cursors: Vec<_> =
+        server.received_of("tools/list").iter().map(|page| page.params().get("cursor").is_some()).collect();
+    assert_eq!(cursors, [false, true, false, true]);
+    client.close().await;
+}
+
+/// TL-10: a list that is tracked is looked at when the server says that it changed, once for many such words,
+/// and how it changed is told.
+#[tokio::test]
+async fn tl_10_changes_are_told_with_what_changed() {
+    for (name, running, server) in everywhere(script().ttl(LONG)).await {
+        let client = Client::connect(server).await.unwrap();
+        let mut events = client.events();
+        client.list_tools().await.unwrap();
+        client.track_lists();
+        for list in ["prompts/list", "resources/list", "resources/templates/list"] {
+            running.wait_for(|received| received.is(list), SOON).await;
+        }
+        if name.starts_with("modern") {
+            running.wait_for(|received| received.is("subscriptions/listen"), SOON).await;
+        }
+        let before = running.count("tools/list");
+        running.edit(|script| {
+            script.without_tool("a").tool("c").tool_json(json!({
+                "name": "b", "description": "another one", "inputSchema": { "type": "object" }
+            }))
+        });
+        while running.announce_tools() == 0 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..20 {
+            running.announce_tools();
+        }
+        let change = async {
+            loop {
+                if let Event::Changed(change) = events.recv().await.unwrap() {
+                    return change;
+                }
+            }
+        };
+        let change = timeout(SOON, change).await.unwrap();
+        assert_eq!(change.list, Listed::Tools, "{name}");
+        assert_eq!(change.added, ["c".into()], "{name}");
+        assert_eq!(change.removed, ["a".into()], "{name}");
+        assert_eq!(change.changed, ["b".into()], "{name}");
+        assert!(running.count("tools/list") <= before + 2, "{name}: one look for many words");
+        client.close().await;
+    }
+}

@@ -1,0 +1,163 @@
+//! Completion of arguments (group CP).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bowline::{Client, Completer, ErrorKind, Reference};
+use bowline_testkit::{self as testkit, Fault};
+use serde_json::json;
+
+use crate::support::{SOON, everywhere, http};
+
+fn none() -> BTreeMap<String, String> {
+    BTreeMap::new()
+}
+
+/// CP-01: the shape of the request, for prompts and for templates, in both eras.
+#[tokio::test]
+async fn cp_01_what_is_asked() {
+    for (name, running, server) in everywhere(testkit::server().prompt("greet", "{who}")).await {
+        let client = Client::connect(server).await.unwrap();
+        let found = client.complete(&Reference::Prompt("greet"), "who", "A", &none()).await.unwrap();
+        assert_eq!(found.values, ["A-done".into()], "{name}");
+        assert!(!found.has_more, "{name}");
+        client.complete(&Reference::Resource("f:///{path}"), "path", "", &none()).await.unwrap();
+        let asked = running.received_of("completion/complete");
+        assert_eq!(asked[0].params()["ref"], json!({ "type": "ref/prompt", "name": "greet" }), "{name}");
+        assert_eq!(asked[0].params()["argument"], json!({ "name": "who", "value": "A" }), "{name}");
+        assert_eq!(
+            asked[1].params()["ref"],
+            json!({ "type": "ref/resource", "uri": "f:///{path}" }),
+            "{name}"
+        );
+        assert_eq!(asked[0].params().get("context"), None, "{name}");
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// CP-01: what is not declared is not asked for. In 2024-11-05 nobody could declare it.
+#[tokio::test]
+async fn cp_01_only_where_it_is_declared() {
+    for (name, running, server) in everywhere(testkit::server().tool("echo").without("completions")).await {
+        let client = Client::connect(server).await.unwrap();
+        let error = client.complete(&Reference::Prompt("p"), "a", "", &none()).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::NotOffered("completions")), "{name}: {error}");
+        let completer = Completer::new(&client).pause(Duration::ZERO);
+        let found = completer.suggest(&Reference::Prompt("p"), "a", "", &none()).await.unwrap();
+        assert_eq!(found.values, [], "{name}");
+        assert_eq!(running.count("completion/complete"), 0, "{name}");
+        client.close().await;
+    }
+    let old = testkit::server().tool("echo").without("completions").legacy_only("2024-11-05").run().await;
+    let client = Client::connect(http(&old)).await.unwrap();
+    let found = client.complete(&Reference::Prompt("p"), "a", "", &none()).await.unwrap();
+    assert_eq!((found.values.len(), found.has_more), (0, false));
+    assert_eq!(old.count("completion/complete"), 1);
+    client.close().await;
+}
+
+/// CP-02: what is already chosen goes along, from 2025-06-18.
+#[tokio::test]
+async fn cp_02_context() {
+    let chosen = BTreeMap::from([("owner".to_owned(), "knots".to_owned())]);
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let server = testkit::server().prompt("p", "").legacy_only(version).run().await;
+        let client = Client::connect(http(&server)).await.unwrap();
+        client.complete(&Reference::Prompt("p"), "repo", "b", &chosen).await.unwrap();
+        let context = server.received_of("completion/complete")[0].params().get("context").cloned();
+        let expected = (version >= "2025-06-18").then(|| json!({ "arguments": { "owner": "knots" } }));
+        assert_eq!(context, expected, "{version}");
+        client.close().await;
+    }
+}
+
+/// CP-03: a hundred suggestions, and a word that there are more; what is no text is left out.
+#[tokio::test]
+async fn cp_03_long_and_partial_answers() {
+    let server = testkit::server().prompt("p", "").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let many: Vec<_> = (0..500).map(|n| format!("v{n}")).collect();
+    server.arm(
+        Fault::reply(json!({ "completion": { "values": many, "total": 500 } })).on("completion/complete"),
+    );
+    let found = client.complete(&Reference::Prompt("p"), "a", "v", &none()).await.unwrap();
+    assert_eq!((found.values.len(), found.total, found.has_more), (100, Some(500), true));
+    let odd = json!({ "completion": { "values": ["a", 7, null, "b"] } });
+    server.arm(Fault::reply(odd).on("completion/complete"));
+    let found = client.complete(&Reference::Prompt("p"), "a", "v", &none()).await.unwrap();
+    assert_eq!(found.values, ["a".into(), "b".into()]);
+    assert_eq!(found.dropped.len(), 2);
+    server.arm(Fault::reply(json!({ "completion": [] })).on("completion/complete"));
+    assert!(client.complete(&Reference::Prompt("p"), "a", "v", &none()).await.is_err());
+    client.close().await;
+}
+
+/// CP-03: ten quick keystrokes are one request, and going back over them is none.
+#[tokio::test]
+async fn cp_03_typing_is_debounced_and_cached() {
+    let server = testkit::server().prompt("p", "").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let completer = Completer::new(&client).pause(Duration::from_millis(50));
+    let text = "0123456789";
+    let suggest = |length: usize| {
+        let value = &text[..length];
+        async { completer.suggest(&Reference::Prompt("p"), "a", value, &none()).await }
+    };
+    // All are typed before the first pause is over: each future is polled once, in order.
+    let found = futures_util::future::join_all((1..=10).map(suggest)).await;
+    assert!(found[..9].iter().all(Option::is_none), "a later question took their place");
+    assert_eq!(found[9].as_ref().unwrap().values, [format!("{text}-done").into()]);
+    assert_eq!(server.count("completion/complete"), 1);
+    for _ in 0..3 {
+        assert_eq!(suggest(10).await, found[9]);
+    }
+    assert_eq!(server.count("completion/complete"), 1, "known already");
+    // Another context is another question.
+    let chosen = BTreeMap::from([("b".to_owned(), "c".to_owned())]);
+    completer.suggest(&Reference::Prompt("p"), "a", text, &chosen).await.unwrap();
+    assert_eq!(server.count("completion/complete"), 2);
+    client.close().await;
+}
+
+/// CP-03: a question that is overtaken while the server thinks is cancelled, not waited for.
+#[tokio::test]
+async fn cp_03_the_latest_question_wins() {
+    let server = testkit::server().prompt("p", "").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let completer = Completer::new(&client).pause(Duration::ZERO);
+    server.arm(Fault::silent().on("completion/complete"));
+    let late = async {
+        server.wait_for(|received| received.is("completion/complete"), SOON).await;
+        completer.suggest(&Reference::Prompt("p"), "a", "new", &none()).await
+    };
+    let first = none();
+    let (old, new) = tokio::join!(completer.suggest(&Reference::Prompt("p"), "a", "old", &first), late);
+    assert_eq!(old, None);
+    assert_eq!(new.unwrap().values, ["new-done".into()]);
+    client.close().await;
+}
+
+/// CP-03: errors of the server are no suggestions, and do not stop the typing.
+#[tokio::test]
+async fn cp_03_errors_are_no_suggestions() {
+    let server = testkit::server().prompt("p", "").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let completer = Completer::new(&client).pause(Duration::ZERO);
+    let suggest = |value: &'static str| {
+        let completer = &completer;
+        async move { completer.suggest(&Reference::Prompt("p"), "a", value, &none()).await.unwrap().values }
+    };
+    for (code, value, next) in [(-32602, "a", "b"), (-32603, "c", "d")] {
+        server.arm(Fault::error(code, "no").on("completion/complete"));
+        assert_eq!(suggest(value).await, [], "{code}");
+        assert_eq!(suggest(next).await, [format!("{next}-done").into()], "{code}: typing goes on");
+        assert_eq!(suggest(value).await, [format!("{value}-done").into()], "{code}: an error is not kept");
+    }
+    let before = server.count("completion/complete");
+    server.arm(Fault::error(-32601, "no").on("completion/complete"));
+    assert_eq!(suggest("z").await, []);
+    assert_eq!(suggest("zz").await, []);
+    assert_eq!(server.count("completion/complete"), before + 1, "asked once, and never again");
+    client.close().await;
+}

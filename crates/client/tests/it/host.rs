@@ -1,0 +1,274 @@
+//! `bowline::host` against servers of both eras: the same parts answer both (groups RT, SA, EL, MR).
+
+use bowline::host::{
+    Asked, Elicit, FormRequest, Host, Modes, PageRequest, Refusal, Root, Roots, Sample, SampleRequest,
+};
+use bowline::view::{Answer as Reply, SamplingResult};
+use bowline::wire::Json;
+use bowline::{Client, ErrorKind};
+use bowline_testkit::{self as testkit, Question, Tool};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
+
+use crate::support::{SOON, everywhere, http};
+
+/// A person who agrees to everything, or thinks for ever. Says what they see.
+struct Person {
+    modes: Modes,
+    agrees: bool,
+    seen: UnboundedSender<String>,
+}
+
+impl Person {
+    fn who(agrees: bool) -> (Self, UnboundedReceiver<String>) {
+        let (seen, heard) = unbounded_channel();
+        (Self { modes: Modes::BOTH, agrees, seen }, heard)
+    }
+
+    fn ask(&self, shown: String, reply: Reply) -> Asked<'_, Reply> {
+        struct Dialog<'a>(&'a Person);
+        impl Drop for Dialog<'_> {
+            fn drop(&mut self) {
+                let _ = self.0.seen.send("closed".into());
+            }
+        }
+        let _ = self.seen.send(shown);
+        let dialog = Dialog(self);
+        Box::pin(async move {
+            let _dialog = dialog;
+            if self.agrees { reply } else { std::future::pending().await }
+        })
+    }
+}
+
+impl Elicit for Person {
+    fn modes(&self) -> Modes {
+        self.modes
+    }
+
+    fn form(&self, request: FormRequest) -> Asked<'_, Reply> {
+        let during = request.during.as_deref().unwrap_or("?");
+        let shown = format!("{} for {during}: {}", request.server, request.form.message);
+        let content = Json::parse(r#"{"city":"Oslo"}"#).unwrap();
+        self.ask(shown, Reply::Accept(Some(content)))
+    }
+
+    fn page(&self, request: PageRequest) -> Asked<'_, Reply> {
+        self.ask(format!("{}: {}", request.server, request.page.url), Reply::Accept(None))
+    }
+
+    fn page_completed(&self, server: &str, id: &str) {
+        let _ = self.seen.send(format!("{server}: {id} is done"));
+    }
+}
+
+struct Model(Result<SamplingResult, Refusal>);
+
+impl Sample for Model {
+    fn sample(&self, _: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+        Box::pin(async { self.0.clone() })
+    }
+}
+
+fn city() -> Value {
+    json!({ "type": "object", "properties": { "city": { "type": "string" }, "days": { "type": "integer", "default": 2 } } })
+}
+
+/// EL-03, EL-06, SA-06, RT-01, MR-02, MR-08: everything a server can ask for, in one call, in either era.
+#[tokio::test]
+async fn mr_02_one_host_answers_both_eras() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::folder(folder.path()).unwrap().named("work");
+    let ask = Tool::asks(
+        "book",
+        [
+            Question::form("form", "Where?", city()),
+            Question::sample("model", "hi", 5),
+            Question::roots("roots"),
+        ],
+    );
+    for (name, running, server) in everywhere(testkit::server().tool(ask)).await {
+        let (person, mut seen) = Person::who(true);
+        let model = Model(Ok(SamplingResult::text("m-1", "hello")));
+        let host = Host::new().elicitation(person).sampling(model).roots(Roots::new([root.clone()]));
+        let client = Client::builder(server).handler(host).connect().await.unwrap();
+        let result = client.call_tool("book", &json!({})).await.unwrap();
+        let answers: Value = serde_json::from_str(&result.text()).unwrap();
+        let sampled = json!({ "role": "assistant", "content": { "type": "text", "text": "hello" }, "model": "m-1", "stopReason": "endTurn" });
+        let expected = json!({
+            "form": { "action": "accept", "content": { "city": "Oslo", "days": 2 } },
+            "model": sampled,
+            "roots": { "roots": [{ "uri": root.uri(), "name": "work" }] },
+        });
+        assert_eq!(answers, expected, "{name}");
+        // Only a modern server says what it needs the answer for.
+        let during = if name.starts_with("modern") { "tools/call book" } else { "?" };
+        assert_eq!(seen.recv().await.unwrap(), format!("test for {during}: Where?"), "{name}");
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// EL-09, EL-10, EL-11, EL-12: pages in either era, and their completion where there is one.
+#[tokio::test]
+async fn el_10_pages_in_both_eras() {
+    let ask = Tool::asks("login", [Question::page("e1", "Log in", "https://srv.example/in")]).unchecked();
+    let bad = Tool::asks("bad", [Question::page("e2", "Log in", "javascript:alert(1)")]).unchecked();
+    for (name, running, server) in everywhere(testkit::server().tool(ask).tool(bad)).await {
+        let (person, mut seen) = Person::who(true);
+        let host = Host::new().elicitation(person);
+        let client = Client::builder(server.clone()).handler(host).connect().await.unwrap();
+        let result = client.call_tool("login", &json!({})).await.unwrap();
+        assert_eq!(result.text(), r#"{"e1":{"action":"accept"}}"#, "{name}");
+        assert_eq!(seen.recv().await.as_deref(), Some("test: https://srv.example/in"), "{name}");
+        assert_eq!(seen.recv().await.as_deref(), Some("closed"));
+        let result = client.call_tool("bad", &json!({})).await.unwrap();
+        assert_eq!(result.text(), r#"{"e2":{"action":"decline"}}"#, "{name}");
+        if name.starts_with("legacy") {
+            for id in ["unknown", "e2", "e1", "e1"] {
+                running.send(json!({ "jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": { "elicitationId": id } })).await;
+            }
+            let done = timeout(SOON, seen.recv()).await.unwrap();
+            assert_eq!(done.as_deref(), Some("test: e1 is done"), "{name}");
+        }
+        client.close().await;
+        assert!(seen.recv().await.is_none(), "{name}: nothing else was seen");
+
+        // A host without pages: a legacy server is told so, a modern one hears nothing more.
+        let (person, mut seen) = Person::who(true);
+        let host = Host::new().elicitation(Person { modes: Modes::FORM, ..person });
+        let client = Client::builder(server).handler(host).connect().await.unwrap();
+        let calls = running.count("tools/call");
+        let result = client.call_tool("login", &json!({})).await;
+        if name.starts_with("legacy") {
+            let answers: Value = serde_json::from_str(&result.unwrap().text()).unwrap();
+            assert_eq!(answers["e1"]["error"]["code"], -32602, "{name}");
+        } else {
+            // MR-07
+            assert!(matches!(result.unwrap_err().kind(), ErrorKind::Declined(error) if error.code == -32602));
+            assert_eq!(running.count("tools/call"), calls + 1, "{name}: no retry");
+        }
+        client.close().await;
+        assert!(seen.recv().await.is_none(), "{name}");
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// EL-09, EL-10: nothing is fetched from a page, before or after consent, and no credential changes.
+#[tokio::test]
+async fn el_09_a_page_is_not_touched() {
+    let site = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    site.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/in", site.local_addr().unwrap());
+    let ask = Tool::asks("login", [Question::page("e1", "Log in", &url)]);
+    for script in [testkit::server().legacy(), testkit::server().modern()] {
+        let server = script.tool(ask.clone()).tool("echo").run().await;
+        let (person, _seen) = Person::who(true);
+        let entry = http(&server).with_header("Authorization", "Bearer same").unwrap();
+        let host = Host::new().elicitation(person);
+        let client = Client::builder(entry).handler(host).connect().await.unwrap();
+        client.call_tool("login", &json!({})).await.unwrap();
+        client.call_tool("echo", &json!({})).await.unwrap();
+        client.close().await;
+        let calls = server.received_of("tools/call");
+        assert!(calls.iter().all(|call| call.header("authorization") == Some("Bearer same")));
+    }
+    assert_eq!(site.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "somebody was there");
+}
+
+/// MR-08: every round is shown, for the call that it belongs to, and answered by itself.
+#[tokio::test]
+async fn mr_08_each_round_is_shown() {
+    let rounds = Tool::rounds(
+        "trip",
+        [[Question::form("one", "Where?", city())], [Question::form("two", "And then?", city())]],
+    );
+    let server = testkit::server().modern().tool(rounds).run().await;
+    let (person, mut seen) = Person::who(true);
+    let host = Host::new().elicitation(person);
+    let client = Client::builder(http(&server)).handler(host).connect().await.unwrap();
+    client.call_tool("trip", &json!({})).await.unwrap();
+    client.close().await;
+    for expected in ["Where?", "And then?"] {
+        assert_eq!(seen.recv().await, Some(format!("test for tools/call trip: {expected}")));
+        assert_eq!(seen.recv().await.as_deref(), Some("closed"));
+    }
+    let last = server.received_of("tools/call").pop().unwrap();
+    let keys: Vec<_> = last.params()["inputResponses"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(keys, ["two"]);
+    assert_eq!(server.violations(), Vec::<String>::new());
+}
+
+/// SA-07: a refusal is an error with a code of its own, or nothing at all.
+#[tokio::test]
+async fn sa_07_a_refusal_on_modern_sends_nothing() {
+    let ask = Tool::asks("think", [Question::sample("model", "hi", 5)]);
+    for (name, running, server) in everywhere(testkit::server().tool(ask)).await {
+        let host = Host::new().sampling(Model(Err(Refusal::Declined)));
+        let client = Client::builder(server).handler(host).connect().await.unwrap();
+        let result = client.call_tool("think", &json!({})).await;
+        if name.starts_with("legacy") {
+            let answers: Value = serde_json::from_str(&result.unwrap().text()).unwrap();
+            assert_eq!(
+                answers["model"]["error"],
+                json!({ "code": -1, "message": "User rejected sampling request" }),
+                "{name}"
+            );
+        } else {
+            assert!(matches!(result.unwrap_err().kind(), ErrorKind::Declined(error) if error.code == -1));
+            assert_eq!(running.count("tools/call"), 1, "{name}: no retry");
+        }
+        client.close().await;
+    }
+}
+
+/// CN-04: the server takes its question back, the dialog closes, and nothing is answered.
+#[tokio::test]
+async fn cn_04_a_question_taken_back_closes_its_dialog() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let (person, mut seen) = Person::who(false);
+    let host = Host::new().elicitation(person);
+    let client = Client::builder(http(&server)).handler(host).connect().await.unwrap();
+    let params = json!({ "message": "First?", "requestedSchema": city() });
+    let asked = server.ask("elicitation/create", params).await;
+    assert!(timeout(SOON, seen.recv()).await.unwrap().unwrap().ends_with("First?"));
+    assert!(asked.cancel("changed my mind"));
+    assert_eq!(timeout(SOON, seen.recv()).await.unwrap().as_deref(), Some("closed"));
+    // The next question has the person's attention.
+    let params = json!({ "message": "Second?", "requestedSchema": city() });
+    let second = server.ask("elicitation/create", params).await;
+    assert!(timeout(SOON, seen.recv()).await.unwrap().unwrap().ends_with("Second?"));
+    assert!(second.cancel("also"));
+    client.call_tool("echo", &json!({})).await.unwrap();
+    client.close().await;
+    assert_eq!(server.violations(), Vec::<String>::new());
+    assert_eq!(server.count("response"), 0);
+}
+
+/// RT-03: a change is told to legacy servers, and modern ones have no such notification.
+#[tokio::test]
+async fn rt_03_changed_roots_are_told() {
+    const CHANGED: &str = "notifications/roots/list_changed";
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [first, second] = [&first, &second].map(|folder| Root::folder(folder.path()).unwrap());
+    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+        let roots = Roots::new([first.clone()]);
+        let host = Host::new().roots(roots.clone());
+        let client = Client::builder(server).handler(host).connect().await.unwrap();
+        client.call_tool("echo", &json!({})).await.unwrap();
+        let before = running.count(CHANGED);
+        roots.set([first.clone()]);
+        roots.set([first.clone(), second.clone()]);
+        if name.starts_with("legacy") {
+            running.wait_until(|server| server.count(CHANGED) > before, SOON).await;
+            let answer = running.request("roots/list", json!({})).await;
+            assert_eq!(answer["result"]["roots"][1]["uri"], second.uri(), "{name}");
+        }
+        client.call_tool("echo", &json!({})).await.unwrap();
+        client.close().await;
+        let told = usize::from(name.starts_with("legacy"));
+        assert_eq!(running.count(CHANGED), before + told, "{name}");
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}

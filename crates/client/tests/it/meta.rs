@@ -1,0 +1,88 @@
+//! What callers add to the `_meta` of requests: log levels (group LG), traces (OT-01) and keys of their own
+//! (MT-01, MT-03).
+
+use bowline::view::Level;
+use bowline::wire::Json;
+use bowline::{CallOptions, Client, ErrorKind, MetaKey, TraceContext};
+use bowline_testkit::{self as testkit, Control};
+use serde_json::{Value, json};
+
+use crate::support::everywhere;
+
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+fn last_meta(running: &Control) -> Value {
+    running.received_of("tools/call").last().expect("a call").params()["_meta"].clone()
+}
+
+/// LG-01, LG-02: one level, said in the way of each era: once to a session, with each call to a modern server.
+#[tokio::test]
+async fn lg_01_a_log_level_in_either_era() {
+    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+        let client = Client::connect(server).await.unwrap();
+        client.call_tool("echo", &json!({})).await.unwrap();
+        assert_eq!(last_meta(&running).get(LOG_LEVEL), None, "{name}: not asked for");
+        client.set_log_level(Level::Warning).await.unwrap();
+        client.call_tool("echo", &json!({})).await.unwrap();
+        let chatty = CallOptions::new().log_level(Level::Debug);
+        if name.starts_with("legacy") {
+            assert_eq!(running.received_of("logging/setLevel")[0].params()["level"], "warning");
+            client.call_tool_with("echo", &json!({}), &chatty).await.unwrap();
+            assert_eq!(running.count("logging/setLevel"), 1, "{name}");
+            assert_eq!(last_meta(&running).get(LOG_LEVEL), None, "{name}: DE-12");
+        } else {
+            assert_eq!(last_meta(&running)[LOG_LEVEL], "warning", "{name}");
+            assert_eq!(running.count("logging/setLevel"), 0, "{name}");
+            client.call_tool_with("echo", &json!({}), &chatty).await.unwrap();
+            assert_eq!(last_meta(&running)[LOG_LEVEL], "debug", "{name}: the call's own");
+        }
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// LG-01: a legacy server without logging is not told.
+#[tokio::test]
+async fn lg_01_no_level_without_the_capability() {
+    let server = testkit::server().legacy().without("logging").run().await;
+    let client = Client::connect(crate::support::http(&server)).await.unwrap();
+    let error = client.set_log_level(Level::Info).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NotOffered("logging")), "{error}");
+    assert_eq!(server.count("logging/setLevel"), 0);
+    client.close().await;
+}
+
+/// OT-01, MT-03: the trace and the caller's own keys travel beside ours, on calls and on retries alike.
+#[tokio::test]
+async fn ot_01_the_callers_trace_travels() {
+    tokio::task_local!(static SPAN: &'static str);
+    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+        let client = Client::builder(server)
+            .trace(|| TraceContext::parse(SPAN.try_with(|span| *span).ok()?))
+            .connect()
+            .await
+            .unwrap();
+        client.call_tool("echo", &json!({})).await.unwrap();
+        assert_eq!(last_meta(&running).get("traceparent"), None, "{name}: no span, no trace");
+        // It is asked within the caller's own task.
+        SPAN.scope(PARENT, client.call_tool("echo", &json!({}))).await.unwrap();
+        assert_eq!(last_meta(&running)["traceparent"], PARENT, "{name}");
+        let options = CallOptions::new()
+            .trace(TraceContext::parse(PARENT).unwrap().child(7).state("v=1"))
+            .meta(MetaKey::parse("com.example/tenant").unwrap(), Json::of(&json!({ "id": 7 })).unwrap());
+        client.call_tool_with("echo", &json!({}), &options).await.unwrap();
+        let meta = last_meta(&running);
+        assert_eq!(meta["traceparent"], "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000007-01", "{name}");
+        assert_eq!(meta["tracestate"], "v=1", "{name}");
+        assert_eq!(meta["com.example/tenant"], json!({ "id": 7 }), "{name}");
+        assert!(meta["progressToken"].is_number(), "{name}: ours is still there");
+        // What is in the params already stays.
+        let params = json!({ "name": "echo", "arguments": {}, "_meta": { "com.example/a": 1 } });
+        client.request_with("tools/call", &params, &options).await.unwrap();
+        let meta = last_meta(&running);
+        assert_eq!((&meta["com.example/a"], &meta["tracestate"]), (&json!(1), &json!("v=1")), "{name}");
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}

@@ -1,0 +1,182 @@
+//! Calls that wait for a person at a page: error -32042 (EL-10, EL-11).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::wire::Json;
+use bowline::{Answer, CallOptions, Client, Handler, Onward, ServerRequest};
+use bowline_testkit::{self as testkit, Fault, HttpServer};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
+
+use crate::support::{SOON, http};
+
+/// What was asked, and during what.
+type Asked = Arc<Mutex<Vec<(Value, Option<String>)>>>;
+
+/// A person at a browser.
+#[derive(Default)]
+struct Person {
+    says: &'static str,
+    asked: Asked,
+    completed: Option<mpsc::UnboundedSender<String>>,
+    done: Option<Arc<Notify>>,
+    gives_up: bool,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Handler for Person {
+    fn capabilities(&self) -> Json {
+        Json::parse(r#"{"elicitation":{"form":{},"url":{}}}"#).unwrap()
+    }
+
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        let params = request.params.decode().unwrap();
+        self.asked.lock().unwrap().push((params, request.during.map(|during| during.to_string())));
+        let answer = Json::of(&json!({ "action": self.says })).unwrap();
+        Box::pin(async move { Ok(answer) })
+    }
+
+    fn page_completed(&self, server: &str, id: &str) {
+        if let Some(completed) = &self.completed {
+            let _ = completed.send(format!("{server}/{id}"));
+        }
+    }
+
+    fn await_page(&self, _: Arc<str>, _: Vec<Box<str>>) -> Pin<Box<dyn Future<Output = Onward> + Send + '_>> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            match &self.done {
+                Some(done) => done.notified().await,
+                None => std::future::pending().await,
+            }
+            if self.gives_up { Onward::GiveUp } else { Onward::Retry }
+        })
+    }
+}
+
+fn refusal() -> Fault {
+    let pages = json!({ "elicitations": [
+        { "mode": "url", "elicitationId": "e1", "url": "https://example.com/one", "message": "first" },
+        { "mode": "url", "elicitationId": "e2", "url": "https://example.com/two", "message": "then" },
+    ] });
+    Fault::error_with(-32042, "go there first", &pages).on("tools/call")
+}
+
+async fn server() -> HttpServer {
+    testkit::server().legacy().tool("counter").run().await
+}
+
+async fn connect(server: &HttpServer, person: Person) -> Client {
+    let entry =
+        http(server).with_protocol(Protocol::Legacy).with_header("authorization", "Bearer t").unwrap();
+    Client::builder(entry).handler(person).connect().await.unwrap()
+}
+
+fn complete(id: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": { "elicitationId": id } })
+}
+
+/// EL-11: each page is presented, the call goes out again once all are done, and not before. A completion of an id
+/// that nobody waits for means nothing. EL-10: no credential changes by it.
+#[tokio::test]
+async fn el_11_the_call_is_repeated_after_completion() {
+    let server = server().await;
+    server.arm(refusal().times(1));
+    let (sender, mut completed) = mpsc::unbounded_channel();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let person = Person {
+        says: "accept",
+        asked: Arc::clone(&asked),
+        completed: Some(sender),
+        waiting: Arc::clone(&waiting),
+        ..Person::default()
+    };
+    let client = connect(&server, person).await;
+    let call = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool("counter", &Value::Null).await }
+    });
+    while waiting.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    for id in ["stray", "e1"] {
+        server.send(complete(id)).await;
+        assert_eq!(timeout(SOON, completed.recv()).await.unwrap().unwrap(), format!("test/{id}"));
+    }
+    assert_eq!(server.count("tools/call"), 1, "one page is not both");
+    server.send(complete("e2")).await;
+    timeout(SOON, call).await.unwrap().unwrap().unwrap();
+    assert_eq!((server.count("tools/call"), server.executions("counter")), (2, 1));
+    let asked = asked.lock().unwrap().clone();
+    let urls: Vec<_> = asked.iter().map(|(params, _)| params["url"].as_str().unwrap()).collect();
+    assert_eq!(urls, ["https://example.com/one", "https://example.com/two"]);
+    assert!(asked.iter().all(|(params, _)| params["mode"] == "url" && params["elicitationId"].is_string()));
+    assert!(asked.iter().all(|(_, during)| during.as_deref() == Some("tools/call counter")));
+    let tokens: Vec<_> = server
+        .received_of("tools/call")
+        .iter()
+        .filter_map(|call| call.header("authorization").map(str::to_owned))
+        .collect();
+    assert_eq!(tokens, ["Bearer t", "Bearer t"]);
+    client.close().await;
+}
+
+/// EL-10, EL-11: a server that never says so: the person does.
+#[tokio::test]
+async fn el_11_the_person_can_say_that_it_is_done() {
+    let server = server().await;
+    server.arm(refusal().times(1));
+    let done = Arc::new(Notify::new());
+    done.notify_one();
+    let client = connect(&server, Person { says: "accept", done: Some(done), ..Person::default() }).await;
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!(server.executions("counter"), 1);
+    client.close().await;
+}
+
+/// EL-11: declined, given up, never done, refused again, or asked of a host without pages: the server's error
+/// stands, and the call was not repeated more than once.
+#[tokio::test]
+async fn el_11_otherwise_the_servers_error_stands() {
+    let ready = || {
+        let done = Arc::new(Notify::new());
+        done.notify_one();
+        Some(done)
+    };
+    let cases = [
+        (Person { says: "decline", ..Person::default() }, 1),
+        (Person { says: "cancel", ..Person::default() }, 1),
+        (Person { says: "accept", done: ready(), gives_up: true, ..Person::default() }, 1),
+        (Person { says: "accept", ..Person::default() }, 1),
+        (Person { says: "accept", done: ready(), ..Person::default() }, 2),
+    ];
+    for (number, (person, calls)) in cases.into_iter().enumerate() {
+        let server = server().await;
+        server.arm(refusal().always());
+        let client = connect(&server, person).await;
+        let options = CallOptions::new().max_timeout(Duration::from_millis(500));
+        let error = client.call_tool_with("counter", &Value::Null, &options).await.unwrap_err();
+        assert_eq!(error.server_error().map(|error| error.code), Some(-32042), "{number}: {error}");
+        assert_eq!(server.count("tools/call"), calls, "{number}");
+        client.close().await;
+    }
+    let server = server().await;
+    server.arm(refusal().always());
+    let client = Client::connect(http(&server)).await.unwrap();
+    let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
+    assert_eq!(error.server_error().map(|error| error.code), Some(-32042));
+    client.close().await;
+    // For a program that passes messages on, it is only an error.
+    let client = connect(&server, Person { says: "accept", ..Person::default() }).await;
+    let options = CallOptions::new().raw();
+    let error = client.call_tool_with("counter", &Value::Null, &options).await.unwrap_err();
+    assert_eq!(error.server_error().map(|error| error.code), Some(-32042));
+    client.close().await;
+}

@@ -1,0 +1,224 @@
+//! Input that modern servers ask for in several rounds (group MR), and what may not be asked or cancelled.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use bowline::host::{Asked, Elicit, FormRequest, Host, PageRequest};
+use bowline::view::Answer;
+use bowline::wire::Json;
+use bowline::{CallOptions, Client};
+use bowline_testkit::{self as testkit, Fault, Question, Tool};
+use serde_json::{Value, json};
+
+use crate::support::{SOON, everywhere, http};
+
+/// Answers each form with its own message.
+#[derive(Default)]
+struct Parrot;
+
+impl Elicit for Parrot {
+    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
+        let content = json!({ "said": &*request.form.message });
+        Box::pin(async move { Answer::Accept(Some(Json::of(&content).unwrap())) })
+    }
+
+    fn page(&self, _: PageRequest) -> Asked<'_, Answer> {
+        Box::pin(async { Answer::Decline })
+    }
+}
+
+fn question(key: &str, message: &str) -> Question {
+    let schema = json!({ "type": "object", "properties": { "said": { "type": "string" } } });
+    Question::form(key, message, schema)
+}
+
+/// MR-01: a prompt and a resource may ask as a tool may, and are answered in the same way.
+#[tokio::test]
+async fn mr_01_prompts_and_resources_may_ask() {
+    let script = testkit::server()
+        .prompt("p", "hi")
+        .resource("a:1", "one")
+        .asks("prompts/get", "p", [question("k", "for the prompt")])
+        .asks("resources/read", "a:1", [question("k", "for the resource")]);
+    for (name, running, server) in everywhere(script).await {
+        if name.starts_with("legacy") {
+            continue;
+        }
+        let client =
+            Client::builder(server).handler(Host::new().elicitation(Parrot)).connect().await.unwrap();
+        client.get_prompt("p", &BTreeMap::new()).await.unwrap();
+        client.read_resource("a:1").await.unwrap();
+        for (method, said) in [("prompts/get", "for the prompt"), ("resources/read", "for the resource")] {
+            let asked = running.received_of(method);
+            assert_eq!(asked.len(), 2, "{name} {method}");
+            assert_eq!(asked[1].params()["inputResponses"]["k"]["content"]["said"], said, "{name}");
+        }
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// MR-04, MR-05, MR-08: each round carries the newest state and the newest keys, and nothing of the round before; a
+/// call beside it carries neither.
+#[tokio::test]
+async fn mr_04_each_round_stands_for_itself() {
+    let tool = Tool::rounds("long", [vec![question("one", "1")], vec![question("two", "2")], vec![]])
+        .states([Some("first"), None, Some("third")]);
+    let server = testkit::server().modern().tool(tool).tool("echo").run().await;
+    let client =
+        Client::builder(http(&server)).handler(Host::new().elicitation(Parrot)).connect().await.unwrap();
+    let (nothing, something) = (json!({}), json!({ "x": 1 }));
+    let (long, echo) = tokio::join!(client.call_tool("long", &nothing), client.call_tool("echo", &something));
+    long.unwrap();
+    echo.unwrap();
+    client.call_tool("echo", &json!({ "x": 2 })).await.unwrap();
+    let seen = |tool: &str| -> Vec<(Value, Value)> {
+        let calls = server.received_of("tools/call");
+        let calls = calls.iter().filter(|call| call.params()["name"] == tool);
+        calls
+            .map(|call| (call.params()["requestState"].clone(), call.params()["inputResponses"].clone()))
+            .collect()
+    };
+    let rounds = seen("long");
+    assert_eq!(rounds.len(), 4);
+    assert_eq!(rounds[0], (Value::Null, Value::Null));
+    assert_eq!((&rounds[1].0, rounds[1].1.as_object().unwrap().len()), (&json!("first"), 1));
+    assert_eq!(rounds[1].1["one"]["content"], json!({ "said": "1" }));
+    assert_eq!(rounds[2].0, Value::Null, "the newest result had none");
+    assert_eq!(rounds[2].1.as_object().unwrap().keys().collect::<Vec<_>>(), ["two"]);
+    assert_eq!(rounds[3], (json!("third"), Value::Null));
+    assert!(seen("echo").iter().all(|call| *call == (Value::Null, Value::Null)));
+    client.close().await;
+    assert_eq!(server.violations(), Vec::<String>::new());
+}
+
+/// CN-05: a modern server may not cancel a call of ours.
+#[tokio::test]
+async fn cn_05_a_server_cannot_cancel_our_call() {
+    for (name, running, server) in everywhere(testkit::server().tool("slow")).await {
+        let client = Client::connect(server).await.unwrap();
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("slow", &json!({ "ms": 300 })).await }
+        });
+        let received = running.wait_for(|received| received.is("tools/call"), SOON).await;
+        let id = received.body["id"].clone();
+        running
+            .send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }))
+            .await;
+        call.await.unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
+        client.close().await;
+    }
+}
+
+/// CN-01: a handshake that is given up is not cancelled by a message.
+#[tokio::test]
+async fn cn_01_initialize_is_never_cancelled() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    server.arm(Fault::silent().on("initialize"));
+    let entry = crate::support::stdio(&server).with_protocol(bowline::config::Protocol::Legacy);
+    let client = Client::builder(entry).open().unwrap();
+    server.wait_for(|received| received.is("initialize"), SOON).await;
+    client.close().await;
+    assert_eq!(server.count("notifications/cancelled"), 0);
+}
+
+/// PR-02: progress that falls, repeats or is of nobody is passed on or dropped, and hurts no call.
+#[tokio::test]
+async fn pr_02_odd_progress_is_tolerated() {
+    for (name, running, server) in everywhere(testkit::server().tool("slow")).await {
+        let client = Client::connect(server).await.unwrap();
+        let (options, mut progress) = CallOptions::new().progress_stream();
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool_with("slow", &json!({ "ms": 300 }), &options).await }
+        });
+        let received = running.wait_for(|received| received.is("tools/call"), SOON).await;
+        let token = received.params()["_meta"]["progressToken"].clone();
+        for (token, at) in
+            [(token.clone(), 5.5), (json!("nobody's"), 9.0), (token.clone(), 2.0), (token, 2.0)]
+        {
+            let params = json!({ "progressToken": token, "progress": at, "total": 77 });
+            running
+                .send(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }))
+                .await;
+        }
+        call.await.unwrap().unwrap();
+        let mut seen = Vec::new();
+        while let Some(progress) = progress.next().await {
+            // The tool has its own to say between.
+            if progress.total == Some(77.0) {
+                seen.push(progress.progress);
+            }
+        }
+        assert_eq!(seen, [5.5, 2.0, 2.0], "{name}: and the stream ends with the calls");
+        client.close().await;
+    }
+}
+
+/// PA-01: a cursor is not taken along into another session: the list begins anew.
+#[tokio::test]
+async fn pa_01_a_cursor_stays_in_its_session() {
+    let server = testkit::server().legacy().tools_many(25, 50).page_size(10).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(Fault::drop_sessions().on("tools/list").skip(1).times(1));
+    assert_eq!(client.list_tools().await.unwrap().len(), 25);
+    // By session: which pages were asked for with a cursor.
+    let mut by_session: Vec<(Option<String>, Vec<bool>)> = Vec::new();
+    for page in server.received_of("tools/list") {
+        let cursor = page.params().get("cursor").is_some();
+        match by_session.last_mut() {
+            Some((session, pages)) if *session == page.session => pages.push(cursor),
+            _ => by_session.push((page.session.clone(), vec![cursor])),
+        }
+    }
+    assert_eq!(by_session.len(), 2, "{by_session:?}");
+    assert_eq!(by_session[1].1, [false, true, true], "{by_session:?}");
+    client.close().await;
+}
+
+/// TL-08: every call leaves a record, however it ends, and no argument is in it.
+#[tokio::test]
+async fn tl_08_calls_are_recorded() {
+    static RECORDS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    struct Sink;
+    impl std::io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            RECORDS.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| Sink).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let server = testkit::server().tool("echo").tool("fail").tool("slow").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.call_tool("echo", &json!({ "password": "hunter2" })).await.unwrap();
+    assert!(client.call_tool("fail", &json!({})).await.unwrap().is_error);
+    client.call_tool("nonesuch", &json!({})).await.unwrap_err();
+    {
+        let arguments = json!({ "ms": 60_000 });
+        let slow = client.call_tool("slow", &arguments);
+        tokio::pin!(slow);
+        tokio::select! {
+            _ = &mut slow => panic!("it is slow"),
+            _ = server.wait_for(|received| received.tool() == Some("slow"), SOON) => {}
+        }
+    }
+    client.close().await;
+    let records = String::from_utf8(RECORDS.lock().unwrap().clone()).unwrap();
+    let calls: Vec<_> = records.lines().filter(|line| line.contains("bowline::calls")).collect();
+    assert_eq!(calls.len(), 4, "{records}");
+    for (call, (tool, outcome)) in calls.iter().zip([
+        ("echo", "done"),
+        ("fail", "tool error"),
+        ("nonesuch", "refused by the server"),
+        ("slow", "left by its caller"),
+    ]) {
+        assert!(call.contains(&format!("tool={tool:?}")) && call.contains(outcome), "{call}");
+        assert!(call.contains("server=test"), "{call}");
+    }
+    assert!(!records.contains("hunter2"));
+}

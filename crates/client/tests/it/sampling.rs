@@ -1,0 +1,419 @@
+//! A model for servers: what it is asked, who agrees, what it costs, and what becomes of failures (group SA).
+
+mod endpoint;
+mod failures;
+mod terms;
+
+use std::sync::{Arc, Mutex};
+
+use bowline::config::{Sampling, SamplingApi, SamplingPolicy, Secret};
+use bowline::host::{Asked, Host, Refusal, Sample, SampleRequest};
+use bowline::sampling::{Approve, Plan, Provider, Verdict};
+use bowline::view::{SamplingRequest, SamplingResult};
+use bowline::wire::Json;
+use bowline::{Client, Handler, Revision};
+use bowline_testkit as testkit;
+use serde_json::{Value, json};
+
+use self::endpoint::{Endpoint, Reply};
+use crate::support::everywhere;
+
+const KEY: &str = "sk-test-0123456789";
+
+/// A model that nobody has to agree to.
+fn provider(api: SamplingApi, endpoint: &Endpoint, change: impl FnOnce(&mut Sampling)) -> Provider {
+    let base = match api {
+        SamplingApi::OpenAi => format!("{}/v1", endpoint.url),
+        SamplingApi::Anthropic => endpoint.url.clone(),
+    };
+    let mut settings = Sampling::new(api, base, "small-1").unwrap().with_policy(SamplingPolicy::Allow);
+    change(&mut settings);
+    Provider::with_key(settings, Some(Secret::new(KEY))).unwrap()
+}
+
+fn asked(params: Value) -> SampleRequest {
+    let request = SamplingRequest::decode(&Json::of(&params).unwrap()).unwrap();
+    SampleRequest { server: Arc::from("test"), during: None, request }
+}
+
+/// The least that can be asked.
+fn hello() -> SampleRequest {
+    asked(
+        json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "Hi" } }], "maxTokens": 50 }),
+    )
+}
+
+fn completion(text: &str) -> Reply {
+    Reply::Json(
+        200,
+        json!({
+            "model": "small-1-2026",
+            "choices": [{ "index": 0, "message": { "role": "assistant", "content": text }, "finish_reason": "stop" }],
+            "usage": { "prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10 },
+        }),
+    )
+}
+
+fn shown(result: &SamplingResult) -> Value {
+    result.to_json(Revision::V2025_11_25).unwrap().decode().unwrap()
+}
+
+/// A conversation with everything both APIs can say.
+fn conversation() -> Value {
+    let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+    json!({
+        "messages": [
+            { "role": "user", "content": [
+                { "type": "text", "text": "What is this?" },
+                { "type": "image", "data": "iVBO", "mimeType": "image/png" },
+            ] },
+            { "role": "assistant", "content": [
+                { "type": "text", "text": "Let me look." },
+                { "type": "tool_use", "id": "call_a", "name": "weather.now", "input": { "city": "Oslo" } },
+                { "type": "tool_use", "id": "call_b", "name": "time", "input": {} },
+            ] },
+            { "role": "user", "content": [
+                { "type": "tool_result", "toolUseId": "call_a", "content": [{ "type": "text", "text": "rain" }], "_meta": { "k": 1 } },
+                { "type": "tool_result", "toolUseId": "call_b", "content": [], "structuredContent": { "h": 9 }, "isError": true },
+            ] },
+        ],
+        "systemPrompt": "Be brief.",
+        "maxTokens": 100,
+        "temperature": 1.5,
+        "stopSequences": ["END", " "],
+        "metadata": { "user": "somebody" },
+        "modelPreferences": { "hints": [{ "name": "large" }] },
+        "tools": [
+            { "name": "weather.now", "description": "Weather", "inputSchema": schema },
+            { "name": "time", "inputSchema": { "type": "object" } },
+        ],
+        "toolChoice": { "mode": "required" },
+    })
+}
+
+/// SA-03, SA-04, SA-06: the exact request, and parallel calls as an array.
+#[tokio::test]
+async fn sa_06_chat_completions() {
+    let calls = json!([
+        { "id": "call_1", "type": "function", "function": { "name": "weather_now", "arguments": "{\"city\":\"Bergen\"}" } },
+        { "id": "call_2", "type": "function", "function": { "name": "time", "arguments": "" } },
+    ]);
+    let message = json!({ "role": "assistant", "content": "Both.", "tool_calls": calls });
+    let endpoint = Endpoint::new([Reply::Json(
+        200,
+        json!({ "model": "large-2", "choices": [{ "message": message, "finish_reason": "tool_calls" }] }),
+    )])
+    .await;
+    let provider = provider(SamplingApi::OpenAi, &endpoint, |settings| {
+        settings.models.push("large-2".to_owned());
+        settings.headers.push(("X-Team".to_owned(), Secret::new("rope")));
+    });
+    let result = provider.sample(asked(conversation())).await.unwrap();
+    let seen = endpoint.only();
+    assert_eq!(seen.line, "POST /v1/chat/completions HTTP/1.1");
+    let header = |name: &str| seen.headers.get(name).map(String::as_str);
+    assert_eq!(header("authorization"), Some(&*format!("Bearer {KEY}")));
+    assert_eq!((header("x-team"), header("x-api-key")), (Some("rope"), None));
+    assert_eq!(
+        (header("content-type"), header("accept")),
+        (Some("application/json"), Some("application/json"))
+    );
+    let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+    assert_eq!(
+        seen.body,
+        json!({
+            "model": "large-2",
+            "stream": false,
+            "max_tokens": 100,
+            "temperature": 1.5,
+            "stop": ["END", " "],
+            "messages": [
+                { "role": "system", "content": "Be brief." },
+                { "role": "user", "content": [
+                    { "type": "text", "text": "What is this?" },
+                    { "type": "image_url", "image_url": { "url": "data:image/png;base64,iVBO" } },
+                ] },
+                { "role": "assistant", "content": "Let me look.", "tool_calls": [
+                    { "id": "call_a", "type": "function", "function": { "name": "weather_now", "arguments": r#"{"city":"Oslo"}"# } },
+                    { "id": "call_b", "type": "function", "function": { "name": "time", "arguments": "{}" } },
+                ] },
+                { "role": "tool", "tool_call_id": "call_a", "content": "rain" },
+                { "role": "tool", "tool_call_id": "call_b", "content": r#"The tool failed: {"h":9}"# },
+            ],
+            "tools": [
+                { "type": "function", "function": { "name": "weather_now", "description": "Weather", "parameters": schema } },
+                { "type": "function", "function": { "name": "time", "parameters": { "type": "object" } } },
+            ],
+            "tool_choice": "required",
+        })
+    );
+    assert_eq!(
+        shown(&result),
+        json!({
+            "role": "assistant",
+            "content": [
+                { "type": "text", "text": "Both." },
+                { "type": "tool_use", "id": "call_1", "name": "weather.now", "input": { "city": "Bergen" } },
+                { "type": "tool_use", "id": "call_2", "name": "time", "input": {} },
+            ],
+            "model": "large-2",
+            "stopReason": "toolUse",
+        })
+    );
+}
+
+/// The same conversation to the other API.
+#[tokio::test]
+async fn sa_06_messages() {
+    let content = json!([
+        { "type": "thinking", "thinking": "hm", "signature": "s" },
+        { "type": "tool_use", "id": "toolu_1", "name": "weather_now", "input": { "city": "Bergen" } },
+        { "type": "tool_use", "id": "toolu_2", "name": "time", "input": {} },
+    ]);
+    let endpoint = Endpoint::new([Reply::Json(
+        200,
+        json!({ "model": "small-1", "content": content, "stop_reason": "tool_use", "usage": { "input_tokens": 9, "output_tokens": 4 } }),
+    )])
+    .await;
+    let provider = provider(SamplingApi::Anthropic, &endpoint, |_| {});
+    let result = provider.sample(asked(conversation())).await.unwrap();
+    let seen = endpoint.only();
+    assert_eq!(seen.line, "POST /v1/messages HTTP/1.1");
+    let header = |name: &str| seen.headers.get(name).map(String::as_str);
+    assert_eq!((header("x-api-key"), header("authorization")), (Some(KEY), None));
+    assert_eq!(header("anthropic-version"), Some("2023-06-01"));
+    let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+    assert_eq!(
+        seen.body,
+        json!({
+            "model": "small-1",
+            "max_tokens": 100,
+            "system": "Be brief.",
+            "temperature": 1.0,
+            "stop_sequences": ["END"],
+            "messages": [
+                { "role": "user", "content": [
+                    { "type": "text", "text": "What is this?" },
+                    { "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "iVBO" } },
+                ] },
+                { "role": "assistant", "content": [
+                    { "type": "text", "text": "Let me look." },
+                    { "type": "tool_use", "id": "call_a", "name": "weather_now", "input": { "city": "Oslo" } },
+                    { "type": "tool_use", "id": "call_b", "name": "time", "input": {} },
+                ] },
+                { "role": "user", "content": [
+                    { "type": "tool_result", "tool_use_id": "call_a", "content": [{ "type": "text", "text": "rain" }] },
+                    { "type": "tool_result", "tool_use_id": "call_b", "content": [{ "type": "text", "text": r#"{"h":9}"# }], "is_error": true },
+                ] },
+            ],
+            "tools": [
+                { "name": "weather_now", "description": "Weather", "input_schema": schema },
+                { "name": "time", "input_schema": { "type": "object" } },
+            ],
+            "tool_choice": { "type": "any" },
+        })
+    );
+    assert_eq!(
+        shown(&result),
+        json!({
+            "role": "assistant",
+            "content": [
+                { "type": "tool_use", "id": "toolu_1", "name": "weather.now", "input": { "city": "Bergen" } },
+                { "type": "tool_use", "id": "toolu_2", "name": "time", "input": {} },
+            ],
+            "model": "small-1",
+            "stopReason": "toolUse",
+        })
+    );
+}
+
+/// A conversation that used tools goes on without any: this API wants to know what they were.
+#[tokio::test]
+async fn sa_04_tools_of_the_past_cannot_be_called() {
+    let mut params = conversation();
+    for member in ["tools", "toolChoice"] {
+        params.as_object_mut().unwrap().remove(member);
+    }
+    let endpoint = Endpoint::new([Reply::Json(200, json!({ "content": [] }))]).await;
+    let result = provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(asked(params)).await.unwrap();
+    let body = endpoint.only().body;
+    let past = |name: &str| json!({ "name": name, "input_schema": { "type": "object" } });
+    assert_eq!(body["tools"], json!([past("time"), past("weather_now")]));
+    assert_eq!(body["tool_choice"], json!({ "type": "none" }));
+    // Nothing was said, and the protocol wants a block.
+    assert_eq!(shown(&result)["content"], json!({ "type": "text", "text": "" }));
+}
+
+/// SA-06: each reason to stop has the protocol's word, and others stay what they are.
+#[tokio::test]
+async fn sa_06_reasons_to_stop() {
+    for (said, meant) in [("stop", "endTurn"), ("length", "maxTokens"), ("content_filter", "content_filter")]
+    {
+        let choice = json!({ "message": { "content": "x" }, "finish_reason": said });
+        let endpoint = Endpoint::new([Reply::Json(200, json!({ "choices": [choice] }))]).await;
+        let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(hello()).await.unwrap();
+        assert_eq!(shown(&result)["stopReason"], meant);
+        // It does not say which model it was, so it was the one that was asked.
+        assert_eq!(shown(&result)["model"], "small-1");
+    }
+    let stopped = json!({ "message": { "content": "x" }, "finish_reason": "stop", "stop_reason": "END" });
+    let endpoint = Endpoint::new([Reply::Json(200, json!({ "choices": [stopped] }))]).await;
+    let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(hello()).await.unwrap();
+    assert_eq!(result.stop_reason.as_deref(), Some("stopSequence"));
+    // Some endpoints answer in parts, and think aloud.
+    let parts = json!([{ "type": "thinking", "thinking": [] }, { "type": "text", "text": "x" }]);
+    let endpoint =
+        Endpoint::new([Reply::Json(200, json!({ "choices": [{ "message": { "content": parts } }] }))]).await;
+    let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(hello()).await.unwrap();
+    assert_eq!(shown(&result)["content"], json!({ "type": "text", "text": "x" }));
+    for (said, meant) in [
+        ("end_turn", "endTurn"),
+        ("max_tokens", "maxTokens"),
+        ("stop_sequence", "stopSequence"),
+        ("refusal", "refusal"),
+    ] {
+        let message = json!({ "content": [{ "type": "text", "text": "x" }], "stop_reason": said });
+        let endpoint = Endpoint::new([Reply::Json(200, message)]).await;
+        let result = provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(hello()).await.unwrap();
+        assert_eq!(result.stop_reason.as_deref(), Some(meant));
+    }
+}
+
+/// SA-01: tools are declared, so servers may send them; nothing else is.
+#[tokio::test]
+async fn sa_01_tools_are_declared() {
+    let endpoint = Endpoint::new([]).await;
+    let host = Host::new().sampling(provider(SamplingApi::OpenAi, &endpoint, |_| {}));
+    let declared: Value = host.capabilities().decode().unwrap();
+    assert_eq!(declared, json!({ "sampling": { "tools": {} } }));
+}
+
+/// A server asks, a person agrees twice, the model answers, the server goes on: over both transports and in both
+/// eras, with the same provider.
+#[tokio::test]
+async fn sa_02_a_server_is_answered_by_a_model() {
+    for (name, running, server) in everywhere(testkit::server().tool("ask")).await {
+        let endpoint = Endpoint::new([completion("Forty-two.")]).await;
+        let person = Person::default();
+        let provider =
+            provider(SamplingApi::OpenAi, &endpoint, |settings| settings.policy = SamplingPolicy::Ask);
+        let host = Host::new().sampling(provider.approver(person.clone()));
+        let client = Client::builder(server).handler(host).connect().await.unwrap();
+        let params = json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "6 x 7?" } }], "maxTokens": 9 });
+        let call = json!({ "method": "sampling/createMessage", "params": params });
+        let result = client.call_tool("ask", &call).await.unwrap();
+        assert!(result.text().contains("Forty-two."), "{name}: {}", result.text());
+        assert_eq!(endpoint.only().body["messages"], json!([{ "role": "user", "content": "6 x 7?" }]));
+        assert_eq!(person.saw(), ["request of test: 6 x 7? -> small-1, 9", "result: Forty-two."], "{name}");
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// SA-06: several calls reach a server as they would reach a host, in both eras.
+#[tokio::test]
+async fn sa_06_parallel_calls_reach_the_server() {
+    for (name, _running, server) in everywhere(testkit::server().tool("ask")).await {
+        let call = |id: &str| json!({ "id": id, "function": { "name": "weather_now", "arguments": "{}" } });
+        let message = json!({ "content": null, "tool_calls": [call("one"), call("two")] });
+        let endpoint =
+            Endpoint::new([Reply::Json(200, json!({ "choices": [{ "message": message }] }))]).await;
+        let host = Host::new().sampling(provider(SamplingApi::OpenAi, &endpoint, |_| {}));
+        let client = Client::builder(server).handler(host).connect().await.unwrap();
+        let call = json!({ "method": "sampling/createMessage", "params": conversation() });
+        let result = client.call_tool("ask", &call).await.unwrap();
+        let answer: Value = serde_json::from_str(&result.text()).unwrap();
+        let answer = answer.get("result").unwrap_or(&answer);
+        let used = |id: &str| json!({ "type": "tool_use", "id": id, "name": "weather.now", "input": {} });
+        assert_eq!(answer["content"], json!([used("one"), used("two")]), "{name}: {answer}");
+        assert_eq!(
+            (&answer["stopReason"], &answer["role"]),
+            (&json!("toolUse"), &json!("assistant")),
+            "{name}"
+        );
+        client.close().await;
+    }
+}
+
+/// SA-07: who says no is not asked again. A legacy server is told so with -1; a modern one hears nothing.
+#[tokio::test]
+async fn sa_07_a_refusal_in_both_eras() {
+    for (name, running, server) in everywhere(testkit::server().tool("ask")).await {
+        let endpoint = Endpoint::new([]).await;
+        let provider =
+            provider(SamplingApi::OpenAi, &endpoint, |settings| settings.policy = SamplingPolicy::Ask);
+        let person = Person { refuse_request: true, ..Person::default() };
+        let host = Host::new().sampling(provider.approver(person.clone()));
+        let client = Client::builder(server).handler(host).connect().await.unwrap();
+        let params = json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "?" } }], "maxTokens": 9 });
+        let call = json!({ "method": "sampling/createMessage", "params": params });
+        let outcome = client.call_tool("ask", &call).await;
+        if name.starts_with("legacy") {
+            assert!(outcome.unwrap().text().contains("-1"), "{name}");
+        } else {
+            outcome.unwrap_err();
+            assert_eq!(running.count("tools/call"), 1, "{name}: no retry");
+        }
+        assert_eq!(person.saw().len(), 1, "{name}");
+        assert!(endpoint.seen().is_empty(), "{name}");
+        client.close().await;
+    }
+}
+
+/// A person who writes down what is shown, and does as told.
+#[derive(Clone, Default)]
+struct Person {
+    saw: Arc<Mutex<Vec<String>>>,
+    refuse_request: bool,
+    refuse_result: bool,
+    new_request: Option<SamplingRequest>,
+    new_result: Option<SamplingResult>,
+}
+
+impl Person {
+    fn saw(&self) -> Vec<String> {
+        self.saw.lock().unwrap().clone()
+    }
+
+    fn write(&self, line: String) {
+        self.saw.lock().unwrap().push(line);
+    }
+}
+
+impl Approve for Person {
+    fn request<'a>(
+        &'a self,
+        request: &'a SampleRequest,
+        plan: &'a Plan,
+    ) -> Asked<'a, Verdict<SamplingRequest>> {
+        let said = request.request.messages[0].content[0].as_text().unwrap_or_default();
+        self.write(format!("request of {}: {said} -> {}, {}", request.server, plan.model, plan.max_tokens));
+        let verdict = match &self.new_request {
+            _ if self.refuse_request => Verdict::Refuse,
+            Some(request) => Verdict::Replace(Box::new(request.clone())),
+            None => Verdict::Accept,
+        };
+        Box::pin(async move { verdict })
+    }
+
+    fn result<'a>(
+        &'a self,
+        _: &'a SampleRequest,
+        result: &'a SamplingResult,
+    ) -> Asked<'a, Verdict<SamplingResult>> {
+        self.write(format!("result: {}", result.content[0].as_text().unwrap_or_default()));
+        let verdict = match &self.new_result {
+            _ if self.refuse_result => Verdict::Refuse,
+            Some(result) => Verdict::Replace(Box::new(result.clone())),
+            None => Verdict::Accept,
+        };
+        Box::pin(async move { verdict })
+    }
+}
+
+fn failed(outcome: Result<SamplingResult, Refusal>) -> String {
+    match outcome {
+        Err(Refusal::Failed(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}

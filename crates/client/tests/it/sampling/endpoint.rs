@@ -1,0 +1,157 @@
+//! The endpoint of a model, played on a loopback socket: it answers as told and writes down what it was sent.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+/// A request as it arrived.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) line: String,
+    /// Names in lower case.
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: Value,
+}
+
+/// How one request is answered.
+pub(super) enum Reply {
+    Json(u16, Value),
+    Text(u16, &'static str, String),
+    Redirect(u16, String),
+    /// A body of so many bytes that does not end there.
+    Flood(usize),
+    /// Nothing, until the client gives up.
+    Silence,
+}
+
+pub(super) struct Endpoint {
+    pub(super) url: String,
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    replies: Mutex<VecDeque<Reply>>,
+    seen: Mutex<Vec<Seen>>,
+    arrived: Notify,
+    hung_up: Notify,
+}
+
+impl Endpoint {
+    pub(super) async fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let shared =
+            Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), ..Shared::default() });
+        let serving = Arc::clone(&shared);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let shared = Arc::clone(&serving);
+                tokio::spawn(async move {
+                    let _ = serve(stream, &shared).await;
+                });
+            }
+        });
+        Self { url, shared, task }
+    }
+
+    pub(super) fn seen(&self) -> Vec<Seen> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
+    /// The only request there was.
+    pub(super) fn only(&self) -> Seen {
+        let mut seen = self.seen();
+        assert_eq!(seen.len(), 1, "{seen:?}");
+        seen.remove(0)
+    }
+
+    /// Waits for a request to arrive.
+    pub(super) async fn arrived(&self) {
+        self.shared.arrived.notified().await;
+    }
+
+    /// Waits for a client to give up on [`Reply::Silence`].
+    pub(super) async fn hung_up(&self) {
+        self.shared.hung_up.notified().await;
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some(seen) = read(&mut stream).await? {
+        shared.seen.lock().unwrap().push(seen);
+        shared.arrived.notify_one();
+        let reply = shared.replies.lock().unwrap().pop_front();
+        match reply.expect("a request that nobody expected") {
+            Reply::Json(status, body) => {
+                answer(&mut stream, status, "application/json", &body.to_string()).await?;
+            }
+            Reply::Text(status, media, body) => answer(&mut stream, status, media, &body).await?,
+            Reply::Redirect(status, to) => {
+                let head = format!("HTTP/1.1 {status} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+                stream.write_all(head.as_bytes()).await?;
+            }
+            Reply::Flood(bytes) => {
+                let head =
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+                stream.write_all(head.as_bytes()).await?;
+                let piece = vec![b'['; 64 * 1024];
+                for _ in 0..bytes / piece.len() {
+                    stream.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).await?;
+                    stream.write_all(&piece).await?;
+                    stream.write_all(b"\r\n").await?;
+                }
+                stream.write_all(b"0\r\n\r\n").await?;
+            }
+            Reply::Silence => {
+                let _ = stream.read(&mut [0]).await;
+                shared.hung_up.notify_one();
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn answer(
+    stream: &mut BufReader<TcpStream>,
+    status: u16,
+    media: &str,
+    body: &str,
+) -> std::io::Result<()> {
+    let head =
+        format!("HTTP/1.1 {status} X\r\nContent-Type: {media}\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(format!("{head}{body}").as_bytes()).await
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Seen>> {
+    let mut line = String::new();
+    if stream.read_line(&mut line).await? == 0 {
+        return Ok(None);
+    }
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut header = String::new();
+        stream.read_line(&mut header).await?;
+        let Some((name, value)) = header.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    let body = serde_json::from_slice(&body).expect("a body of JSON");
+    Ok(Some(Seen { line: line.trim_end().to_owned(), headers, body }))
+}

@@ -1,0 +1,178 @@
+//! Who agrees, and what it may cost.
+
+use bowline::config::{Config, Sampling, SamplingApi, SamplingPolicy, Server};
+use bowline::host::{Refusal, Sample as _};
+use bowline::sampling::{Problem, Provider};
+use bowline::view::SamplingResult;
+use serde_json::{Value, json};
+
+use super::{Endpoint, KEY, Person, asked, completion, conversation, hello, provider};
+
+/// SA-02: without a person there is no answer, unless the configuration says that none is needed.
+#[tokio::test]
+async fn sa_02_nothing_happens_by_itself() {
+    let endpoint = Endpoint::new([completion("a"), completion("b")]).await;
+    let settings = || Sampling::new(SamplingApi::OpenAi, &endpoint.url, "m").unwrap();
+    let by_default = Provider::new(settings()).unwrap();
+    assert_eq!(by_default.sample(hello()).await, Err(Refusal::Declined));
+    let denied = by_default.clone().server_policy("test", SamplingPolicy::Deny).approver(Person::default());
+    assert_eq!(denied.sample(hello()).await, Err(Refusal::Declined));
+    assert!(endpoint.seen().is_empty());
+    let allowed = by_default.server_policy("test", SamplingPolicy::Allow);
+    allowed.sample(hello()).await.unwrap();
+    let mut other = hello();
+    other.server = "other".into();
+    assert_eq!(allowed.sample(other).await, Err(Refusal::Declined), "what holds for one holds for one");
+    assert_eq!(endpoint.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_configuration_says_what_single_servers_may() {
+    let settings = Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:9/", "m").unwrap();
+    let server = |name: &str| Server::stdio(name, "x", [""; 0]);
+    let config = Config { sampling: Some(settings), ..Config::default() }
+        .with_server(server("a").with_sampling(SamplingPolicy::Deny))
+        .and_then(|config| config.with_server(server("b")))
+        .unwrap();
+    let provider = Provider::of(&config).unwrap().unwrap();
+    assert_eq!(provider.policy("a"), SamplingPolicy::Deny);
+    assert_eq!(provider.policy("b"), SamplingPolicy::Ask);
+    assert!(Provider::of(&Config::default()).unwrap().is_none());
+}
+
+/// A name that is not set is found out before anything is asked.
+#[tokio::test]
+async fn a_key_that_is_not_there_is_an_error() {
+    let settings = Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:9/", "m").unwrap();
+    let settings = settings.with_key_env("BOWLINE_TEST_NO_SUCH_KEY").unwrap();
+    assert_eq!(Provider::new(settings).unwrap_err().problem(), &Problem::KeyMissing);
+}
+
+/// SA-02: the person can change what is asked and what is answered, and refuse either.
+#[tokio::test]
+async fn sa_02_a_person_edits_and_refuses() {
+    let ask = |endpoint: &Endpoint, person: &Person| {
+        provider(SamplingApi::OpenAi, endpoint, |settings| settings.policy = SamplingPolicy::Ask)
+            .approver(person.clone())
+    };
+    let mut edited = asked(
+        json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "Hello" } }], "maxTokens": 20 }),
+    );
+    edited.request.max_tokens = 5_000_000;
+    let endpoint = Endpoint::new([completion("raw")]).await;
+    let person = Person {
+        new_request: Some(edited.request),
+        new_result: Some(SamplingResult::text("small-1", "polished")),
+        ..Person::default()
+    };
+    let result = ask(&endpoint, &person).sample(hello()).await.unwrap();
+    assert_eq!(result, SamplingResult::text("small-1", "polished"));
+    let body = endpoint.only().body;
+    assert_eq!(body["messages"], json!([{ "role": "user", "content": "Hello" }]));
+    // SA-03: not even a person gives more than the server allows.
+    assert_eq!(body["max_tokens"], 50);
+
+    let endpoint = Endpoint::new([completion("raw")]).await;
+    let person = Person { refuse_result: true, ..Person::default() };
+    assert_eq!(ask(&endpoint, &person).sample(hello()).await, Err(Refusal::Declined));
+    assert_eq!((person.saw().len(), endpoint.seen().len()), (2, 1));
+}
+
+/// SA-03: no more tokens than the server allows, nor than the user does.
+#[tokio::test]
+async fn sa_03_the_answer_has_a_limit() {
+    for (asked_for, cap, sent) in [(50, 4096, 50), (50, 20, 20), (1_000_000_000_000_u64, 4096, 4096)] {
+        for api in SamplingApi::ALL {
+            let answer = match api {
+                SamplingApi::OpenAi => completion("x"),
+                SamplingApi::Anthropic => super::Reply::Json(200, json!({ "content": [] })),
+            };
+            let endpoint = Endpoint::new([answer]).await;
+            let mut request = hello();
+            request.request.max_tokens = asked_for;
+            let provider = provider(api, &endpoint, |settings| settings.max_tokens = cap);
+            provider.sample(request).await.unwrap();
+            assert_eq!(endpoint.only().body["max_tokens"], sent, "{api}");
+        }
+    }
+    let endpoint = Endpoint::new([]).await;
+    let mut request = hello();
+    request.request.max_tokens = 0;
+    super::failed(provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(request).await);
+}
+
+/// SA-03: the first hint that is part of a model's name decides; without one, the first model.
+#[tokio::test]
+async fn sa_03_hints_choose_among_the_models() {
+    for (hints, model) in [
+        (json!([{ "name": "nowhere" }, { "name": "LARGE" }, { "name": "small" }]), "large-2"),
+        (json!([{ "name": "nowhere" }]), "small-1"),
+        (json!([]), "small-1"),
+    ] {
+        let endpoint = Endpoint::new([completion("x")]).await;
+        let provider =
+            provider(SamplingApi::OpenAi, &endpoint, |settings| settings.models.push("large-2".to_owned()));
+        let preferences = json!({ "hints": hints, "intelligencePriority": 1.0 });
+        let params = json!({ "messages": [], "maxTokens": 1, "modelPreferences": preferences });
+        provider.sample(asked(params)).await.unwrap();
+        assert_eq!(endpoint.only().body["model"], model);
+    }
+}
+
+/// SA-07: a loop of tools ends. What is counted is in the conversation; nothing is kept.
+#[tokio::test]
+async fn sa_07_a_loop_of_tools_is_bounded() {
+    let endpoint = Endpoint::new([completion("x"), completion("y")]).await;
+    let provider = provider(SamplingApi::OpenAi, &endpoint, |settings| settings.tool_rounds = 2);
+    let rounds = |count: usize| {
+        let mut params = conversation();
+        let turns: Vec<Value> = params["messages"].as_array().unwrap()[1..].to_vec();
+        let messages = params["messages"].as_array_mut().unwrap();
+        messages.truncate(1);
+        messages.extend((0..count).flat_map(|_| turns.clone()));
+        asked(params)
+    };
+    provider.sample(rounds(2)).await.unwrap();
+    let refused = provider.sample(rounds(3)).await.unwrap_err();
+    assert_eq!(refused, Refusal::Limited("3 rounds of tool calls; 2 are allowed".to_owned()));
+    // A person has spoken since: that is no loop.
+    let mut spoken = rounds(3);
+    spoken.request.messages.push(hello().request.messages.remove(0));
+    provider.sample(spoken).await.unwrap();
+    // SA-07: what was said before is not sent along.
+    assert_eq!(endpoint.seen()[1].body["messages"].as_array().unwrap().len(), 12);
+}
+
+/// SA-02: a server that asks too often is refused, before anybody is bothered.
+#[tokio::test]
+async fn sa_02_requests_are_limited() {
+    let endpoint = Endpoint::new([completion("a"), completion("b"), completion("c")]).await;
+    let provider = provider(SamplingApi::OpenAi, &endpoint, |settings| settings.per_minute = 2);
+    provider.sample(hello()).await.unwrap();
+    provider.clone().sample(hello()).await.unwrap();
+    let refused = Err(Refusal::Limited("more than 2 requests in a minute".to_owned()));
+    assert_eq!(provider.sample(hello()).await, refused);
+    let mut other = hello();
+    other.server = "other".into();
+    provider.sample(other).await.unwrap();
+}
+
+/// What the endpoint counts is what is counted here.
+#[tokio::test]
+async fn tokens_of_an_hour_are_limited() {
+    let endpoint = Endpoint::new([completion("a"), completion("b")]).await;
+    let provider = provider(SamplingApi::OpenAi, &endpoint, |settings| settings.tokens_per_hour = Some(20));
+    for left in [20, 10] {
+        provider.sample(hello()).await.unwrap();
+        assert_eq!(endpoint.seen().last().unwrap().body["max_tokens"], left);
+    }
+    let refused = Err(Refusal::Limited("the tokens of this hour are used up".to_owned()));
+    assert_eq!(provider.sample(hello()).await, refused);
+}
+
+#[tokio::test]
+async fn debug_shows_no_key() {
+    let endpoint = Endpoint::new([]).await;
+    let shown = format!("{:?}", provider(SamplingApi::Anthropic, &endpoint, |_| {}));
+    assert!(!shown.contains(KEY) && shown.contains("small-1"), "{shown}");
+}

@@ -1,0 +1,451 @@
+//! Schemas of servers: what is understood, what is refused, and that nothing is fetched (group JS, TL-06).
+
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use bowline::Revision;
+use bowline::schema::{OutputCheck, Schema, SchemaError, Verdict, check_output};
+use bowline::view::{CallToolResult, Item as _, Tool};
+use bowline::wire::Json;
+use serde_json::{Value, json};
+
+fn text(value: &Value) -> Json {
+    Json::of(value).unwrap()
+}
+
+fn compiled(schema: &Value) -> Schema {
+    Schema::compile(&text(schema)).unwrap_or_else(|error| panic!("{error}: {schema:.200}"))
+}
+
+fn refused(schema: &Value) -> SchemaError {
+    Schema::compile(&text(schema)).expect_err("it was accepted")
+}
+
+/// Where the value does not fit.
+fn places(schema: &Value, value: &Value) -> Vec<String> {
+    match compiled(schema).check(&text(value)) {
+        Ok(()) => Vec::new(),
+        Err(violations) => violations.into_iter().map(|violation| violation.at).collect(),
+    }
+}
+
+/// Whatever is hostile is dealt with long before anyone would notice. The bound is for a busy machine and a
+/// build without optimisation.
+fn quickly<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let done = work();
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(60), "{what}: {took:?}");
+    done
+}
+
+/// JS-01: without a `$schema` it is 2020-12; an explicit one is honoured; an unknown one is a clear error.
+#[test]
+fn js_01_dialects() {
+    let tuple = json!({ "prefixItems": [{ "type": "string" }], "items": { "type": "integer" } });
+    assert_eq!(places(&tuple, &json!(["a", 1, 2])), Vec::<String>::new());
+    assert_eq!(places(&tuple, &json!([1, "a", 2])), ["/0", "/1"]);
+    // Draft-07 knows no `prefixItems`, and an array of `items` is its tuple.
+    let old = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "prefixItems": [{ "type": "string" }],
+        "items": [{ "type": "integer" }],
+        "additionalItems": false,
+    });
+    assert_eq!(places(&old, &json!([1])), Vec::<String>::new());
+    assert_eq!(places(&old, &json!(["a"])), ["/0"]);
+    assert_eq!(places(&old, &json!([1, 2])), [""]);
+    for name in [
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2020-12/schema#",
+        "https://json-schema.org/draft/2019-09/schema",
+        "http://json-schema.org/draft-07/schema",
+        "https://json-schema.org/draft-07/schema#",
+        "http://json-schema.org/draft-06/schema#",
+        "http://json-schema.org/draft-04/schema#",
+    ] {
+        assert_eq!(places(&json!({ "$schema": name, "type": "string" }), &json!(1)), [""], "{name}");
+    }
+    for name in [
+        json!("https://example.com/my-dialect"),
+        json!("http://json-schema.org/draft-03/schema#"),
+        json!(""),
+        json!(7),
+    ] {
+        let error = refused(&json!({ "$schema": name }));
+        assert!(matches!(error, SchemaError::Dialect(_)), "{error}");
+        assert!(error.to_string().contains(name.as_str().unwrap_or("7")), "{error}");
+    }
+    let mixed = json!({ "properties": { "a": { "$schema": "http://json-schema.org/draft-07/schema#" } } });
+    assert!(matches!(refused(&mixed), SchemaError::Dialect(_)));
+}
+
+/// JS-03: what is not within the schema is refused by name, and never fetched.
+#[test]
+fn js_03_nothing_is_fetched() {
+    let canary = TcpListener::bind("127.0.0.1:0").unwrap();
+    canary.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/schema.json", canary.local_addr().unwrap());
+    for schema in [
+        json!({ "$ref": url }),
+        json!({ "$dynamicRef": format!("{url}#node") }),
+        json!({ "properties": { "a": { "items": { "$ref": format!("{url}#/$defs/x") } } } }),
+        json!({ "$id": url, "properties": { "a": { "$ref": "other.json" } } }),
+        json!({ "$defs": { "unused": { "$ref": url } } }),
+        json!({ "$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveRef": url }),
+        json!({ "$schema": "http://json-schema.org/draft-07/schema#", "definitions": { "a": { "$ref": url } } }),
+        json!({ "$ref": "other.json" }),
+        json!({ "$ref": "//127.0.0.1/x" }),
+        json!({ "$ref": "file:///etc/passwd" }),
+        json!({ "$ref": "http://[" }),
+        json!({ "$ref": "https://json-schema.org/draft/2020-12/schema" }),
+    ] {
+        let error = refused(&schema);
+        let SchemaError::Remote(reference) = &error else { panic!("{schema}: {error}") };
+        assert!(schema.to_string().contains(&**reference), "{error}");
+        assert!(error.to_string().contains(&**reference), "{error}");
+    }
+    let dialect = refused(&json!({ "$schema": url }));
+    assert!(matches!(dialect, SchemaError::Dialect(_)), "{dialect}");
+    let nobody = canary.accept().map(drop).unwrap_err();
+    assert_eq!(nobody.kind(), ErrorKind::WouldBlock, "somebody came");
+    // What stands in a value is no reference.
+    let data =
+        json!({ "const": { "$ref": url }, "default": { "$ref": url }, "examples": [{ "$id": "http://[" }] });
+    assert_eq!(places(&data, &json!({ "$ref": url })), Vec::<String>::new());
+}
+
+/// JS-01, JS-03: references within the schema work, by place, by name and by `$id`, and also in circles
+/// that go down into the value.
+#[test]
+fn js_03_references_within() {
+    let tree = json!({
+        "$defs": { "a b": { "type": "integer" } },
+        "properties": {
+            "children": { "items": { "$ref": "#" } },
+            "n": { "$ref": "#/$defs/a%20b" },
+        },
+    });
+    let value = json!({ "n": 1, "children": [{ "n": 2, "children": [{ "n": "x" }] }, { "n": "y" }] });
+    assert_eq!(places(&tree, &value), ["/children/0/children/0/n", "/children/1/n"]);
+    let named = json!({
+        "$id": "https://example.com/root",
+        "properties": { "a": { "$ref": "#number" }, "b": { "$ref": "part" }, "c": { "$ref": "/part#/$defs/flag" } },
+        "$defs": {
+            "number": { "$anchor": "number", "type": "number" },
+            "part": { "$id": "part", "type": "string", "$defs": { "flag": { "type": "boolean" } } },
+        },
+    });
+    assert_eq!(places(&named, &json!({ "a": 1, "b": "", "c": true })), Vec::<String>::new());
+    assert_eq!(places(&named, &json!({ "a": "", "b": 1, "c": 1 })), ["/a", "/b", "/c"]);
+    let dynamic = json!({
+        "$id": "https://example.com/strict",
+        "$dynamicAnchor": "node",
+        "$ref": "tree",
+        "unevaluatedProperties": false,
+        "$defs": { "tree": {
+            "$id": "tree",
+            "$dynamicAnchor": "node",
+            "properties": { "data": true, "children": { "items": { "$dynamicRef": "#node" } } },
+        } },
+    });
+    assert_eq!(places(&dynamic, &json!({ "children": [{ "data": 1 }] })), Vec::<String>::new());
+    assert_eq!(places(&dynamic, &json!({ "children": [{ "daat": 1 }] })), ["/children/0"]);
+    let recursive = json!({
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "$recursiveAnchor": true,
+        "properties": { "a": { "$recursiveRef": "#" }, "b": { "type": "null" } },
+        "additionalProperties": false,
+    });
+    assert_eq!(places(&recursive, &json!({ "a": { "a": { "b": 1 } } })), ["/a/a/b"]);
+    let error = refused(&json!({ "$ref": "#/$defs/nothing" }));
+    assert_eq!(error.to_string(), "the schema refers to #/$defs/nothing, which it does not have");
+}
+
+/// JS-04: a schema that leads to itself without going down has no end, however it is written.
+#[test]
+fn js_04_circles_are_refused() {
+    for schema in [
+        json!({ "$ref": "#" }),
+        json!({ "allOf": [{ "$ref": "#" }] }),
+        json!({ "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "anyOf": [{ "$ref": "#/$defs/a" }] } } }),
+        json!({ "dependentSchemas": { "x": { "if": { "$ref": "#" } } } }),
+        json!({ "$anchor": "a", "$ref": "#a" }),
+        json!({ "$dynamicAnchor": "a", "not": { "$dynamicRef": "#a" } }),
+        json!({ "$schema": "https://json-schema.org/draft/2019-09/schema", "not": { "$recursiveRef": "#" } }),
+        json!({ "$id": "http://h/", "$ref": "http://h/" }),
+        json!({ "properties": { "x": { "$id": "y", "$ref": "#" } } }),
+        json!({ "x-own": { "y": { "$ref": "#/x-own/y" } }, "$ref": "#/x-own/y" }),
+    ] {
+        assert_eq!(refused(&schema), SchemaError::Endless, "{schema}");
+    }
+}
+
+/// JS-04: bytes, nesting and parts are bounded before anything is compiled.
+#[test]
+fn js_04_huge_schemas_are_refused() {
+    quickly("huge", || {
+        let huge = json!({ "description": "x".repeat(10 << 20) });
+        assert!(matches!(refused(&huge), SchemaError::TooLarge(bytes) if bytes > 10 << 20));
+        let many: serde_json::Map<_, _> = (0..20_000).map(|n| (n.to_string(), json!(true))).collect();
+        assert_eq!(refused(&json!({ "properties": many })), SchemaError::TooManyParts);
+        let mut deep = r#"{"allOf":["#.repeat(100_000);
+        deep.push_str("{}");
+        deep.push_str(&"]}".repeat(100_000));
+        let deep = Json::parse(deep).unwrap();
+        assert!(matches!(Schema::compile(&deep), Err(SchemaError::TooLarge(_))));
+        let mut deep = r#"{"not":"#.repeat(10_000);
+        deep.push_str("{}");
+        deep.push_str(&"}".repeat(10_000));
+        let deep = Json::parse(deep).unwrap();
+        assert!(matches!(Schema::compile(&deep), Err(SchemaError::Unreadable(_))));
+    });
+}
+
+/// A chain of definitions, each of which applies the next twice.
+fn bomb(levels: usize, apply: impl Fn(Value) -> Value) -> Value {
+    let mut parts = serde_json::Map::new();
+    for level in 0..levels {
+        parts.insert(level.to_string(), apply(json!({ "$ref": format!("#/$defs/{}", level + 1) })));
+    }
+    parts.insert(levels.to_string(), json!({ "type": "integer" }));
+    json!({ "$defs": parts, "$ref": "#/$defs/0" })
+}
+
+/// JS-04: a few hundred bytes that mean 2^n applications are not carried out.
+#[test]
+fn js_04_bombs_are_not_carried_out() {
+    type Apply = fn(Value) -> Value;
+    let bombs: [(&str, Apply); 6] = [
+        ("allOf", |next| json!({ "allOf": [next, next] })),
+        ("anyOf", |next| json!({ "anyOf": [next, next] })),
+        ("oneOf", |next| json!({ "oneOf": [next, { "not": next }] })),
+        ("if", |next| json!({ "if": next, "then": next, "else": next })),
+        ("unevaluated", |next| json!({ "allOf": [next], "unevaluatedProperties": false })),
+        ("dependent", |next| json!({ "dependentSchemas": { "a": next, "b": next } })),
+    ];
+    for (name, apply) in bombs {
+        let schema = bomb(60, apply);
+        let verdict = quickly(name, || compiled(&schema).verdict(&text(&json!({ "a": 1, "b": 1 }))));
+        assert!(matches!(verdict, Verdict::Unchecked(_)), "{name}: {verdict:?}");
+        // What is small is checked, to the same end.
+        let verdict = quickly(name, || compiled(&bomb(4, apply)).verdict(&text(&json!("x"))));
+        assert!(matches!(verdict, Verdict::Fits | Verdict::Misfits(_)), "{name}: {verdict:?}");
+    }
+    // The same down into the value: two ways at each of its levels.
+    let down = json!({
+        "properties": { "a": { "allOf": [{ "$ref": "#" }, { "$ref": "#" }] } },
+        "type": "object",
+    });
+    let mut value = json!(1);
+    for _ in 0..100 {
+        value = json!({ "a": value });
+    }
+    let verdict = quickly("down", || compiled(&down).verdict(&text(&value)));
+    assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+    // A long chain is deep, on the stack, without being wide.
+    let chain = bomb(5_000, |next| next);
+    let verdict = quickly("chain", || compiled(&chain).verdict(&text(&json!(1))));
+    assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+    let down = json!({ "$ref": "#/$defs/0", "$defs": (0..300).map(|n| (n.to_string(), if n < 299 {
+        json!({ "$ref": format!("#/$defs/{}", n + 1) })
+    } else {
+        json!({ "properties": { "a": { "$ref": "#" } } })
+    })).collect::<serde_json::Map<_, _>>() });
+    let verdict = quickly("chain down", || compiled(&down).verdict(&text(&value)));
+    assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+}
+
+/// JS-04: with names of their own, parts that refer to each other can be come to in as many ways as there
+/// are orders, and each is compiled.
+#[test]
+fn js_04_resources_in_every_order_are_refused() {
+    let all = |count: usize| {
+        let part = |n: usize| {
+            let mut properties: serde_json::Map<_, _> =
+                (0..count).map(|to| (to.to_string(), json!({ "$ref": format!("r{to}") }))).collect();
+            properties.insert("any".into(), json!({ "$dynamicRef": "#node" }));
+            json!({ "$id": format!("r{n}"), "$dynamicAnchor": "node", "properties": properties })
+        };
+        let parts: serde_json::Map<_, _> = (0..count).map(|n| (n.to_string(), part(n))).collect();
+        json!({ "$id": "https://example.com/", "$ref": "r0", "$defs": parts })
+    };
+    quickly("orders", || {
+        assert_eq!(refused(&all(8)), SchemaError::TooManyParts);
+        assert_eq!(refused(&all(90)), SchemaError::TooManyParts);
+        assert_eq!(places(&all(3), &json!({ "1": { "2": {} } })), Vec::<String>::new());
+    });
+}
+
+/// JS-04: as deep as is allowed fits on the stack of a worker thread.
+#[test]
+fn js_04_the_deepest_that_is_checked_fits_on_the_stack() {
+    type Apply = fn(Value) -> Value;
+    let chains: [Apply; 6] = [
+        |next| json!({ "allOf": [next] }),
+        |next| json!({ "anyOf": [next, { "const": 7 }] }),
+        |next| json!({ "oneOf": [next] }),
+        |next| json!({ "if": next, "then": true }),
+        |next| json!({ "not": { "not": next } }),
+        |next| json!({ "properties": { "a": true }, "$ref": next["$ref"], "additionalProperties": true }),
+    ];
+    let work = move || {
+        for (at, apply) in chains.into_iter().enumerate() {
+            // As many levels as are checked, and not one more.
+            let (mut levels, mut too_many) = (1_usize, 400);
+            while too_many - levels > 1 {
+                let middle = levels.midpoint(too_many);
+                let verdict = compiled(&bomb(middle, apply)).verdict(&text(&json!(1)));
+                let half = if matches!(verdict, Verdict::Unchecked(_)) { &mut too_many } else { &mut levels };
+                *half = middle;
+            }
+            assert!(levels > 100, "chain {at}: {levels}");
+        }
+        let tree = json!({ "properties": { "a": { "items": { "allOf": [{ "anyOf": [{ "$ref": "#" }, { "type": "null" }] }] } } } });
+        let mut value = json!({ "a": 1 });
+        for _ in 0..60 {
+            value = json!({ "a": [value] });
+        }
+        compiled(&tree).verdict(&text(&value))
+    };
+    let small = std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap();
+    assert_eq!(small.join().unwrap(), Verdict::Fits);
+}
+
+/// JS-04: no pattern can take longer than its text is long, and large ones are refused.
+#[test]
+fn js_04_patterns_run_in_linear_time() {
+    let long = format!("{}b", "a".repeat(100_000));
+    quickly("patterns", || {
+        for pattern in ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*a){3}$"] {
+            let schema = json!({ "pattern": pattern });
+            let verdict = compiled(&schema).verdict(&text(&json!(long)));
+            assert!(matches!(verdict, Verdict::Misfits(_)), "{pattern}: {verdict:?}");
+        }
+        let names =
+            json!({ "propertyNames": { "pattern": "^(x+)+$" }, "patternProperties": { "^(a+)+$": false } });
+        let mut members = serde_json::Map::new();
+        members.insert(long.clone(), json!(1));
+        assert_eq!(places(&names, &Value::Object(members)).len(), 1);
+        for pattern in ["((a{1,100}){1,100}){1,100}", "(((((a{9}){9}){9}){9}){9}){9}", "a{999999999}"] {
+            assert_eq!(refused(&json!({ "pattern": pattern })), SchemaError::Patterns, "{pattern}");
+        }
+        let letters: serde_json::Map<_, _> =
+            (0..3_000).map(|n| (n.to_string(), json!({ "pattern": format!("^[\\p{{L}}]{n}") }))).collect();
+        assert_eq!(refused(&json!({ "properties": letters })), SchemaError::Patterns);
+        // Steps are text times states: here 1e9.
+        let schema = json!({ "pattern": "(?:a|b|ab|ba){1,1000}c" });
+        let verdict = compiled(&schema).verdict(&text(&json!("ab".repeat(100_000))));
+        assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+    });
+    // What needs more than that is refused rather than run.
+    let error = refused(&json!({ "pattern": "^(?!x)(a+)\\1$" }));
+    assert!(matches!(error, SchemaError::Invalid(_)), "{error}");
+}
+
+/// JS-04: large values: bounded in bytes, nesting and reasons.
+#[test]
+fn js_04_large_values() {
+    let strings = json!({ "items": { "type": "string" } });
+    let violations = compiled(&strings).check(&text(&json!(vec![1; 1_000]))).unwrap_err();
+    assert_eq!(violations.len(), 20);
+    let long =
+        compiled(&json!({ "type": "string" })).check(&text(&json!(["x".repeat(1 << 20)]))).unwrap_err();
+    assert!(long[0].what.chars().count() <= 301, "{}", long[0].what.len());
+    quickly("large", || {
+        let verdict = compiled(&strings).verdict(&text(&json!(vec![1; 1_000_000])));
+        let Verdict::Misfits(violations) = verdict else { panic!("{verdict:?}") };
+        assert_eq!(violations.len(), 1, "no million reasons in memory");
+        let verdict = compiled(&strings).verdict(&text(&json!("x".repeat(9 << 20))));
+        assert!(matches!(verdict, Verdict::Unchecked(_)));
+        let deep = Json::parse("[".repeat(10_000) + &"]".repeat(10_000)).unwrap();
+        assert!(matches!(compiled(&strings).verdict(&deep), Verdict::Unchecked(_)));
+        // Many possible members looked for in many values.
+        let many: serde_json::Map<_, _> = (0..5_000).map(|n| (n.to_string(), json!(true))).collect();
+        let verdict = compiled(&json!({ "items": { "properties": many } }))
+            .verdict(&text(&json!(vec![json!({}); 10_000])));
+        assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+        let equal = json!({ "items": { "uniqueItems": true }, "uniqueItems": true });
+        let verdict = compiled(&equal).verdict(&text(&json!([vec![0; 100_000]])));
+        assert!(matches!(verdict, Verdict::Misfits(_)), "{verdict:?}");
+    });
+}
+
+#[test]
+fn what_is_no_schema_is_refused() {
+    for schema in
+        [json!({ "type": 1 }), json!({ "pattern": "(" }), json!({ "properties": 1 }), json!([]), json!("x")]
+    {
+        let error = refused(&schema);
+        assert!(matches!(error, SchemaError::Invalid(_)), "{schema}: {error}");
+    }
+    assert_eq!(places(&json!(true), &json!(1)), Vec::<String>::new());
+    assert_eq!(places(&json!(false), &json!(1)), [""]);
+}
+
+fn tool(output: &Value) -> Tool {
+    let tool = json!({ "name": "t", "inputSchema": { "type": "object" }, "outputSchema": output });
+    Tool::decode(&text(&tool)).unwrap()
+}
+
+fn result(result: &Value) -> CallToolResult {
+    CallToolResult::decode(&text(result)).unwrap()
+}
+
+/// TL-05, TL-06: presence counts, not truth; a failed tool owes nothing; before 2026 only objects.
+#[test]
+fn tl_06_structured_content_is_checked() {
+    let modern = Revision::V2026_07_28;
+    let legacy = Revision::V2025_11_25;
+    let object =
+        tool(&json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] }));
+    let good = result(&json!({ "content": [], "structuredContent": { "n": 1 } }));
+    let bad = result(&json!({ "content": [], "structuredContent": { "n": "1" } }));
+    for revision in [legacy, modern] {
+        assert_eq!(check_output(&object, &good, revision), OutputCheck::Fits);
+        let OutputCheck::Misfits(why) = check_output(&object, &bad, revision) else { panic!("it fits") };
+        assert_eq!(why[0].to_string(), "/n: \"1\" is not of type \"integer\"");
+        let none = result(&json!({ "content": [] }));
+        assert_eq!(check_output(&object, &none, revision), OutputCheck::Missing);
+        let failed = result(&json!({ "content": [], "isError": true, "structuredContent": 1 }));
+        assert_eq!(check_output(&object, &failed, revision), OutputCheck::NoSchema);
+        let far = tool(&json!({ "type": "object", "$ref": "http://127.0.0.1:9/x" }));
+        let OutputCheck::Unusable(why) = check_output(&far, &good, revision) else {
+            panic!("it was fetched")
+        };
+        assert!(why.contains("http://127.0.0.1:9/x"), "{why}");
+    }
+    let plain = Tool::decode(&text(&json!({ "name": "t", "inputSchema": {} }))).unwrap();
+    assert_eq!(check_output(&plain, &good, modern), OutputCheck::NoSchema);
+    // Any JSON value from 2026 on, none but objects before.
+    let falsy = [
+        ("null", json!(null)),
+        ("boolean", json!(false)),
+        ("integer", json!(0)),
+        ("string", json!("")),
+        ("array", json!([])),
+    ];
+    for (kind, value) in falsy {
+        let (tool, result) = (tool(&json!({ "type": kind })), result(&json!({ "structuredContent": value })));
+        assert_eq!(check_output(&tool, &result, modern), OutputCheck::Fits, "{kind}");
+        assert!(matches!(check_output(&tool, &result, legacy), OutputCheck::Unusable(_)), "{kind}");
+        let misfit = check_output(&self::tool(&json!({ "description": "any" })), &result, legacy);
+        assert!(matches!(misfit, OutputCheck::Misfits(_)), "{kind}: {misfit:?}");
+    }
+}
+
+/// JS-05: a schema is kept byte for byte, whatever is in it.
+#[test]
+fn js_05_schemas_are_kept_as_they_came() {
+    let schema = concat!(
+        r##"{ "type":"object", "$defs" : {"a":{"$anchor":"x","type":"string"}},"##,
+        r##" "properties":{"b":{"$ref":"#x"}, "a":{"x-mcp-header":"H","x-own":[1.0, 1e2]}},"##,
+        r##" "if":{"required":["b"]},"then":{ }, "oneOf":[true],"additionalProperties":false }"##,
+    );
+    let tool = format!(r#"{{"name":"t","inputSchema":{schema},"outputSchema":{schema}}}"#);
+    let tool = Tool::decode(&Json::parse(tool).unwrap()).unwrap();
+    assert_eq!(tool.input_schema.as_str(), schema);
+    assert_eq!(tool.output_schema.as_ref().unwrap().as_str(), schema);
+    assert!(Schema::compile(&tool.input_schema).is_ok());
+}

@@ -1,0 +1,282 @@
+//! Skills over MCP: listed without being read, read only as far as was asked for, and refused if they are not what
+//! was listed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use bowline::memory::{self, End};
+use bowline::skills::{EXTENSION, Mismatch, SkillError};
+use bowline::view::SkillFiles;
+use bowline::wire::outgoing::{self, Frame};
+use bowline::wire::{self, Id, Json, Message, RpcError};
+use bowline::{Client, ErrorKind, Server};
+use bowline_transport::pipe::{Inbound as _, Received};
+use serde_json::{Value, json};
+
+const SKILL: &str = "skill://acme/refunds/SKILL.md";
+const GUIDE: &str = "skill://acme/refunds/references/the%20GUIDE.md";
+const LOGO: &str = "skill://acme/refunds/logo.bin";
+const TEXT: &str = "---\nname: refunds\ndescription: Give it back\nmetadata:\n  version: 1.5\n---\n\n# How\n";
+
+/// What a server serves, for a test to spoil.
+#[derive(Clone)]
+struct Shelf {
+    capabilities: Value,
+    entries: Vec<Value>,
+    /// By URI: the contents of the result.
+    files: BTreeMap<String, Value>,
+}
+
+impl Shelf {
+    fn new() -> Self {
+        let logo = base64::engine::general_purpose::STANDARD.encode([0, 159, 146, 150]);
+        Self {
+            capabilities: json!({ "resources": {}, "extensions": { EXTENSION: {} } }),
+            entries: vec![json!({
+                "uri": SKILL,
+                "frontmatter": { "name": "refunds", "description": "Give it back", "metadata": { "version": 1.5 } },
+                "resources": [
+                    file(SKILL, TEXT.as_bytes()),
+                    file(GUIDE, b"Be kind.\n"),
+                    file(LOGO, &[0, 159, 146, 150]),
+                ],
+            })],
+            files: [
+                (SKILL, json!([{ "uri": SKILL, "text": TEXT }])),
+                (GUIDE, json!([{ "uri": GUIDE, "text": "Be kind.\n" }])),
+                (LOGO, json!([{ "uri": LOGO, "blob": logo }])),
+            ]
+            .map(|(uri, contents)| (uri.to_owned(), contents))
+            .into(),
+        }
+    }
+
+    fn serves(mut self, uri: &str, contents: Value) -> Self {
+        self.files.insert(uri.to_owned(), contents);
+        self
+    }
+
+    fn entry(mut self, pointer: &str, value: Value) -> Self {
+        *self.entries[0].pointer_mut(pointer).unwrap() = value;
+        self
+    }
+
+    /// Answers one request of a client.
+    fn answer(&self, method: &str, params: &Value) -> Result<Value, (i64, &'static str)> {
+        let uri = params["uri"].as_str().unwrap_or_default();
+        match method {
+            "initialize" => Ok(json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": self.capabilities,
+                "serverInfo": { "name": "shelf", "version": "1" },
+            })),
+            // A page for each.
+            "skills/list" => {
+                let at: usize = params["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
+                let next = (at + 1 < self.entries.len()).then(|| (at + 1).to_string());
+                let page: Vec<_> = self.entries.get(at).into_iter().collect();
+                Ok(match next {
+                    Some(next) => json!({ "skills": page, "nextCursor": next }),
+                    None => json!({ "skills": page }),
+                })
+            }
+            "skills/get" => match uri {
+                "skill://lies/SKILL.md" => Ok(json!({ "skill": self.entries[0] })),
+                _ => self
+                    .entries
+                    .iter()
+                    .find(|entry| entry["uri"] == uri)
+                    .map(|entry| json!({ "skill": entry }))
+                    .ok_or((-32602, "no such skill")),
+            },
+            "resources/read" => self
+                .files
+                .get(uri)
+                .map(|contents| json!({ "contents": contents }))
+                .ok_or((-32002, "not found")),
+            _ => Err((-32601, "unknown")),
+        }
+    }
+}
+
+fn file(uri: &str, bytes: &[u8]) -> Value {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    let hex: Vec<_> = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({ "uri": uri, "digest": format!("sha256:{}", hex.concat()), "size": bytes.len() })
+}
+
+/// What was asked of a server: methods, and the URIs of reads.
+#[derive(Clone, Default)]
+struct Asked(Arc<Mutex<Vec<String>>>);
+
+impl Asked {
+    fn reads(&self) -> Vec<String> {
+        let asked = self.0.lock().unwrap();
+        asked.iter().filter_map(|line| line.strip_prefix("resources/read ").map(str::to_owned)).collect()
+    }
+
+    fn count(&self, method: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|line| line.split(' ').next() == Some(method)).count()
+    }
+}
+
+async fn connect(shelf: Shelf) -> (Client, Asked) {
+    let (ours, theirs) = memory::pair(1 << 20);
+    let asked = Asked::default();
+    tokio::spawn(serve(theirs, shelf, asked.clone()));
+    let server = Server::stdio("shelf", "none", [""; 0]).with_protocol(bowline::config::Protocol::Legacy);
+    (Client::builder(server).connect_memory(ours).await.unwrap(), asked)
+}
+
+async fn serve(mut end: End, shelf: Shelf, asked: Asked) {
+    while let Ok(received) = end.reader.recv().await {
+        let Received::Message(frame) = received else { continue };
+        let Ok(Message::Request { id, method, params }) = wire::parse_one(&frame) else { continue };
+        let params: Value = params.map(|params| params.decode().unwrap()).unwrap_or_default();
+        let uri = params["uri"].as_str().unwrap_or_default();
+        asked.0.lock().unwrap().push(format!("{method} {uri}").trim_end().to_owned());
+        let frame = answer(&id, shelf.answer(&method, &params));
+        let _ = end.writer.send(&frame).await;
+    }
+}
+
+fn answer(id: &Id, answer: Result<Value, (i64, &str)>) -> Frame {
+    match answer {
+        Ok(result) => outgoing::answer(id, Ok(&Json::of(&result).unwrap())),
+        Err((code, message)) => {
+            outgoing::answer(id, Err(&RpcError { code, message: message.to_owned(), data: None }))
+        }
+    }
+}
+
+/// A listing reads nothing, a skill is one read, and a file another.
+#[tokio::test]
+async fn nothing_is_read_before_it_is_asked_for() {
+    let (client, asked) = connect(Shelf::new()).await;
+    let skills = client.list_skills().await.unwrap();
+    let [entry] = &*skills.items else { panic!("{skills:?}") };
+    assert_eq!((&*entry.name, &*entry.description), ("refunds", "Give it back"));
+    assert_eq!(client.get_skill(SKILL).await.unwrap(), *entry);
+    assert_eq!(asked.reads(), [""; 0]);
+    let skill = client.read_skill(entry).await.unwrap();
+    assert_eq!((skill.text(), skill.instructions(), skill.server()), (TEXT, "\n# How\n", "shelf"));
+    assert_eq!(asked.reads(), [SKILL]);
+    // As SKILL.md would name it, encoded, and by its URI.
+    for name in ["references/the GUIDE.md", "./references/the%20GUIDE.md", GUIDE] {
+        assert_eq!(skill.read_file(name).await.unwrap(), "Be kind.\n", "{name}");
+    }
+    assert_eq!(&skill.read_file("logo.bin").await.unwrap()[..], [0, 159, 146, 150]);
+    assert_eq!(asked.reads(), [SKILL, GUIDE, GUIDE, GUIDE, LOGO]);
+    client.close().await;
+}
+
+/// What is not listed is not part of the skill, and is not even asked for.
+#[tokio::test]
+async fn what_is_not_listed_is_not_read() {
+    let secret = "skill://acme/refunds/secret.md";
+    let (client, asked) = connect(Shelf::new().serves(secret, json!([{ "uri": secret, "text": "x" }]))).await;
+    let entry = client.get_skill(SKILL).await.unwrap();
+    let skill = client.read_skill(&entry).await.unwrap();
+    for name in
+        ["secret.md", secret, "../refunds/logo.bin", "references", "", "/logo.bin", "file:///etc/passwd"]
+    {
+        let error = skill.read_file(name).await.unwrap_err();
+        assert!(matches!(error, SkillError::NotListed(_)), "{name}: {error}");
+    }
+    assert_eq!(asked.reads(), [SKILL]);
+    // Made as it is read: there is nothing to hold it against.
+    let (client, asked) = connect(Shelf::new().entry("/resources", json!("dynamic"))).await;
+    let entry = client.get_skill(SKILL).await.unwrap();
+    assert_eq!(entry.files, SkillFiles::Dynamic);
+    assert!(matches!(client.read_skill(&entry).await, Err(SkillError::Dynamic)));
+    assert_eq!(asked.reads(), [""; 0]);
+}
+
+/// Whatever differs, the content is not given out.
+#[tokio::test]
+async fn what_is_not_as_listed_is_refused() {
+    let text = |uri: &str, text: &str| json!([{ "uri": uri, "text": text }]);
+    let evil = TEXT.replace("# How", "# Now");
+    let longer = format!("{TEXT}more\n");
+    let other = TEXT.replace("Give it back", "Take it all");
+    let fits = |shelf: Shelf, text: &str| {
+        let listed = file(SKILL, text.as_bytes());
+        shelf.entry("/resources/0", listed)
+    };
+    let blob = json!([{ "uri": SKILL, "blob": "/w==" }]);
+    for (what, shelf, expected) in [
+        ("another text", Shelf::new().serves(SKILL, text(SKILL, &evil)), Mismatch::Digest),
+        ("more of it", Shelf::new().serves(SKILL, text(SKILL, &longer)), Mismatch::Size),
+        (
+            "another frontmatter",
+            fits(Shelf::new().serves(SKILL, text(SKILL, &other)), &other),
+            Mismatch::Frontmatter,
+        ),
+        (
+            "no frontmatter",
+            fits(Shelf::new().serves(SKILL, text(SKILL, "# How")), "# How"),
+            Mismatch::Frontmatter,
+        ),
+        ("another file", Shelf::new().serves(SKILL, text(GUIDE, TEXT)), Mismatch::Contents),
+        ("no file", Shelf::new().serves(SKILL, json!([])), Mismatch::Contents),
+        (
+            "a file more",
+            Shelf::new()
+                .serves(SKILL, json!([{ "uri": SKILL, "text": TEXT }, { "uri": GUIDE, "text": "x" }])),
+            Mismatch::Contents,
+        ),
+        ("no Base64", Shelf::new().serves(SKILL, json!([{ "uri": SKILL, "blob": "?" }])), Mismatch::Contents),
+        (
+            "far too much",
+            Shelf::new().serves(SKILL, json!([{ "uri": SKILL, "blob": "A".repeat(500_000) }])),
+            Mismatch::Size,
+        ),
+        (
+            "no text",
+            Shelf::new().serves(SKILL, blob).entry("/resources/0", file(SKILL, &[255])),
+            Mismatch::Text,
+        ),
+    ] {
+        let (client, _) = connect(shelf).await;
+        let entry = client.get_skill(SKILL).await.unwrap();
+        match client.read_skill(&entry).await {
+            Err(SkillError::NotAsListed { uri, mismatch }) => {
+                assert_eq!((&*uri, mismatch), (SKILL, expected), "{what}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+    // The same holds for the other files.
+    let (client, _) = connect(Shelf::new().serves(GUIDE, text(GUIDE, "Be rude.\n"))).await;
+    let skill = client.read_skill(&client.get_skill(SKILL).await.unwrap()).await.unwrap();
+    let error = skill.read_file(GUIDE).await.unwrap_err();
+    assert!(matches!(error, SkillError::NotAsListed { mismatch: Mismatch::Digest, .. }), "{error}");
+}
+
+/// One bad entry costs that entry, over all pages; a server without the extension is asked nothing.
+#[tokio::test]
+async fn lists_and_servers_that_have_none() {
+    let mut shelf = Shelf::new();
+    let mut bad = shelf.entries[0].clone();
+    bad["frontmatter"]["name"] = json!("another");
+    let mut second = shelf.entries[0].clone();
+    second = serde_json::from_str(&second.to_string().replace("acme/refunds", "other/refunds")).unwrap();
+    shelf.entries.extend([bad, second]);
+    let (client, _) = connect(shelf).await;
+    let skills = client.list_skills().await.unwrap();
+    let uris: Vec<_> = skills.items.iter().map(|entry| &*entry.uri).collect();
+    assert_eq!(uris, [SKILL, "skill://other/refunds/SKILL.md"], "both of one name");
+    assert_eq!(skills.dropped.len(), 1);
+    let error = client.get_skill("skill://none/SKILL.md").await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, -32602);
+    assert!(client.get_skill("skill://lies/SKILL.md").await.unwrap_err().fault().is_some());
+
+    let mut without = Shelf::new();
+    without.capabilities = json!({ "resources": {} });
+    let (client, asked) = connect(without).await;
+    assert_eq!(client.list_skills().await.unwrap().items, []);
+    let error = client.get_skill(SKILL).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NotOffered("skills")), "{error}");
+    assert_eq!((asked.count("skills/list"), asked.count("skills/get")), (0, 0));
+}

@@ -1,0 +1,84 @@
+//! Tasks of both generations, through one API (groups TA and TN, PR-03, CN-02).
+
+mod asking;
+mod ending;
+mod experiment;
+mod following;
+mod handles;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bowline::wire::Json;
+use bowline::{Answer, CallOptions, Client, Handler, ServerRequest, TaskHandle, TaskOr};
+use bowline_testkit::{Control, Script, TaskPlan, Tool};
+use serde_json::{Value, json};
+
+/// A server with one tool, `work`, whose calls become tasks.
+fn works(plan: TaskPlan) -> Script {
+    bowline_testkit::server().tool(Tool::named("work").task(plan)).tool("echo").prompt("p", "words")
+}
+
+/// The handle of a call of `work`.
+async fn begun(client: &Client) -> TaskHandle {
+    match client.call_tool_task("work", &json!({"n": 1}), &CallOptions::new()).await.unwrap() {
+        TaskOr::Task(handle) => handle,
+        TaskOr::Done(result) => panic!("answered at once: {}", result.text()),
+    }
+}
+
+/// What was received about tasks, by method.
+fn asked(server: &Control) -> Vec<String> {
+    let mut methods: Vec<String> = server
+        .received()
+        .into_iter()
+        .filter(|received| received.method.starts_with("tasks/"))
+        .map(|received| received.method)
+        .collect();
+    methods.sort_unstable();
+    methods.dedup();
+    methods
+}
+
+/// Methods of the requests that were cancelled as requests. A subscription on a pipe has no other end.
+fn given_up(server: &Control) -> Vec<String> {
+    let received = server.received();
+    let given_up = received.iter().filter(|message| message.is("notifications/cancelled"));
+    let ids: Vec<_> = given_up.map(|message| &message.params()["requestId"]).collect();
+    let methods = received.iter().filter(|message| ids.contains(&&message.body["id"]));
+    methods.map(|message| message.method.clone()).filter(|method| method != "subscriptions/listen").collect()
+}
+
+/// Accepts every form, and counts them.
+#[derive(Clone, Default)]
+struct Accept {
+    asked: Arc<AtomicUsize>,
+}
+
+impl Accept {
+    fn count(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Handler for Accept {
+    fn capabilities(&self) -> Json {
+        Json::parse(r#"{"elicitation":{"form":{}},"extensions":{"com.example/x":{"a":1}}}"#).unwrap()
+    }
+
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { Ok(Json::parse(r#"{"action":"accept","content":{"city":"Oslo"}}"#).unwrap()) })
+    }
+}
+
+fn form(key: &str) -> bowline_testkit::Question {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    bowline_testkit::Question::form(key, "Where?", schema)
+}
+
+fn text(words: &str) -> Value {
+    json!({"content": [{"type": "text", "text": words}]})
+}

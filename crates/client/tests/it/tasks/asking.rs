@@ -1,0 +1,74 @@
+//! Tasks that want something of the host.
+
+use bowline::fault::{Cause, Misbehaviour};
+use bowline::{Client, ErrorKind};
+use bowline_testkit::{Question, TaskPlan};
+use serde_json::json;
+
+use super::{Accept, form, works};
+use crate::support::{SOON, everywhere, http};
+
+/// TA-04, TN-05: the same handler answers in both eras; a key that stands in several states is asked once; what
+/// belongs to a task says so. The scripted server counts an answer that does not as a violation, and so an
+/// answer that nobody asked for.
+#[tokio::test]
+async fn tn_05_a_task_asks_and_is_answered_once() {
+    let plan = TaskPlan::after_polls(2).asks([form("a"), form("b")]).lingers(3).required();
+    for (name, running, server) in everywhere(works(plan)).await {
+        let handler = Accept::default();
+        let client = Client::builder(server).handler(handler.clone()).connect().await.unwrap();
+        client.list_tools().await.unwrap();
+        let result = client.call_tool("work", &json!({})).await.unwrap();
+        let answers: serde_json::Value = serde_json::from_str(&result.text()).unwrap();
+        for key in ["a", "b"] {
+            assert_eq!(answers[key]["content"], json!({"city": "Oslo"}), "{name}: {answers}");
+        }
+        assert_eq!(handler.count(), 2, "{name}");
+        if name.starts_with("modern") {
+            let task = &running.tasks()[0];
+            assert!(task.polls >= 4, "{name}: the questions stood in several states");
+            assert_eq!(running.count("tasks/update"), 1, "{name}");
+        } else {
+            // TA-04: fetched before it was over, or nothing would have been asked.
+            assert!(running.count("tasks/result") >= 1, "{name}");
+        }
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// MR-07: what was not declared is not answered, and the task is not left waiting.
+#[tokio::test]
+async fn mr_07_a_task_asks_for_what_was_not_declared() {
+    let plan = TaskPlan::after_polls(1).asks([Question::sample("k", "Hello", 5)]);
+    let server = works(plan).modern().run().await;
+    let client = Client::builder(http(&server)).handler(Accept::default()).connect().await.unwrap();
+    let error = client.call_tool("work", &json!({})).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Undeclared));
+    server.wait_for(|received| received.is("tasks/cancel"), SOON).await;
+    assert_eq!(server.count("tasks/update"), 0);
+    client.close().await;
+}
+
+/// The host's own refusal ends the wait as it ends a call.
+#[tokio::test]
+async fn a_host_that_refuses_ends_the_wait() {
+    struct Refuse;
+    impl bowline::Handler for Refuse {
+        fn capabilities(&self) -> bowline::wire::Json {
+            Accept::default().capabilities()
+        }
+        fn handle(
+            &self,
+            _: bowline::ServerRequest,
+        ) -> std::pin::Pin<Box<dyn Future<Output = bowline::Answer> + Send + '_>> {
+            let refusal = bowline::wire::RpcError { code: -1, message: "no".into(), data: None };
+            Box::pin(async { Err(refusal) })
+        }
+    }
+    let server = works(TaskPlan::after_polls(1).asks([form("k")])).modern().run().await;
+    let client = Client::builder(http(&server)).handler(Refuse).connect().await.unwrap();
+    let error = client.call_tool("work", &json!({})).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Declined(_)), "{error}");
+    client.close().await;
+}

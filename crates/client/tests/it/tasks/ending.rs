@@ -1,0 +1,178 @@
+//! How a task ends, and how a caller leaves it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline::fault::{Cause, Execution, Limit};
+use bowline::view::TaskStatus;
+use bowline::{CallOptions, Client, ErrorKind, TaskEnd};
+use bowline_testkit::{Fault, TaskPlan, Via};
+use serde_json::json;
+
+use super::{begun, works};
+use crate::support::{SOON, everywhere, http};
+
+/// TN-04: a tool that failed is a result in both eras, though 2025-11-25 calls the task failed; a JSON-RPC
+/// error is an error.
+#[tokio::test]
+async fn tn_04_a_tool_that_failed_is_a_result() {
+    for (name, running, server) in
+        everywhere(works(TaskPlan::after_polls(1).fails("no rope").required())).await
+    {
+        let client = Client::connect(server).await.unwrap();
+        client.list_tools().await.unwrap();
+        let result = client.call_tool("work", &json!({})).await.unwrap();
+        assert!(result.is_error, "{name}");
+        assert_eq!(result.text(), "no rope", "{name}");
+        running.edit(|script| {
+            let plan = TaskPlan::after_polls(1).error(-32000, "out of order").required();
+            script.without_tool("work").tool(bowline_testkit::Tool::named("work").task(plan))
+        });
+        let error = client.call_tool("work", &json!({})).await.unwrap_err();
+        let ErrorKind::Server(error) = error.kind() else { panic!("{name}: {error}") };
+        assert_eq!((error.code, &*error.message), (-32000, "out of order"), "{name}");
+        client.close().await;
+    }
+}
+
+/// CN-02: a caller that leaves cancels the task, and not the request.
+#[tokio::test]
+async fn cn_02_leaving_cancels_the_task() {
+    let plan = TaskPlan::manual().poll_interval(Duration::from_millis(50)).required();
+    for (name, running, server) in everywhere(works(plan).quiet_tasks()).await {
+        let client = Client::connect(server).await.unwrap();
+        client.list_tools().await.unwrap();
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("work", &json!({})).await }
+        });
+        running.wait_until(|server| server.count("tasks/get") >= 2, SOON).await;
+        // With a poll under way, which is not worth a message either.
+        running.arm(Fault::silent().on("tasks/get").always());
+        let before = running.count("tasks/get");
+        running.wait_until(|server| server.count("tasks/get") > before, SOON).await;
+        call.abort();
+        let cancel = running.wait_for(|received| received.is("tasks/cancel"), SOON).await;
+        assert_eq!(cancel.params()["taskId"], *running.tasks()[0].id, "{name}");
+        running.wait_until(|server| server.tasks()[0].status == "cancelled", SOON).await;
+        client.close().await;
+        assert_eq!(super::given_up(&running), Vec::<String>::new(), "{name}");
+        assert_eq!(running.count("tasks/cancel"), 1, "{name}");
+    }
+}
+
+/// A changed state starts the clock of silence anew, and the cap holds all the same; a task that nobody waits
+/// for is cancelled.
+#[tokio::test]
+async fn what_changes_is_progress() {
+    let plan = TaskPlan::manual().poll_interval(Duration::from_millis(20));
+    let server = works(plan).modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let options = CallOptions::new().timeout(Duration::from_millis(400));
+    let error = client.call_tool_with("work", &json!({}), &options).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
+    assert_eq!(error.execution(), Execution::Unknown);
+    server.wait_until(|server| server.tasks()[0].status == "cancelled", SOON).await;
+
+    let options = options.max_timeout(Duration::from_millis(1200));
+    let call = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool_with("work", &json!({}), &options).await }
+    });
+    server.wait_until(|server| server.tasks().len() == 2, SOON).await;
+    let id = server.tasks()[1].id.clone();
+    let mut said = 0;
+    while !call.is_finished() {
+        said += 1;
+        server.say_in_task(&id, &said.to_string());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
+    client.close().await;
+}
+
+/// The states of a task reach whoever listens, each once.
+#[tokio::test]
+async fn states_are_told_as_they_change() {
+    let plan = TaskPlan::after_polls(5).required();
+    for (name, _running, server) in everywhere(works(plan)).await {
+        let client = Client::connect(server).await.unwrap();
+        client.list_tools().await.unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let options = CallOptions::new().on_task({
+            let seen = Arc::clone(&seen);
+            move |task| seen.lock().unwrap().push(task.status)
+        });
+        client.call_tool_with("work", &json!({}), &options).await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), [TaskStatus::Working, TaskStatus::Completed], "{name}");
+        client.close().await;
+    }
+}
+
+/// TN-06: cancelling is a wish; TA-05: what is over stays as it ended.
+#[tokio::test]
+async fn tn_06_a_task_may_go_on() {
+    for (name, running, server) in everywhere(works(TaskPlan::manual().uncancellable())).await {
+        let client = Client::connect(server).await.unwrap();
+        let handle = begun(&client).await;
+        assert_eq!(client.cancel_task(&handle).await.unwrap().status, TaskStatus::Working, "{name}");
+        running.finish_task(&handle.id);
+        assert_eq!(client.cancel_task(&handle).await.unwrap().status, TaskStatus::Completed, "{name}");
+        assert_eq!(client.wait_task(&handle, &CallOptions::new()).await.unwrap().text(), r#"{"n":1}"#);
+        let unknown = begun(&client).await;
+        running.forget_task(&unknown.id);
+        let error = client.cancel_task(&unknown).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Gone), "{name}");
+        client.close().await;
+    }
+}
+
+/// A task that somebody else cancels has no result.
+#[tokio::test]
+async fn a_cancelled_task_is_told_as_such() {
+    for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
+        let client = Client::connect(server).await.unwrap();
+        let handle = begun(&client).await;
+        let wait = tokio::spawn({
+            let (client, handle) = (client.clone(), handle.clone());
+            async move { client.wait_task(&handle, &CallOptions::new()).await }
+        });
+        running.wait_until(|server| server.count("tasks/get") >= 1, SOON).await;
+        running.cancel_task(&handle.id);
+        let error = wait.await.unwrap().unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled), "{name}");
+        client.close().await;
+    }
+}
+
+/// PR-03: the token of the call is good until the task ends, for the caller who waits and for the clock.
+#[tokio::test]
+async fn pr_03_progress_goes_on_after_the_handle() {
+    let plan = TaskPlan::manual().poll_interval(Duration::from_millis(50)).required();
+    let server = works(plan).legacy().quiet_tasks().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    let (options, mut progress) = CallOptions::new().timeout(Duration::from_millis(600)).progress_stream();
+    let call = tokio::spawn({
+        let (client, options) = (client.clone(), options.clone());
+        async move { client.call_tool_with("work", &json!({}), &options).await }
+    });
+    server.wait_until(|server| server.open_streams(Via::Get) > 0 && !server.tasks().is_empty(), SOON).await;
+    let id = server.tasks()[0].id.clone();
+    // For longer than the call may be silent.
+    for step in 1..=6 {
+        server.progress_task(&id, f64::from(step), Some(6.0)).await;
+        let heard = tokio::time::timeout(SOON, progress.next()).await.unwrap().unwrap();
+        assert!((heard.progress - f64::from(step)).abs() < f64::EPSILON);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    server.finish_task(&id);
+    call.await.unwrap().unwrap();
+    // Over: nobody hears of it any more.
+    server.progress_task(&id, 7.0, None).await;
+    client.ping().await.unwrap();
+    drop(options);
+    assert_eq!(progress.next().await, None);
+    client.close().await;
+}

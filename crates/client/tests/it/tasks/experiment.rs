@@ -1,0 +1,138 @@
+//! What only 2025-11-25 has.
+
+use std::time::Duration;
+
+use bowline::view::Task;
+use bowline::{CallOptions, Client, ErrorKind, TaskOr};
+use bowline_testkit::{self as testkit, Fault, TaskPlan, Tool};
+use serde_json::json;
+
+use super::{Accept, asked, begun, text, works};
+use crate::support::http;
+
+/// TA-01: absent or forbidden never, optional if the caller wants it, required always; and none of it where the
+/// server offers no tasks.
+#[tokio::test]
+async fn ta_01_what_the_tool_allows() {
+    let script = testkit::server()
+        .legacy()
+        .tool("absent")
+        .tool(Tool::named("forbidden").member("execution", json!({"taskSupport": "forbidden"})))
+        .tool(Tool::named("optional").task(TaskPlan::after_polls(1)))
+        .tool(Tool::named("required").task(TaskPlan::after_polls(1).required()));
+    let server = script.clone().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let none = &json!({});
+    for (tool, plain, wanted) in [
+        ("absent", false, false),
+        ("forbidden", false, false),
+        ("optional", false, true),
+        ("required", true, true),
+    ] {
+        let as_task = |n: usize| !server.received_of("tools/call")[n].params()["task"].is_null();
+        let before = server.count("tools/call");
+        let outcome = client.call_tool_task(tool, none, &CallOptions::new()).await.unwrap();
+        assert_eq!(matches!(outcome, TaskOr::Task(_)), wanted, "{tool}");
+        assert_eq!(as_task(before), wanted, "{tool}");
+        assert_eq!(client.call_tool(tool, none).await.unwrap().text(), "{}", "{tool}");
+        assert_eq!(as_task(before + 1), plain, "{tool}");
+    }
+    client.close().await;
+    assert_eq!(server.violations(), Vec::<String>::new());
+
+    // The server offers none, whatever its tools say.
+    let server = script.without("tasks").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let outcome = client.call_tool_task("optional", none, &CallOptions::new()).await.unwrap();
+    assert!(matches!(outcome, TaskOr::Done(_)));
+    client.close().await;
+    assert_eq!(server.violations(), Vec::<String>::new());
+}
+
+/// TA-01: nobody has listed the tools of a server that makes tasks.
+#[tokio::test]
+async fn ta_01_a_tool_that_nobody_has_listed() {
+    let server = works(TaskPlan::after_polls(1).required()).legacy().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    assert_eq!(client.call_tool("work", &json!({"n": 1})).await.unwrap().text(), r#"{"n":1}"#);
+    assert_eq!(server.executions("work"), 1);
+    client.call_tool("work", &json!({})).await.unwrap();
+    assert_eq!((server.count("tools/call"), server.count("tools/list")), (2, 1));
+    client.close().await;
+}
+
+/// TA-02: the server decides how long a task is kept; what the model may be told comes with it.
+#[tokio::test]
+async fn ta_02_the_server_has_the_last_word_on_the_ttl() {
+    let plan = TaskPlan::manual().ttl(Duration::from_secs(90)).immediate("on it");
+    let server = works(plan).legacy().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let options = CallOptions::new().task_ttl(Duration::from_secs(5));
+    let TaskOr::Task(handle) = client.call_tool_task("work", &json!({}), &options).await.unwrap() else {
+        panic!("not a task")
+    };
+    assert_eq!(server.received_of("tools/call")[0].params()["task"], json!({"ttl": 5000}));
+    assert_eq!(handle.ttl, Some(Duration::from_secs(90)));
+    assert_eq!(handle.poll_interval, Some(Duration::from_millis(10)));
+    let params = json!({"name": "work", "arguments": {}, "task": {}});
+    let created = client.request("tools/call", &params).await.unwrap();
+    assert_eq!(Task::immediate_response(&created).as_deref(), Some("on it"));
+    client.close().await;
+}
+
+/// TA-05, TN-10: lists and cancellations only where they are offered.
+#[tokio::test]
+async fn ta_05_lists_and_cancellations_are_optional() {
+    let server = works(TaskPlan::manual()).legacy().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let (first, second) = (begun(&client).await, begun(&client).await);
+    let listed = client.list_tasks().await.unwrap();
+    let ids: Vec<_> = listed.items.iter().map(|task| task.id.clone()).collect();
+    assert_eq!(ids, [first.id.clone(), second.id]);
+    // Made by the server's clock, which here is ours.
+    let handle = client.handle_of(&listed.items[0]);
+    let apart =
+        handle.created_at.max(first.created_at).duration_since(handle.created_at.min(first.created_at));
+    assert!(apart.unwrap() < Duration::from_secs(10));
+    client.close().await;
+
+    let server = works(TaskPlan::manual()).legacy().without("tasks.list").without("tasks.cancel").run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let handle = begun(&client).await;
+    assert!(matches!(client.list_tasks().await.unwrap_err().kind(), ErrorKind::NotOffered(_)));
+    assert!(matches!(client.cancel_task(&handle).await.unwrap_err().kind(), ErrorKind::NotOffered(_)));
+    client.close().await;
+    assert_eq!(asked(&server), Vec::<String>::new());
+
+    let server = works(TaskPlan::manual()).modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    assert!(matches!(client.list_tasks().await.unwrap_err().kind(), ErrorKind::NotOffered(_)));
+    assert_eq!(asked(&server), Vec::<String>::new());
+    client.close().await;
+}
+
+/// TA-06: tasks of the server's own requests were not declared, so they are answered at once.
+#[tokio::test]
+async fn ta_06_a_request_with_a_task_is_answered_inline() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let client = Client::builder(http(&server)).handler(Accept::default()).connect().await.unwrap();
+    let params = json!({
+        "message": "Where?",
+        "requestedSchema": {"type": "object", "properties": {}},
+        "task": {"ttl": 60_000},
+    });
+    let answer = server.request("elicitation/create", params).await;
+    assert_eq!(answer["result"]["action"], "accept", "{answer}");
+    client.close().await;
+}
+
+/// A server that was asked for a task and answers at once has answered.
+#[tokio::test]
+async fn an_answer_at_once_is_an_answer() {
+    let server = works(TaskPlan::manual().required()).legacy().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    server.arm(Fault::reply(text("at once")).on("tools/call"));
+    assert_eq!(client.call_tool("work", &json!({})).await.unwrap().text(), "at once");
+    client.close().await;
+}

@@ -1,0 +1,172 @@
+//! A call that becomes a task, and its caller who does not see it.
+
+use std::time::Duration;
+
+use bowline::Client;
+use bowline::fault::{Cause, Misbehaviour};
+use bowline::view::TaskStatus;
+use bowline_testkit::{Fault, TaskPlan, Tool};
+use serde_json::json;
+
+use super::{Accept, asked, form, works};
+use crate::support::{SOON, everywhere, http};
+
+/// TN-01, TA-01 (`required`), TN-10: the caller sees the result and nothing else, in every era and on every
+/// transport; each era has its own methods.
+#[tokio::test]
+async fn tn_01_a_plain_call_is_followed_to_its_end() {
+    for (name, running, server) in everywhere(works(TaskPlan::after_polls(3).required())).await {
+        let client = Client::connect(server).await.unwrap();
+        // A legacy tool that can only be called so is known by its list.
+        client.list_tools().await.unwrap();
+        let result = client.call_tool("work", &json!({"n": 1})).await.unwrap();
+        assert_eq!(result.text(), r#"{"n":1}"#, "{name}");
+        let raw = client.request("tools/call", &json!({"name": "echo", "arguments": {}})).await.unwrap();
+        assert!(raw.member("content").is_some(), "{name}");
+        assert_eq!(running.executions("work"), 1, "{name}");
+        let methods =
+            if name.starts_with("modern") { vec!["tasks/get"] } else { vec!["tasks/get", "tasks/result"] };
+        assert_eq!(asked(&running), methods, "{name}");
+        client.close().await;
+        assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// TN-01: the same tool may answer at once, ask first, or become a task; what the host says of itself stays.
+#[tokio::test]
+async fn tn_01_the_server_alone_decides() {
+    let server = works(TaskPlan::after_polls(1)).modern().tool(Tool::asks("ask", [form("k")])).run().await;
+    let handler = Accept::default();
+    let client = Client::builder(http(&server)).handler(handler.clone()).connect().await.unwrap();
+    assert_eq!(client.call_tool("work", &json!({})).await.unwrap().text(), "{}");
+    server.edit(|script| script.without_tool("work").tool("work"));
+    assert_eq!(client.call_tool("work", &json!({})).await.unwrap().text(), "{}");
+    server.edit(|script| script.without_tool("work").tool(Tool::asks("work", [form("k")])));
+    assert!(client.call_tool("work", &json!({})).await.unwrap().text().contains("Oslo"));
+    assert_eq!(handler.count(), 1);
+    let call = server.wait_for(|received| received.is("tools/call"), SOON).await;
+    let told = &call.params()["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(
+        *told,
+        json!({
+            "elicitation": {"form": {}},
+            "extensions": {"com.example/x": {"a": 1}, "io.modelcontextprotocol/tasks": {}},
+        })
+    );
+    client.close().await;
+}
+
+/// TN-02: a task where none may be.
+#[tokio::test]
+async fn tn_02_a_task_that_was_not_declared() {
+    let handle = json!({"resultType": "task", "taskId": "t", "status": "working", "ttlMs": null});
+    let server = works(TaskPlan::default()).modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(Fault::reply(handle.clone()).on("prompts/get"));
+    let error = client.get_prompt("p", &std::collections::BTreeMap::new()).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::ResultType));
+    client.close().await;
+
+    let client = Client::builder(http(&server)).without_tasks().connect().await.unwrap();
+    // The server knows, and answers at once.
+    client.call_tool("work", &json!({})).await.unwrap();
+    server.arm(Fault::reply(handle).on("tools/call"));
+    let error = client.call_tool("work", &json!({})).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::ResultType));
+    assert_eq!(asked(&server), Vec::<String>::new());
+    client.close().await;
+}
+
+/// TA-03, TN-04: never sooner than the server said, without a word from it in between.
+#[tokio::test]
+async fn ta_03_polls_keep_their_distance() {
+    let interval = Duration::from_millis(200);
+    let plan = TaskPlan::after_polls(4).poll_interval(interval).required();
+    for (name, running, server) in everywhere(works(plan).quiet_tasks()).await {
+        let client = Client::connect(server).await.unwrap();
+        client.list_tools().await.unwrap();
+        client.call_tool("work", &json!({})).await.unwrap();
+        let task = &running.tasks()[0];
+        assert_eq!(task.polls, 4, "{name}");
+        assert!(task.shortest_gap.unwrap() >= interval, "{name}: {:?}", task.shortest_gap);
+        client.close().await;
+    }
+}
+
+/// TN-03, TN-07: a task is known at once, and named in a header.
+#[tokio::test]
+async fn tn_07_the_task_is_named_in_a_header() {
+    let server = works(TaskPlan::manual()).modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let handle = super::begun(&client).await;
+    assert_eq!(client.task(&handle).await.unwrap().status, TaskStatus::Working);
+    client.cancel_task(&handle).await.unwrap();
+    for method in ["tasks/get", "tasks/cancel"] {
+        let received = &server.received_of(method)[0];
+        assert_eq!(received.header("mcp-name"), Some(&*handle.id), "{method}");
+        assert_eq!(received.params()["taskId"], *handle.id, "{method}");
+    }
+    client.close().await;
+}
+
+/// A session that is lost between two polls, a server that is restarted, an answer that is lost: the task is
+/// not, and the tool has run once.
+#[tokio::test]
+async fn a_task_outlives_its_session() {
+    for modern in [false, true] {
+        let plan = TaskPlan::manual().poll_interval(Duration::from_millis(50)).required();
+        let script = works(plan).quiet_tasks();
+        let server = if modern { script.modern() } else { script.legacy() }.run().await;
+        let client = Client::connect(http(&server)).await.unwrap();
+        client.list_tools().await.unwrap();
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("work", &json!({"n": 1})).await }
+        });
+        let polls = |server: &bowline_testkit::Control| server.count("tasks/get");
+        server.wait_until(|server| polls(server) >= 2, SOON).await;
+        server.drop_sessions();
+        let before = polls(&server);
+        server.wait_until(|server| polls(server) >= before + 3, SOON).await;
+        server.arm(Fault::reset().on("tasks/get").executed());
+        server.wait_until(|server| server.armed().is_empty(), SOON).await;
+        server.restart().await;
+        let before = polls(&server);
+        server.wait_until(|server| polls(server) >= before + 3, SOON).await;
+        assert!(server.finish_task(&server.tasks()[0].id));
+        assert_eq!(call.await.unwrap().unwrap().text(), r#"{"n":1}"#, "modern: {modern}");
+        assert_eq!(server.executions("work"), 1, "modern: {modern}");
+        assert_eq!(server.tasks().len(), 1, "modern: {modern}");
+        client.close().await;
+    }
+}
+
+/// TN-08, TA-03: what is told in between needs no poll.
+#[tokio::test]
+async fn tn_08_a_notification_is_as_good_as_a_poll() {
+    let plan = TaskPlan::manual().poll_interval(Duration::from_secs(600)).required();
+    for (name, running, server) in everywhere(works(plan)).await {
+        let client = Client::connect(server).await.unwrap();
+        client.list_tools().await.unwrap();
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { client.call_tool("work", &json!({"n": 1})).await }
+        });
+        running.wait_until(|server| !server.tasks().is_empty(), SOON).await;
+        if name.starts_with("modern") {
+            let listens = |received: &bowline_testkit::Received| {
+                received.is("subscriptions/listen")
+                    && received.params()["notifications"]["taskIds"] == json!([running.tasks()[0].id])
+            };
+            running.wait_for(listens, SOON).await;
+            running.wait_until(|server| server.subscriptions() > 0, SOON).await;
+        } else if name == "legacy http" {
+            running.wait_until(|server| server.open_streams(bowline_testkit::Via::Get) > 0, SOON).await;
+        }
+        assert!(running.finish_task(&running.tasks()[0].id), "{name}");
+        let result = tokio::time::timeout(SOON, call).await.expect("no poll is waited for").unwrap();
+        assert_eq!(result.unwrap().text(), r#"{"n":1}"#, "{name}");
+        assert_eq!(running.count("tasks/get"), 0, "{name}");
+        client.close().await;
+    }
+}

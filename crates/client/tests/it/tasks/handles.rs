@@ -1,0 +1,122 @@
+//! Handles that are kept: by another client, in another session, for too long.
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOr};
+use bowline_testkit::{TaskPlan, Tool};
+use serde_json::json;
+
+use super::{asked, begun, works};
+use crate::support::{SOON, everywhere, http};
+
+/// TN-09: written down, read by another client, and waited for there.
+#[tokio::test]
+async fn tn_09_a_handle_is_taken_up_by_another_client() {
+    for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
+        // A process that ends takes its tasks along.
+        if name.ends_with("stdio") {
+            continue;
+        }
+        let client = Client::connect(server.clone()).await.unwrap();
+        let written = serde_json::to_string(&begun(&client).await).unwrap();
+        client.close().await;
+
+        let handle: TaskHandle = serde_json::from_str(&written).unwrap();
+        let client = Client::connect(server).await.unwrap();
+        let wait = tokio::spawn({
+            let (client, handle) = (client.clone(), handle.clone());
+            async move { client.wait_task(&handle, &CallOptions::new()).await }
+        });
+        running.wait_until(|server| server.count("tasks/get") >= 2, SOON).await;
+        running.finish_task(&handle.id);
+        assert_eq!(wait.await.unwrap().unwrap().text(), r#"{"n":1}"#, "{name}");
+        // As often as somebody wants it.
+        assert!(client.wait_task(&handle, &CallOptions::new()).await.is_ok(), "{name}");
+        assert_eq!(running.executions("work"), 1, "{name}");
+        client.close().await;
+    }
+}
+
+/// TA-05, TN-09: an id that is not known is a task that is gone.
+#[tokio::test]
+async fn tn_09_a_task_that_is_gone() {
+    for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
+        let client = Client::connect(server).await.unwrap();
+        let handle = begun(&client).await;
+        running.forget_task(&handle.id);
+        let error = client.task(&handle).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Gone), "{name}");
+        let error = client.wait_task(&handle, &CallOptions::new()).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Gone), "{name}");
+        client.close().await;
+    }
+}
+
+/// TN-09: what outlives its time without a change is lost, though the server still shows it.
+#[tokio::test]
+async fn tn_09_a_task_that_outlives_its_time() {
+    let server = works(TaskPlan::manual()).modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let mut handle = begun(&client).await;
+    handle.created_at -= Duration::from_secs(60);
+    handle.ttl = Some(Duration::from_secs(30));
+    let error = client.wait_task(&handle, &CallOptions::new()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Expired));
+    client.close().await;
+}
+
+/// Leaving a wait leaves the task.
+#[tokio::test]
+async fn a_wait_that_is_left_leaves_the_task() {
+    for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
+        let client = Client::connect(server).await.unwrap();
+        let handle = begun(&client).await;
+        let options = CallOptions::new().max_timeout(Duration::from_millis(300));
+        client.wait_task(&handle, &options).await.unwrap_err();
+        let wait = client.wait_task(&handle, &options);
+        assert!(tokio::time::timeout(Duration::from_millis(100), wait).await.is_err(), "{name}");
+        client.ping().await.unwrap();
+        assert_eq!(running.task(&handle.id).status, "working", "{name}");
+        client.close().await;
+        assert_eq!(asked(&running), ["tasks/get"], "{name}");
+        assert_eq!(super::given_up(&running), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// TN-10: a handle of one generation is not shown to a server that speaks the other.
+#[tokio::test]
+async fn tn_10_a_handle_of_the_other_generation() {
+    let server = works(TaskPlan::manual()).run().await;
+    let legacy = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    let modern = Client::connect(http(&server).with_protocol(Protocol::Modern)).await.unwrap();
+    let (old, new) = (begun(&legacy).await, begun(&modern).await);
+    for (client, handle) in [(&legacy, &new), (&modern, &old)] {
+        for error in [
+            client.task(handle).await.unwrap_err(),
+            client.wait_task(handle, &CallOptions::new()).await.unwrap_err(),
+            client.cancel_task(handle).await.unwrap_err(),
+        ] {
+            assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Foreign));
+        }
+    }
+    assert_eq!(asked(&server), Vec::<String>::new());
+    legacy.close().await;
+    modern.close().await;
+}
+
+/// Whoever passes messages on gets the handle as it came.
+#[tokio::test]
+async fn a_raw_call_is_not_followed() {
+    let server = works(TaskPlan::manual()).modern().tool(Tool::named("now")).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let params = json!({"name": "work", "arguments": {}});
+    let raw = client.request_with("tools/call", &params, &CallOptions::new().raw()).await.unwrap();
+    assert_eq!(raw.member("resultType").unwrap().as_str(), r#""task""#);
+    assert_eq!(raw.member("taskId").unwrap().decode::<String>().unwrap(), server.tasks()[0].id);
+    // And a call that is answered at once is.
+    let now = client.call_tool_task("now", &json!({}), &CallOptions::new()).await.unwrap();
+    assert!(matches!(now, TaskOr::Done(_)));
+    client.close().await;
+    assert_eq!(asked(&server), Vec::<String>::new());
+}

@@ -1,0 +1,68 @@
+//! What a server made with rmcp says unasked: `resources/subscribe` of one era and `subscriptions/listen` of the other,
+//! behind one API.
+
+use bowline::view::Body;
+use bowline::{Client, Era, Event, Listed};
+use serde_json::{Value, json};
+
+use crate::each;
+use crate::limit::within;
+
+/// RS-03 with legacy servers; RS-04, SB-01, SB-03 with modern ones.
+#[tokio::test]
+async fn a_subscription_hears_of_updates() {
+    within("subscriptions", async {
+        for (name, server) in each().await {
+            let client = Client::connect(server).await.unwrap();
+            let mut load = client.subscribe("rig://load").await.unwrap();
+            for expected in ["1", "2"] {
+                client.call_tool("load", &json!({ "uri": "rig://load" })).await.unwrap();
+                let update = load.next().await.unwrap();
+                assert_eq!((&*update.uri, update.inferred), ("rig://load", false), "{name}");
+                let read = client.read_resource(&update.uri).await.unwrap();
+                let Body::Text(text) = &read.contents[0].body else { panic!("{read:?}") };
+                assert_eq!(text.get(), expected, "{name}");
+            }
+            client.close().await;
+            assert_eq!(load.next().await, None, "{name}");
+        }
+    })
+    .await;
+}
+
+/// TL-10, CA-01, CA-05: a list is kept as long as the server allows, and no longer than until it says otherwise.
+#[tokio::test]
+async fn a_list_is_kept_until_it_changes() {
+    within("lists", async {
+        for (name, server) in each().await {
+            let client = Client::connect(server).await.unwrap();
+            let mut events = client.events();
+            // The stream of a modern server is open when it is granted.
+            let _listening = client.subscribe("rig://load").await.unwrap();
+            let before = client.list_tools().await.unwrap().len();
+            let asked = lists(&client).await;
+            for _ in 0..3 {
+                assert_eq!(client.list_tools().await.unwrap().len(), before, "{name}");
+            }
+            let kept = client.server().await.unwrap().era() == Era::Modern;
+            assert_eq!(lists(&client).await - asked, if kept { 0 } else { 3 }, "{name}");
+
+            client.track_lists();
+            client.call_tool("rig", &json!({ "name": "pulley" })).await.unwrap();
+            let change = loop {
+                if let Event::Changed(change) = events.recv().await.unwrap() {
+                    break change;
+                }
+            };
+            assert_eq!((change.list, &*change.added), (Listed::Tools, &["pulley".into()][..]), "{name}");
+            assert_eq!(client.list_tools().await.unwrap().len(), before + 1, "{name}");
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+/// How often the tools were listed.
+async fn lists(client: &Client) -> i64 {
+    client.call_tool("lists", &Value::Null).await.unwrap().text().parse().unwrap()
+}

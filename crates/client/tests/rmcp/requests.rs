@@ -1,0 +1,127 @@
+//! What only servers of the legacy era do: they send requests of their own, take them back, and have a model use tools
+//! over several of them.
+
+use std::sync::{Arc, Mutex};
+
+use bowline::Client;
+use bowline::host::{Asked, Elicit, FormRequest, Host, PageRequest, Refusal, Sample, SampleRequest};
+use bowline::view::{Answer, Content, SamplingBlock, SamplingResult};
+use bowline::wire::Json;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::each;
+use crate::limit::within;
+
+/// PG-01
+#[tokio::test]
+async fn a_ping_is_answered_during_a_call() {
+    within("ping", async {
+        for (name, server) in each().await.into_iter().filter(|(name, _)| name.starts_with("legacy")) {
+            let client = Client::connect(server).await.unwrap();
+            let pong = client.call_tool("ping", &Value::Null).await.unwrap();
+            assert_eq!(pong.text(), "pong", "{name}");
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+/// How many forms are on somebody's screen.
+#[derive(Clone, Default)]
+struct Screen(watch::Sender<usize>);
+
+struct Shown(watch::Sender<usize>);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.send_modify(|forms| *forms -= 1);
+    }
+}
+
+impl Elicit for Screen {
+    fn form(&self, _: FormRequest) -> Asked<'_, Answer> {
+        self.0.send_modify(|forms| *forms += 1);
+        let shown = Shown(self.0.clone());
+        Box::pin(async move {
+            let _shown = shown;
+            std::future::pending().await
+        })
+    }
+
+    fn page(&self, _: PageRequest) -> Asked<'_, Answer> {
+        Box::pin(async { Answer::Cancel })
+    }
+}
+
+/// CN-04: the form goes from the screen when the server no longer wants it.
+#[tokio::test]
+async fn a_question_is_taken_back() {
+    within("a question", async {
+        for (name, server) in each().await.into_iter().filter(|(name, _)| name.starts_with("legacy")) {
+            let screen = Screen::default();
+            let mut forms = screen.0.subscribe();
+            let host = Host::new().elicitation(screen);
+            let client = Client::builder(server).handler(host).connect().await.unwrap();
+            let call = async { client.call_tool("hesitate", &Value::Null).await.unwrap() };
+            let person = async {
+                forms.wait_for(|forms| *forms == 1).await.unwrap();
+                client.call_tool("enough", &Value::Null).await.unwrap();
+                forms.wait_for(|forms| *forms == 0).await.unwrap();
+            };
+            let (result, ()) = tokio::join!(call, person);
+            assert_eq!(result.text(), "took it back", "{name}");
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+/// A model that uses the tool it is given, and then says what came of it.
+#[derive(Clone, Default)]
+struct Worker(Arc<Mutex<Vec<SampleRequest>>>);
+
+impl Sample for Worker {
+    fn tools(&self) -> bool {
+        true
+    }
+
+    fn sample(&self, asked: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+        let json = |value: Value| Json::of(&value).unwrap();
+        let last = asked.request.messages.last().and_then(|message| message.content.first());
+        let (block, stop_reason) = if let Some(SamplingBlock::ToolResult { content, .. }) = last {
+            let Some(Content::Text(length)) = content.first() else { panic!("{content:?}") };
+            let text = json(json!({ "type": "text", "text": format!("It is {}.", length.text.get()) }));
+            (SamplingBlock::Content(Content::decode(&text).unwrap()), "endTurn")
+        } else {
+            let (id, name, input) = ("use-1", &*asked.request.tools[0].name, json!({ "unit": "fathoms" }));
+            let used = json(json!({ "type": "tool_use", "id": id, "name": name, "input": input }));
+            let (id, name) = (id.into(), name.into());
+            (SamplingBlock::ToolUse { json: used, id, name, input: json(input) }, "toolUse")
+        };
+        self.0.lock().unwrap().push(asked);
+        let content = vec![block];
+        Box::pin(async move {
+            Ok(SamplingResult { content, model: "knot-1".into(), stop_reason: Some(stop_reason.into()) })
+        })
+    }
+}
+
+/// SA-01, SA-04, SA-05, SA-06: tools of the request alone, used and answered over two requests.
+#[tokio::test]
+async fn a_model_uses_a_tool_of_the_server() {
+    within("sampling", async {
+        for (name, server) in each().await.into_iter().filter(|(name, _)| name.starts_with("legacy")) {
+            let worker = Worker::default();
+            let host = Host::new().sampling(worker.clone());
+            let client = Client::builder(server).handler(host).connect().await.unwrap();
+            let result = client.call_tool("delegate", &Value::Null).await.unwrap();
+            assert_eq!(result.text(), "It is 7 \"fathoms\".", "{name}");
+            let turns: Vec<usize> =
+                worker.0.lock().unwrap().iter().map(|asked| asked.request.messages.len()).collect();
+            assert_eq!(turns, [1, 3], "{name}");
+            client.close().await;
+        }
+    })
+    .await;
+}

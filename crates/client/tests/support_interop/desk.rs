@@ -1,0 +1,99 @@
+//! A host with a person and a model, behind [`Host`](bowline::host::Host): both answer as they were told to, and
+//! keep what they were asked.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bowline::Onward;
+use bowline::host::{Asked, Elicit, FormRequest, PageRequest, Refusal, Sample, SampleRequest};
+use bowline::view::{Answer, Content, SamplingBlock, SamplingResult};
+use bowline::wire::Json;
+use serde_json::{Value, json};
+
+/// A person at a desk. Questions get the answers in their order; what has none is dismissed. Clones share all.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    forms: Arc<Mutex<Vec<FormRequest>>>,
+    pages: Arc<Mutex<Vec<PageRequest>>>,
+    /// What becomes of a call that waits for this person at a page.
+    pub(crate) onward: Onward,
+}
+
+impl Desk {
+    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let answers = Arc::new(Mutex::new(answers.into_iter().collect()));
+        Self { answers, forms: Arc::default(), pages: Arc::default(), onward: Onward::Retry }
+    }
+
+    /// The forms that were shown.
+    pub(crate) fn forms(&self) -> Vec<FormRequest> {
+        held(&self.forms).clone()
+    }
+
+    /// The pages that were shown.
+    pub(crate) fn pages(&self) -> Vec<PageRequest> {
+        held(&self.pages).clone()
+    }
+
+    fn answer(&self) -> Asked<'_, Answer> {
+        let answer = held(&self.answers).pop_front().unwrap_or(Answer::Cancel);
+        Box::pin(async { answer })
+    }
+}
+
+impl Elicit for Desk {
+    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
+        held(&self.forms).push(request);
+        self.answer()
+    }
+
+    fn page(&self, request: PageRequest) -> Asked<'_, Answer> {
+        held(&self.pages).push(request);
+        self.answer()
+    }
+
+    fn await_page(&self, _: Arc<str>, _: Vec<Box<str>>) -> Asked<'_, Onward> {
+        Box::pin(async { self.onward })
+    }
+}
+
+/// An answer to a form.
+pub(crate) fn filled_in(content: &Value) -> Answer {
+    Answer::Accept(Some(Json::of(content).expect("a value is JSON")))
+}
+
+/// A model that always says the same, or is always refused. Clones share what it was asked.
+#[derive(Clone)]
+pub(crate) struct Model {
+    says: Result<&'static str, Refusal>,
+    asked: Arc<Mutex<Vec<SampleRequest>>>,
+}
+
+impl Model {
+    pub(crate) fn new(says: Result<&'static str, Refusal>) -> Self {
+        Self { says, asked: Arc::default() }
+    }
+
+    /// What it was asked.
+    pub(crate) fn asked(&self) -> Vec<SampleRequest> {
+        held(&self.asked).clone()
+    }
+}
+
+impl Sample for Model {
+    fn sample(&self, request: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+        held(&self.asked).push(request);
+        let answer = self.says.clone().map(|says| {
+            let block = Json::of(&json!({ "type": "text", "text": says })).expect("a value is JSON");
+            let block = SamplingBlock::Content(Content::decode(&block).expect("a block of text"));
+            let stop_reason = Some("endTurn".into());
+            SamplingResult { content: vec![block], model: "knot-1".into(), stop_reason }
+        });
+        Box::pin(async { answer })
+    }
+}
+
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().expect("no holder panics")
+}

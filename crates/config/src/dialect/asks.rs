@@ -1,0 +1,187 @@
+//! Owns how the tables `[sampling]`, `[elicitation]` and `[roots]` are written. Only our own form has them.
+
+use std::str::FromStr;
+
+use super::fields::{Fields, Style};
+use crate::elicitation::ElicitationPolicy;
+use crate::problem::ProblemKind;
+use crate::raw::{RawElicitation, RawRoots, RawSampling};
+use crate::report::{Finding, Located, Place, Report};
+use crate::sampling::{SamplingApi, SamplingPolicy, UnknownWord};
+use crate::suggest;
+use crate::tree::{Key, Node, Value};
+
+/// The tables as found.
+#[derive(Default)]
+pub(crate) struct Asks {
+    pub(crate) sampling: Option<Table>,
+    pub(crate) elicitation: Option<Table>,
+    pub(crate) roots: Option<Table>,
+}
+
+/// A table whose keys were not looked at yet.
+pub(crate) struct Table {
+    pub(super) place: Place,
+    pub(super) node: Node,
+}
+
+impl Table {
+    /// As `[sampling]`.
+    pub(crate) fn sampling(self, report: &mut Report<'_>) -> Option<Located<RawSampling>> {
+        sampling(self.node, self.place, report)
+    }
+
+    /// As `[elicitation]`.
+    pub(crate) fn elicitation(self, report: &mut Report<'_>) -> Option<RawElicitation> {
+        elicitation(self.node, &self.place, report)
+    }
+
+    /// As `[roots]`.
+    pub(crate) fn roots(self, report: &mut Report<'_>) -> Option<RawRoots> {
+        roots(self.node, &self.place, report)
+    }
+}
+
+fn sampling(node: Node, table: Place, report: &mut Report<'_>) -> Option<Located<RawSampling>> {
+    let mut read = Fields { report, style: Style::Strict };
+    let fields = fields(&mut read, node, &table)?;
+    let mut raw = RawSampling::default();
+    for (key, node) in fields {
+        let place = table.join(&key.name, node.offset);
+        match key.name.as_str() {
+            "provider" => {
+                raw.provider = word(&mut read, node, place, SamplingApi::ALL.map(SamplingApi::as_str));
+                raw.garbled.extend(raw.provider.is_none().then_some("provider"));
+            }
+            "base_url" => {
+                raw.base_url = read.string(node, place);
+                raw.garbled.extend(raw.base_url.is_none().then_some("base_url"));
+            }
+            "model" => {
+                raw.model = read.string(node, place);
+                raw.garbled.extend(raw.model.is_none().then_some("model"));
+            }
+            "models" => {
+                raw.models = read.strings(node, place);
+                raw.garbled.extend(raw.models.is_none().then_some("model"));
+            }
+            "key_env" => raw.key_env = read.string(node, place),
+            "headers" => raw.headers = read.map(node, place),
+            "policy" => raw.policy = policy(&mut read, node, place),
+            "max_tokens" => raw.max_tokens = read.count(&node, place),
+            "per_minute" => raw.per_minute = read.count(&node, place),
+            "tokens_per_hour" => raw.tokens_per_hour = read.count(&node, place),
+            "tool_rounds" => raw.tool_rounds = read.count(&node, place),
+            "concurrent" => raw.concurrent = read.count(&node, place),
+            "timeout" => raw.timeout = read.duration(&node, place),
+            unknown => {
+                let meant = meant(unknown);
+                raw.garbled.extend(meant.map(|meant| if meant == "models" { "model" } else { meant }));
+                let mut finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
+                finding.hint = if is_key(unknown) {
+                    Some("name the environment variable that holds the key in `key_env`".to_owned())
+                } else {
+                    meant.map(|meant| format!("did you mean `{meant}`?"))
+                };
+                read.report.error(&table.join(unknown, key.offset), finding);
+            }
+        }
+    }
+    Some(Located::new(raw, table))
+}
+
+fn elicitation(node: Node, table: &Place, report: &mut Report<'_>) -> Option<RawElicitation> {
+    let mut read = Fields { report, style: Style::Strict };
+    let fields = fields(&mut read, node, table)?;
+    let mut raw = RawElicitation::default();
+    for (key, node) in fields {
+        let place = table.join(&key.name, node.offset);
+        match key.name.as_str() {
+            "policy" => {
+                raw.policy =
+                    word(&mut read, node, place, ElicitationPolicy::ALL.map(ElicitationPolicy::as_str));
+            }
+            unknown => {
+                unknown_key(read.report, &table.join(unknown, key.offset), unknown, RawElicitation::KEYS);
+            }
+        }
+    }
+    Some(raw)
+}
+
+fn roots(node: Node, table: &Place, report: &mut Report<'_>) -> Option<RawRoots> {
+    let mut read = Fields { report, style: Style::Strict };
+    let fields = fields(&mut read, node, table)?;
+    let mut raw = RawRoots::default();
+    for (key, node) in fields {
+        let place = table.join(&key.name, node.offset);
+        match key.name.as_str() {
+            "folders" => raw.folders = read.strings(node, place),
+            unknown => unknown_key(read.report, &table.join(unknown, key.offset), unknown, RawRoots::KEYS),
+        }
+    }
+    Some(raw)
+}
+
+/// Who has to agree, here and for one server.
+pub(super) fn policy(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<SamplingPolicy>> {
+    word(read, node, place, SamplingPolicy::ALL.map(SamplingPolicy::as_str))
+}
+
+fn fields(read: &mut Fields<'_, '_>, node: Node, table: &Place) -> Option<Vec<(Key, Node)>> {
+    match node.value {
+        Value::Table(fields) => Some(fields),
+        other => {
+            read.wrong_type(table, "a table", &other);
+            None
+        }
+    }
+}
+
+fn word<T: FromStr<Err = UnknownWord>, const N: usize>(
+    read: &mut Fields<'_, '_>,
+    node: Node,
+    place: Place,
+    known: [&'static str; N],
+) -> Option<Located<T>> {
+    let Located { value, place } = read.string(node, place)?;
+    match value.parse() {
+        Ok(word) => Some(Located::new(word, place)),
+        Err(unknown) => {
+            let mut finding = Finding::new(ProblemKind::InvalidValue, unknown.to_string());
+            finding.hint = suggest::closest(&value, known).map(|meant| format!("did you mean \"{meant}\"?"));
+            read.report.error(&place, finding);
+            None
+        }
+    }
+}
+
+fn unknown_key<const N: usize>(
+    report: &mut Report<'_>,
+    place: &Place,
+    unknown: &str,
+    known: [&'static str; N],
+) {
+    let mut finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
+    finding.hint = suggest::closest(unknown, known).map(|meant| format!("did you mean `{meant}`?"));
+    report.error(place, finding);
+}
+
+/// What was meant by a key that is none.
+fn meant(key: &str) -> Option<&'static str> {
+    if is_key(key) {
+        return Some("key_env");
+    }
+    match key {
+        "api" | "type" => Some("provider"),
+        "url" | "endpoint" | "api_base" | "baseUrl" => Some("base_url"),
+        "approval" | "mode" => Some("policy"),
+        "rate_limit" | "requests_per_minute" => Some("per_minute"),
+        _ => suggest::closest(key, RawSampling::KEYS),
+    }
+}
+
+/// Keys do not stand in files.
+fn is_key(key: &str) -> bool {
+    matches!(key, "key" | "api_key" | "apiKey" | "token")
+}

@@ -1,0 +1,148 @@
+//! Owns the way from the written tables about what servers may ask for to what they mean.
+
+use std::path::PathBuf;
+
+use url::{Host, Url};
+
+use super::Resolver;
+use crate::check::{self, Invalid};
+use crate::problem::ProblemKind;
+use crate::raw::{RawRoots, RawSampling};
+use crate::report::{Finding, Located, Place};
+use crate::sampling::Sampling;
+
+impl Resolver<'_, '_> {
+    /// The model, or `None` when something about it has been reported that leaves none.
+    pub(crate) fn sampling(&mut self, table: Located<RawSampling>) -> Option<Sampling> {
+        let Located { value: raw, place } = table;
+        let RawSampling {
+            provider,
+            base_url,
+            model,
+            models,
+            key_env,
+            headers,
+            policy,
+            max_tokens,
+            per_minute,
+            tokens_per_hour,
+            tool_rounds,
+            concurrent,
+            timeout,
+            garbled,
+        } = raw;
+        let missing = |key: &str, given: bool| !given && !garbled.contains(&key);
+        if missing("provider", provider.is_some()) {
+            self.needs(&place, "needs `provider`", "\"openai\" or \"anthropic\": what the endpoint speaks");
+        }
+        if missing("base_url", base_url.is_some()) {
+            self.needs(&place, "needs `base_url`", "for example \"http://127.0.0.1:8080/v1\"");
+        }
+        if missing("model", model.is_some() || models.is_some()) {
+            self.needs(&place, "needs `model` or `models`", "the name by which the endpoint knows the model");
+        }
+        let models = self.models(model, models);
+        let url_place = base_url.as_ref().map(|url| url.place.clone());
+        let base_url = base_url.and_then(|url| self.url(url));
+        let headers = self.headers(headers);
+        let key_env = key_env.and_then(|name| self.key_env(name));
+        if let (Some(place), Some(url), Some(_)) = (url_place, &base_url, &key_env)
+            && sent_openly(url)
+        {
+            let finding =
+                Finding::new(ProblemKind::Doubtful, "the key is sent over a connection that others can read")
+                    .hint("write an https URL");
+            self.report.note(&place, finding);
+        }
+        let (provider, base_url) = (provider?, base_url?);
+        let mut sampling = Sampling::with_defaults(provider.value, base_url, models);
+        sampling.key_env = key_env;
+        sampling.headers = headers;
+        sampling.tokens_per_hour = tokens_per_hour.map(|it| it.value.into());
+        put(&mut sampling.policy, policy);
+        put(&mut sampling.max_tokens, max_tokens);
+        put(&mut sampling.per_minute, per_minute);
+        put(&mut sampling.tool_rounds, tool_rounds);
+        put(&mut sampling.concurrent, concurrent);
+        put(&mut sampling.timeout, timeout);
+        Some(sampling)
+    }
+
+    /// The folders, if any are named or it is said that there are none.
+    pub(crate) fn roots(&mut self, raw: RawRoots) -> Option<Vec<PathBuf>> {
+        let RawRoots { folders } = raw;
+        let mut all: Vec<PathBuf> = Vec::new();
+        for folder in folders?.value {
+            let folder = self.path(Some(folder));
+            all.extend(folder.filter(|folder| !all.contains(folder)));
+        }
+        Some(all)
+    }
+
+    fn models(
+        &mut self,
+        model: Option<Located<String>>,
+        models: Option<Located<Vec<Located<String>>>>,
+    ) -> Vec<String> {
+        let names = match (model, models) {
+            (Some(_), Some(models)) => {
+                let finding = Finding::new(ProblemKind::Conflict, "contradicts `model`")
+                    .hint("they are one setting; keep one of them");
+                self.report.error(&models.place, finding);
+                return Vec::new();
+            }
+            (Some(model), None) => vec![model],
+            (None, Some(models)) => {
+                if models.value.is_empty() {
+                    let finding = Finding::new(ProblemKind::InvalidValue, "names no model");
+                    self.report.error(&models.place, finding);
+                }
+                models.value
+            }
+            (None, None) => Vec::new(),
+        };
+        let mut known: Vec<String> = Vec::new();
+        for name in names {
+            let name = self.text(name, check::model);
+            known.extend(name.filter(|name| !known.contains(name)));
+        }
+        known
+    }
+
+    /// The name is not shown when it is wrong, nor filled: it may be the key itself.
+    fn key_env(&mut self, name: Located<String>) -> Option<String> {
+        if check::key_variable(&name.value).is_err() {
+            self.refuse([&name.place], &Invalid::KeyVariable);
+            return None;
+        }
+        if self.filler.var(&name.value).is_none_or(|key| key.is_empty()) {
+            // No reason to refuse the file: its servers do not need the key.
+            let finding = Finding::new(ProblemKind::Unresolved, "the environment variable is not set")
+                .hint("set it before a server asks for the model");
+            self.report.note(&name.place, finding);
+        }
+        Some(name.value)
+    }
+
+    fn needs(&mut self, place: &Place, what: &str, hint: &str) {
+        self.report.error(place, Finding::new(ProblemKind::MissingKey, what).hint(hint));
+    }
+}
+
+/// Replaces the default with what is given.
+fn put<T, U: From<T>>(setting: &mut U, given: Option<Located<T>>) {
+    if let Some(given) = given {
+        *setting = given.value.into();
+    }
+}
+
+/// Whether it goes over a network without TLS.
+fn sent_openly(url: &Url) -> bool {
+    let here = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "http" && !here
+}

@@ -1,0 +1,292 @@
+//! Owns the validated form of `[sampling]`: which model answers when a server asks for one, who has to agree,
+//! and what it may cost.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use url::Url;
+
+use crate::check::{self, Invalid};
+use crate::secret::Secret;
+
+/// The model that servers may ask, and the terms. `Debug` shows the origin of the URL only: people put keys
+/// into paths and queries.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sampling {
+    /// What the endpoint speaks.
+    pub api: SamplingApi,
+    /// What the path of the API is added to: `http` or `https`, no credentials, no fragment.
+    pub base_url: Url,
+    /// The models that may be used. The first is used where a server has no preference that fits. From a file
+    /// there is at least one.
+    pub models: Vec<String>,
+    /// The name of the environment variable that holds the key. The key itself is never part of a
+    /// configuration. `None` sends none.
+    pub key_env: Option<String>,
+    /// Headers added to every request, with the rules of [`Http::headers`](crate::Http::headers).
+    pub headers: Vec<(String, Secret)>,
+    /// Who has to agree.
+    pub policy: SamplingPolicy,
+    /// The most tokens that one answer may have, whatever a server asks for. More than 0.
+    pub max_tokens: u64,
+    /// How many requests one server may make within a minute. More than 0.
+    pub per_minute: u32,
+    /// How many tokens all servers together may use within an hour; `None` is no limit.
+    pub tokens_per_hour: Option<u64>,
+    /// How many rounds of tool calls one conversation may have. More than 0.
+    pub tool_rounds: u32,
+    /// How many requests may be under way at the same time. More than 0.
+    pub concurrent: u32,
+    /// How long the model may take for one answer.
+    pub timeout: Duration,
+}
+
+/// What the endpoint of a model speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(rename_all = "lowercase", inline)]
+pub enum SamplingApi {
+    /// Chat completions, which most programs that serve models speak: `BASE_URL/chat/completions`.
+    OpenAi,
+    /// Messages: `BASE_URL/v1/messages`.
+    Anthropic,
+}
+
+/// Who has to agree before a model answers a server, and before the server sees the answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(rename_all = "lowercase", inline)]
+pub enum SamplingPolicy {
+    /// A person, twice. Where nobody can be asked, nothing is answered.
+    #[default]
+    Ask,
+    /// Nobody.
+    Allow,
+    /// Nothing is answered.
+    Deny,
+}
+
+/// A word that is none of those that are known here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be {0}")]
+pub struct UnknownWord(pub(crate) &'static str);
+
+// === impl Sampling ===
+
+impl Sampling {
+    /// The defaults; the schema gives them too.
+    pub(crate) const MAX_TOKENS: u64 = 4096;
+    pub(crate) const PER_MINUTE: u32 = 10;
+    pub(crate) const TOOL_ROUNDS: u32 = 8;
+    pub(crate) const CONCURRENT: u32 = 2;
+    /// In seconds.
+    pub(crate) const TIMEOUT: u64 = 120;
+
+    /// A model behind this URL, with the defaults of a configuration file: a person is asked, no key is sent.
+    pub fn new(
+        api: SamplingApi,
+        base_url: impl AsRef<str>,
+        model: impl Into<String>,
+    ) -> Result<Self, Invalid> {
+        let model = model.into();
+        check::model(&model)?;
+        Ok(Self::with_defaults(api, check::url(base_url.as_ref())?, vec![model]))
+    }
+
+    pub(crate) fn with_defaults(api: SamplingApi, base_url: Url, models: Vec<String>) -> Self {
+        Self {
+            api,
+            base_url,
+            models,
+            key_env: None,
+            headers: Vec::new(),
+            policy: SamplingPolicy::default(),
+            max_tokens: Self::MAX_TOKENS,
+            per_minute: Self::PER_MINUTE,
+            tokens_per_hour: None,
+            tool_rounds: Self::TOOL_ROUNDS,
+            concurrent: Self::CONCURRENT,
+            timeout: Duration::from_secs(Self::TIMEOUT),
+        }
+    }
+
+    /// Adds a model that may be used, after those there are.
+    pub fn with_model(mut self, model: impl Into<String>) -> Result<Self, Invalid> {
+        let model = model.into();
+        check::model(&model)?;
+        if !self.models.contains(&model) {
+            self.models.push(model);
+        }
+        Ok(self)
+    }
+
+    /// Names the environment variable that holds the key.
+    pub fn with_key_env(mut self, name: impl Into<String>) -> Result<Self, Invalid> {
+        let name = name.into();
+        check::key_variable(&name)?;
+        self.key_env = Some(name);
+        Ok(self)
+    }
+
+    /// Adds a header to every request, replacing one of the same name.
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, Invalid> {
+        let (name, value) = (name.into(), value.into());
+        check::header_name(&name)?;
+        check::header_value(value.expose())?;
+        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
+        self.headers.push((name, value));
+        Ok(self)
+    }
+
+    /// Sets who has to agree (default: a person).
+    #[must_use]
+    pub fn with_policy(mut self, policy: SamplingPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+}
+
+impl fmt::Debug for Sampling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            api,
+            base_url,
+            models,
+            key_env,
+            headers,
+            policy,
+            max_tokens,
+            per_minute,
+            tokens_per_hour,
+            tool_rounds,
+            concurrent,
+            timeout,
+        } = self;
+        let origin = base_url.origin().ascii_serialization();
+        f.debug_struct("Sampling")
+            .field("api", api)
+            .field("base_url", &format_args!("{origin}/[redacted]"))
+            .field("models", models)
+            .field("key_env", key_env)
+            .field("headers", headers)
+            .field("policy", policy)
+            .field("max_tokens", max_tokens)
+            .field("per_minute", per_minute)
+            .field("tokens_per_hour", tokens_per_hour)
+            .field("tool_rounds", tool_rounds)
+            .field("concurrent", concurrent)
+            .field("timeout", timeout)
+            .finish()
+    }
+}
+
+// === impl SamplingApi, SamplingPolicy ===
+
+impl SamplingApi {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::OpenAi, Self::Anthropic];
+
+    /// Its name, as files have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+        }
+    }
+}
+
+impl FromStr for SamplingApi {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.into_iter().find(|api| api.as_str() == word);
+        known.ok_or(UnknownWord("\"openai\" or \"anthropic\""))
+    }
+}
+
+impl fmt::Display for SamplingApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl SamplingPolicy {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Ask, Self::Allow, Self::Deny];
+
+    /// Its name, as files have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl FromStr for SamplingPolicy {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.into_iter().find(|policy| policy.as_str() == word);
+        known.ok_or(UnknownWord("\"ask\", \"allow\" or \"deny\""))
+    }
+}
+
+impl fmt::Display for SamplingPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for api in SamplingApi::ALL {
+            assert_eq!((api.as_str().parse(), api.to_string().as_str()), (Ok(api), api.as_str()));
+        }
+        for policy in SamplingPolicy::ALL {
+            assert_eq!((policy.as_str().parse(), policy.to_string().as_str()), (Ok(policy), policy.as_str()));
+        }
+        assert_eq!(
+            "OpenAI".parse::<SamplingApi>().unwrap_err().to_string(),
+            "must be \"openai\" or \"anthropic\""
+        );
+        assert!("".parse::<SamplingPolicy>().is_err());
+    }
+
+    /// SA-02: nobody gets a model's answer without a person unless that was said.
+    #[test]
+    fn sa_02_a_person_is_asked_by_default() {
+        let sampling = Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:8080/v1", "small").unwrap();
+        assert_eq!(sampling.policy, SamplingPolicy::Ask);
+        assert_eq!(sampling.with_policy(SamplingPolicy::Allow).policy, SamplingPolicy::Allow);
+    }
+
+    #[test]
+    fn a_program_is_checked_like_a_file() {
+        let new = |url: &str, model: &str| Sampling::new(SamplingApi::OpenAi, url, model);
+        assert_eq!(new("ftp://h/", "m"), Err(Invalid::UrlScheme));
+        assert_eq!(new("http://h/", " "), Err(Invalid::Model));
+        let good = || new("http://h/", "m").unwrap();
+        assert_eq!(good().with_key_env("hunter-2"), Err(Invalid::KeyVariable));
+        assert_eq!(good().with_header("Accept", "x"), Err(Invalid::ReservedHeader));
+        assert_eq!(good().with_model("n").and_then(|it| it.with_model("m")).unwrap().models, ["m", "n"]);
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let sampling = Sampling::new(SamplingApi::Anthropic, "https://h:8443/hunter2?k=hunter2", "m")
+            .and_then(|sampling| sampling.with_header("X-Team", "hunter2"))
+            .and_then(|sampling| sampling.with_key_env("MODEL_KEY"))
+            .unwrap();
+        let shown = format!("{sampling:?}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+        for kept in ["https://h:8443", "X-Team", "MODEL_KEY"] {
+            assert!(shown.contains(kept), "{kept} in {shown}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Calls that a server makes tasks of.
+
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, TaskPlan, Tool};
+use serde_json::json;
+
+use crate::support::{PATIENCE, TestHost, text};
+
+fn works(plan: TaskPlan) -> testkit::Script {
+    testkit::server().tool(Tool::named("work").task(plan))
+}
+
+/// A host that knows nothing of tasks gets the result; one that declared them gets the handle, and asks itself
+/// (TN-01).
+#[tokio::test]
+async fn tn_01_only_a_host_that_knows_tasks_sees_one() {
+    let server = works(TaskPlan::after_polls(2)).modern().run().await;
+    let mut host = TestHost::of(&server).await;
+    assert_eq!(text(&host.call(1, "work", json!({"n": 1})).await), r#"{"n":1}"#);
+    assert_eq!(server.count("tasks/get"), 2);
+
+    let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut host = TestHost::able(&server, tasks).await;
+    let handle = host.call(1, "work", json!({"n": 1})).await;
+    assert_eq!(handle["result"]["resultType"], "task", "{handle}");
+    assert_eq!(server.count("tasks/get"), 2);
+    for (id, status) in [(2, "working"), (3, "completed")] {
+        host.ask(id, "tasks/get", json!({"taskId": handle["result"]["taskId"]})).await;
+        let state = host.answer(id).await;
+        assert_eq!(state["result"]["status"], status, "{state}");
+    }
+}
+
+/// CN-02: a host that takes its call back takes the task along.
+#[tokio::test]
+async fn cn_02_a_call_that_is_taken_back_takes_its_task_along() {
+    let plan = TaskPlan::manual().poll_interval(Duration::from_millis(50));
+    let server = works(plan).modern().run().await;
+    let mut host = TestHost::of(&server).await;
+    host.ask(1, "tools/call", json!({"name": "work", "arguments": {}})).await;
+    server.wait_for(|received| received.is("tasks/get"), PATIENCE).await;
+    host.tell("notifications/cancelled", json!({"requestId": 1})).await;
+    server.wait_until(|server| server.tasks()[0].status == "cancelled", PATIENCE).await;
+}
+
+/// A host of 2025-11-25 deals with such tasks itself, in front of a server that has them.
+#[tokio::test]
+async fn tasks_of_the_handshake_pass_as_they_are() {
+    let server = works(TaskPlan::after_polls(1)).legacy().run().await;
+    let mut host = TestHost::of(&server).await;
+    host.ask(1, "tools/call", json!({"name": "work", "arguments": {"n": 1}, "task": {"ttl": 60_000}})).await;
+    let created = host.answer(1).await;
+    let id = &created["result"]["task"]["taskId"];
+    host.ask(2, "tasks/result", json!({"taskId": id})).await;
+    assert_eq!(text(&host.answer(2).await), r#"{"n":1}"#);
+}

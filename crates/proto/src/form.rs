@@ -1,0 +1,143 @@
+//! Whether what was filled in fits what was asked for (EL-05 to EL-07).
+//!
+//! The one place that says so: a terminal asks it for every field as it is typed, and the host once more
+//! before an answer leaves, so that a server never gets content that its own schema refuses.
+
+mod format;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+pub use parse::parse;
+
+use crate::wire::Json;
+use crate::wire::object::Edit;
+use crate::wire::view::{Choice, Field, FieldKind, Form};
+
+/// Something in a form that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormError {
+    /// The name of the field. Empty for the answer as a whole.
+    pub field: Box<str>,
+    /// What is wrong, for a person: `must be at least 18`.
+    pub what: String,
+}
+
+/// Whether `content` can be sent as the answer to `form`. Everything that does not fit is said at once.
+pub fn check(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
+    let error = |field: &str, what: String| FormError { field: field.into(), what };
+    let Ok(content) = content.decode::<Map<String, Value>>() else {
+        return Err(vec![error("", "must be an object".into())]);
+    };
+    let mut errors = Vec::new();
+    for field in &form.fields {
+        match content.get(&*field.name) {
+            Some(value) => errors.extend(fits(&field.kind, value).err().map(|what| error(&field.name, what))),
+            None if field.required => errors.push(error(&field.name, "must be filled in".into())),
+            None => {}
+        }
+    }
+    let asked = |name: &str| form.fields.iter().any(|field| &*field.name == name);
+    let strangers = content.keys().filter(|name| !asked(name));
+    errors.extend(strangers.map(|name| error(name, "was not asked for".into())));
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Whether `value` can stand in this field.
+pub fn check_field(field: &Field, value: &Json) -> Result<(), String> {
+    let value: Value = value.decode().map_err(|_| "cannot be read".to_owned())?;
+    fits(&field.kind, &value)
+}
+
+/// `content` with the defaults of those fields that were left alone (EL-06). A default that does not fit
+/// its own field is none. What is no object is given back as it is.
+pub fn complete(form: &Form, content: &Json) -> Json {
+    let Ok(given) = content.decode::<Map<String, Value>>() else { return content.clone() };
+    let untouched = form.fields.iter().filter(|field| !given.contains_key(&*field.name));
+    let mut edit = Edit::new();
+    for field in untouched {
+        if let Some(default) = field.default.as_ref().filter(|default| check_field(field, default).is_ok()) {
+            edit = edit.set(&field.name, default);
+        }
+    }
+    edit.apply(Some(content)).unwrap_or_else(|_| content.clone())
+}
+
+fn fits(kind: &FieldKind, value: &Value) -> Result<(), String> {
+    match (kind, value) {
+        (FieldKind::Text { min_length, max_length, format, pattern }, Value::String(text)) => {
+            let length = text.chars().count() as u64;
+            within(length, *min_length, *max_length, "character")?;
+            format.as_deref().map_or(Ok(()), |name| format::check(name, text))?;
+            pattern.as_deref().map_or(Ok(()), |pattern| format::check_pattern(pattern, text))
+        }
+        (FieldKind::Number { integer, minimum, maximum }, Value::Number(number)) => {
+            // Numbers beyond the reach of f64 are not made by serde_json.
+            let value = number.as_f64().unwrap_or(f64::NAN);
+            if *integer && value.fract() != 0.0 {
+                return Err("must be a whole number".into());
+            }
+            match (minimum, maximum) {
+                (Some(least), _) if value < *least => Err(format!("must be at least {least}")),
+                (_, Some(most)) if value > *most => Err(format!("must be at most {most}")),
+                _ => Ok(()),
+            }
+        }
+        (FieldKind::Boolean, Value::Bool(_)) => Ok(()),
+        (FieldKind::Choice(options), Value::String(value)) => one_of(options, value),
+        (FieldKind::Choices { options, min_items, max_items }, Value::Array(values)) => {
+            within(values.len() as u64, *min_items, *max_items, "choice")?;
+            values.iter().try_for_each(|value| match value {
+                Value::String(value) => one_of(options, value),
+                _ => Err("must be a list of texts".into()),
+            })
+        }
+        (kind, _) => Err(format!("must be {}", described(kind))),
+    }
+}
+
+fn within(count: u64, least: Option<u64>, most: Option<u64>, what: &str) -> Result<(), String> {
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    match (least, most) {
+        (Some(least), _) if count < least => {
+            Err(format!("must have at least {least} {what}{}", plural(least)))
+        }
+        (_, Some(most)) if count > most => Err(format!("must have at most {most} {what}{}", plural(most))),
+        _ => Ok(()),
+    }
+}
+
+/// EL-05: the value counts, never the title.
+fn one_of(options: &[Choice], value: &str) -> Result<(), String> {
+    if options.iter().any(|option| &*option.value == value) {
+        return Ok(());
+    }
+    Err("must be one of the choices".into())
+}
+
+fn described(kind: &FieldKind) -> &'static str {
+    match kind {
+        FieldKind::Text { .. } => "a text",
+        FieldKind::Number { integer: true, .. } => "a whole number",
+        FieldKind::Number { .. } => "a number",
+        FieldKind::Boolean => "true or false",
+        FieldKind::Choice(_) => "one of the choices",
+        FieldKind::Choices { .. } => "a list of choices",
+    }
+}
+
+impl std::error::Error for FormError {}
+
+impl fmt::Display for FormError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The name is the server's.
+        match &*self.field {
+            "" => write!(f, "the answer {}", self.what),
+            name => write!(f, "{} {}", name.escape_debug(), self.what),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The formats that a text field can ask for, and its pattern (EL-04).
+
+use jiff::civil::Date;
+use regex::RegexBuilder;
+use url::Url;
+
+/// Whether `text` is of that format. One that is not known asks for nothing.
+pub(super) fn check(format: &str, text: &str) -> Result<(), String> {
+    let (fits, what) = match format {
+        "email" => (is_email(text), "an e-mail address"),
+        "uri" => (is_uri(text), "a whole URI such as https://example.org/"),
+        "date" => (is_date(text), "a date such as 2026-07-28"),
+        "date-time" => (is_date_time(text), "a time such as 2026-07-28T09:30:00Z"),
+        _ => return Ok(()),
+    };
+    if fits { Ok(()) } else { Err(format!("must be {what}")) }
+}
+
+/// The pattern is the server's: matched in linear time, and ignored where it cannot be compiled (it may be
+/// of a dialect that looks around) or would be too big.
+pub(super) fn check_pattern(pattern: &str, text: &str) -> Result<(), String> {
+    if pattern.len() > LONGEST_PATTERN {
+        return Ok(());
+    }
+    let compiled =
+        RegexBuilder::new(pattern).size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_PATTERN).build();
+    match compiled {
+        Ok(regex) if !regex.is_match(text) => Err(format!("must match {}", pattern.escape_debug())),
+        _ => Ok(()),
+    }
+}
+
+/// Longer patterns are no patterns, but an attempt.
+const LONGEST_PATTERN: usize = 1_000;
+
+/// What a compiled pattern may take.
+const LARGEST_PATTERN: usize = 1 << 20;
+
+/// What a mail server would take, roughly. Whether there is such a mailbox only a letter can tell.
+fn is_email(text: &str) -> bool {
+    // RFC 5321, 4.5.3.1.
+    let Some((name, domain)) = text.rsplit_once('@').filter(|_| text.len() <= 254) else { return false };
+    let is_atom = |char: char| char.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(char);
+    let is_name =
+        name.len() <= 64 && name.split('.').all(|part| !part.is_empty() && part.chars().all(is_atom));
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.chars().all(|char| char.is_alphanumeric() || char == '-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    is_name && domain.split('.').all(is_label)
+}
+
+/// RFC 3986, with a scheme. The parser of URLs repairs what it reads, so white space is looked for first.
+fn is_uri(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
+        && Url::parse(text).is_ok()
+}
+
+/// `full-date` of RFC 3339.
+fn is_date(text: &str) -> bool {
+    is_shaped(text, "0000-00-00") && text.parse::<Date>().is_ok()
+}
+
+/// `date-time` of RFC 3339. The parser takes more than that, such as `20260728T0930Z`.
+fn is_date_time(text: &str) -> bool {
+    const WHOLE: &str = "0000-00-00T00:00:00";
+    let Some((whole, rest)) = text.split_at_checked(WHOLE.len()) else { return false };
+    let Some(zone) = rest.find(['Z', 'z', '+', '-']) else { return false };
+    let (fraction, zone) = rest.split_at(zone);
+    let is_fraction = fraction.is_empty()
+        || fraction.strip_prefix('.').is_some_and(|digits| {
+            (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+        });
+    let is_zone = matches!(zone, "Z" | "z") || is_shaped(&zone[1..], "00:00");
+    is_fraction
+        && is_zone
+        && is_shaped(&whole.to_ascii_uppercase(), WHOLE)
+        && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+/// Whether `text` has digits where `shape` has them, and everything else as it stands there.
+fn is_shaped(text: &str, shape: &str) -> bool {
+    text.len() == shape.len()
+        && text.bytes().zip(shape.bytes()).all(|(byte, shape)| match shape {
+            b'0' => byte.is_ascii_digit(),
+            other => byte == other,
+        })
+}

@@ -1,0 +1,98 @@
+//! [`parse`]: what a person typed, as the value it means.
+
+use super::check_field;
+use crate::wire::Json;
+use crate::wire::view::{Choice, Field, FieldKind};
+
+/// The value of a field from the text that a person typed. What does not fit is said in words for that
+/// person. An empty text is a value of a text field; whether it means that the field is left alone is for
+/// the caller to say.
+///
+/// A choice can be named by its value, its title or its number, and several are parted by commas; what is
+/// sent is always the value (EL-05).
+pub fn parse(field: &Field, typed: &str) -> Result<Json, String> {
+    let value = match &field.kind {
+        FieldKind::Text { format, .. } => text(format.as_deref(), typed),
+        FieldKind::Number { integer, .. } => number(typed.trim(), *integer)?,
+        FieldKind::Boolean => Json::of(&boolean(typed.trim())?),
+        FieldKind::Choice(options) => Json::of(choice(options, typed.trim())?),
+        FieldKind::Choices { options, .. } => Json::of(&choices(options, typed.trim())?),
+    };
+    let value = value.map_err(|_| "cannot be written".to_owned())?;
+    check_field(field, &value)?;
+    Ok(value)
+}
+
+type Written = Result<Json, serde_json::Error>;
+
+/// White space around an address or a date was not meant; in a plain text it may have been.
+fn text(format: Option<&str>, typed: &str) -> Written {
+    match format {
+        Some("uri") => {
+            let typed = typed.trim();
+            // A person writes https://bücher.example/ as it is read; on the wire it is ASCII.
+            let ascii = if typed.is_ascii() { None } else { url::Url::parse(typed).ok() };
+            Json::of(ascii.as_ref().map_or(typed, url::Url::as_str))
+        }
+        Some("email" | "date" | "date-time") => Json::of(typed.trim()),
+        _ => Json::of(typed),
+    }
+}
+
+/// A whole number is written as one, even if it was typed `3.0`.
+fn number(typed: &str, integer: bool) -> Result<Written, String> {
+    if let Ok(whole) = typed.parse::<i64>() {
+        return Ok(Json::of(&whole));
+    }
+    let refused = || if integer { "must be a whole number" } else { "must be a number" }.to_owned();
+    // `inf` and `nan` are numbers to the parser, and none in JSON.
+    let value: f64 = typed.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(refused)?;
+    if !integer {
+        return Ok(Json::of(&value));
+    }
+    // Beyond this not every whole number has a float of its own.
+    if value.fract() != 0.0 || value.abs() > 9_007_199_254_740_992.0 {
+        return Err(refused());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "whole and within range")]
+    Ok(Json::of(&(value as i64)))
+}
+
+fn boolean(typed: &str) -> Result<bool, String> {
+    match typed.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "true" | "on" | "1" => Ok(true),
+        "n" | "no" | "false" | "off" | "0" => Ok(false),
+        _ => Err("must be yes or no".into()),
+    }
+}
+
+/// The value that was meant. What is exact comes before what is alike, and names before numbers, since a
+/// value may look like a number.
+fn choice<'o>(options: &'o [Choice], typed: &str) -> Result<&'o str, String> {
+    let by = |is: &dyn Fn(&Choice) -> bool| options.iter().find(|option| is(option));
+    let alike = |text: &str| text.to_lowercase() == typed.to_lowercase();
+    let mut similar = options.iter().filter(|option| alike(&option.value) || alike(&option.title));
+    let found = by(&|option| &*option.value == typed)
+        .or_else(|| by(&|option| &*option.title == typed))
+        .or_else(|| similar.next().filter(|_| similar.next().is_none()))
+        .or_else(|| options.get(typed.parse::<usize>().ok()?.checked_sub(1)?));
+    found.map(|option| &*option.value).ok_or_else(|| "must be one of the choices".into())
+}
+
+fn choices<'o>(options: &'o [Choice], typed: &str) -> Result<Vec<&'o str>, String> {
+    if typed.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A title may hold a comma.
+    if let Ok(one) = choice(options, typed) {
+        return Ok(vec![one]);
+    }
+    let mut all = Vec::new();
+    for part in typed.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let value = choice(options, part)?;
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,272 @@
+//! Stories of single tasks, and lives of many at random.
+
+mod lives;
+
+use super::*;
+
+const S: Duration = Duration::from_secs(1);
+const LIMITS: Limits = Limits { idle: Duration::from_secs(30), total: Duration::from_secs(600) };
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+/// A state with these members more.
+fn state(dialect: Dialect, status: &str, more: &str) -> Task {
+    let more = if more.is_empty() { String::new() } else { format!(",{more}") };
+    Task::decode(&json(&format!(r#"{{"taskId":"t","status":"{status}"{more}}}"#)), dialect).unwrap()
+}
+
+fn begun(now: Instant, dialect: Dialect, poll: Option<Duration>) -> Follow {
+    let start =
+        Start { dialect, age: Duration::ZERO, ttl: None, poll_interval: poll, state: None, limits: LIMITS };
+    Follow::new(now, start)
+}
+
+/// Goes to the next moment that it waits for, and says what it wants then.
+fn next(follow: &mut Follow, now: &mut Instant) -> Option<Action> {
+    if let Some(action) = follow.poll_action() {
+        return Some(action);
+    }
+    *now = follow.poll_timeout(*now)?.max(*now);
+    follow.handle_timeout(*now);
+    follow.poll_action()
+}
+
+fn ended(follow: &mut Follow) -> End {
+    match follow.poll_action() {
+        Some(Action::End(end)) => end,
+        other => panic!("not over: {other:?}"),
+    }
+}
+
+/// TN-03: a handle is good at once; TN-04: after that at the pace that the server last gave.
+#[test]
+fn tn_04_polls_at_the_pace_of_the_server() {
+    let mut now = Instant::now();
+    let begin = now;
+    let mut follow = begun(now, Dialect::Extension, Some(2 * S));
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    assert_eq!(now, begin);
+    follow.handle_state(now, &state(Dialect::Extension, "working", ""), Source::Polled);
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    assert_eq!(now, begin + 2 * S);
+    follow.handle_state(
+        now,
+        &state(Dialect::Extension, "working", r#""pollIntervalMs":7000"#),
+        Source::Polled,
+    );
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    assert_eq!(now, begin + 9 * S);
+    let done = state(Dialect::Extension, "completed", r#""result":{"content":[],"isError":true}"#);
+    follow.handle_state(now, &done, Source::Polled);
+    // A tool that failed is completed.
+    assert_eq!(ended(&mut follow), End::Result(json(r#"{"content":[],"isError":true}"#)));
+    assert_eq!(follow.poll_timeout(now), None);
+}
+
+/// TN-04: failed means a JSON-RPC error.
+#[test]
+fn tn_04_a_failed_task_is_its_error() {
+    let now = Instant::now();
+    for (more, end) in [
+        (
+            r#""error":{"code":-32000.0,"message":"no rope","data":[1]}"#,
+            End::Error(RpcError { code: -32000, message: "no rope".into(), data: Some(json("[1]")) }),
+        ),
+        (r#""error":7"#, End::Nonsense("a failed task has no error")),
+        ("", End::Nonsense("a failed task has no error")),
+    ] {
+        let failed = state(Dialect::Extension, "failed", more);
+        let mut follow = begun(now, Dialect::Extension, None);
+        follow.handle_timeout(now);
+        assert_eq!(follow.poll_action(), Some(Action::Get));
+        follow.handle_state(now, &failed, Source::Polled);
+        assert_eq!(ended(&mut follow), end);
+    }
+}
+
+/// TN-05: a key that stands in two states is asked once; an answer that was not acknowledged is sent again.
+#[test]
+fn tn_05_a_key_is_asked_once() {
+    let mut now = Instant::now();
+    let asks = |keys: &[&str]| {
+        let wants: Vec<_> = keys.iter().map(|key| format!(r#""{key}":{{"method":"roots/list"}}"#)).collect();
+        let more = format!(r#""inputRequests":{{{}}}"#, wants.join(","));
+        state(Dialect::Extension, "input_required", &more)
+    };
+    let asked = |action: Option<Action>| match action {
+        Some(Action::Ask(requests)) => requests.into_iter().map(|(key, _)| key).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let answers = |keys: &[&str]| {
+        keys.iter().map(|key| (Box::from(*key), json(r#"{"roots":[]}"#))).collect::<Vec<(Box<str>, Json)>>()
+    };
+    let mut follow = begun(now, Dialect::Extension, Some(S));
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &asks(&["a", "b"]), Source::Polled);
+    assert_eq!(asked(follow.poll_action()), [Box::from("a"), Box::from("b")]);
+    // A person takes longer than the call may be silent: that is not the server's fault.
+    now += 100 * S;
+    follow.handle_timeout(now);
+    assert_eq!(follow.poll_action(), None);
+    follow.handle_answers(now, answers(&["a", "b"]));
+    assert_eq!(follow.poll_action(), Some(Action::Update(answers(&["a", "b"]))));
+    follow.handle_update_lost(now);
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    // One of them got through, and there is a new one.
+    follow.handle_state(now, &asks(&["b", "c"]), Source::Polled);
+    assert_eq!(asked(follow.poll_action()), [Box::from("c")]);
+    follow.handle_answers(now, answers(&["c"]));
+    assert_eq!(follow.poll_action(), Some(Action::Update(answers(&["b", "c"]))));
+    follow.handle_updated(now);
+    // TN-06: the server has acknowledged and acts later.
+    for _ in 0..3 {
+        assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+        follow.handle_state(now, &asks(&["b", "c"]), Source::Polled);
+    }
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+}
+
+/// TA-03, TA-04: the outcome of an experiment is fetched, and early where the task asks.
+#[test]
+fn ta_04_the_outcome_is_fetched_early_for_a_task_that_asks() {
+    let mut now = Instant::now();
+    let experiment = |status: &str| state(Dialect::Experiment, status, r#""pollInterval":1000"#);
+    let mut follow = begun(now, Dialect::Experiment, None);
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &experiment("input_required"), Source::Polled);
+    assert_eq!(follow.poll_action(), Some(Action::Fetch));
+    // It is under way, and the polls go on beside it.
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &experiment("input_required"), Source::Polled);
+    assert_eq!(follow.poll_action(), None);
+    // The session is lost with it; the next poll makes it anew.
+    follow.handle_fetch_lost(now);
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &experiment("input_required"), Source::Polled);
+    assert_eq!(follow.poll_action(), Some(Action::Fetch));
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    // Over, and the request is still under way: there is no second one.
+    follow.handle_state(now, &experiment("completed"), Source::Polled);
+    assert_eq!(follow.poll_action(), None);
+    follow.handle_outcome(now, Ok(json(r#"{"content":[]}"#)));
+    assert_eq!(ended(&mut follow), End::Result(json(r#"{"content":[]}"#)));
+}
+
+/// TA-05, TN-09: what the server does not know is gone; what outlives its time without a change is lost.
+#[test]
+fn tn_09_gone_and_lost() {
+    let mut now = Instant::now();
+    let unknown = RpcError { code: code::INVALID_PARAMS, message: "no such task".into(), data: None };
+    for dialect in [Dialect::Experiment, Dialect::Extension] {
+        let mut follow = begun(now, dialect, None);
+        assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+        follow.handle_poll_error(now, unknown.clone());
+        assert_eq!(ended(&mut follow), End::Gone);
+    }
+    // Done, but no longer kept.
+    let mut follow = begun(now, Dialect::Experiment, None);
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &state(Dialect::Experiment, "completed", ""), Source::Polled);
+    assert_eq!(follow.poll_action(), Some(Action::Fetch));
+    follow.handle_outcome(now, Err(unknown));
+    assert_eq!(ended(&mut follow), End::Gone);
+    // Taken up after its time: it is looked at twice before it is given up.
+    let start = Start {
+        dialect: Dialect::Extension,
+        age: 1000 * S,
+        ttl: Some(60 * S),
+        poll_interval: None,
+        state: None,
+        limits: LIMITS,
+    };
+    let mut follow = Follow::new(now, start);
+    let working =
+        |updated: u32| state(Dialect::Extension, "working", &format!(r#""lastUpdatedAt":"{updated}""#));
+    for updated in 1..4 {
+        assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+        follow.handle_state(now, &working(updated), Source::Polled);
+    }
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &working(3), Source::Polled);
+    assert_eq!(ended(&mut follow), End::Lost);
+}
+
+/// A change is progress; a task that only says that it is there is not.
+#[test]
+fn silence_is_measured_by_what_changes() {
+    let mut now = Instant::now();
+    let mut follow = begun(now, Dialect::Extension, Some(10 * S));
+    let mut polls = 0;
+    let end = loop {
+        match next(&mut follow, &mut now) {
+            Some(Action::Get) => {
+                polls += 1;
+                let message = format!(r#""statusMessage":"{}""#, polls.min(4));
+                follow.handle_state(now, &state(Dialect::Extension, "working", &message), Source::Polled);
+            }
+            Some(Action::End(end)) => break end,
+            other => assert_eq!(other, None),
+        }
+    };
+    // Four changes, ten seconds apart, and then the idle limit.
+    assert_eq!((end, polls), (End::Timeout(Limit::Idle), 6));
+}
+
+/// TA-03, TN-08: what the server says unasked is as good as a poll, and nothing depends on it.
+#[test]
+fn tn_08_an_end_that_is_told_needs_no_poll() {
+    let mut now = Instant::now();
+    let mut follow = begun(now, Dialect::Extension, Some(100 * S));
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &state(Dialect::Extension, "working", ""), Source::Polled);
+    now += S;
+    let done = state(Dialect::Extension, "completed", r#""result":{"content":[]}"#);
+    follow.handle_state(now, &done, Source::Told);
+    assert_eq!(ended(&mut follow), End::Result(json(r#"{"content":[]}"#)));
+    // The same with a poll under way, whose answer comes too late.
+    let mut follow = begun(now, Dialect::Extension, None);
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &done, Source::Told);
+    assert!(matches!(ended(&mut follow), End::Result(_)));
+    follow.handle_state(now, &done, Source::Polled);
+    assert_eq!(follow.poll_action(), None);
+}
+
+/// MR-06: questions without end.
+#[test]
+fn a_task_that_asks_for_ever_is_left() {
+    let mut now = Instant::now();
+    let mut follow = begun(now, Dialect::Extension, Some(S));
+    for number in 0.. {
+        match next(&mut follow, &mut now) {
+            Some(Action::Get) => {
+                let more = format!(r#""inputRequests":{{"{number}":{{"method":"roots/list"}}}}"#);
+                follow.handle_state(now, &state(Dialect::Extension, "input_required", &more), Source::Polled);
+            }
+            Some(Action::Ask(wanted)) => {
+                let answers = wanted.into_iter().map(|(key, _)| (key, json("{}"))).collect();
+                follow.handle_answers(now, answers);
+            }
+            Some(Action::Update(_)) => follow.handle_updated(now),
+            Some(Action::End(end)) => {
+                assert_eq!(end, End::Insatiable);
+                assert!(number < 10_000);
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_handle_is_read_back_as_it_was_written() {
+    let task = state(Dialect::Experiment, "working", r#""ttl":60000"#);
+    let handle = TaskHandle::new(&task, std::time::SystemTime::UNIX_EPOCH + Duration::from_millis(1_234_567));
+    let text = serde_json::to_string(&handle).unwrap();
+    assert_eq!(text, r#"{"id":"t","dialect":"experiment","created_ms":1234567,"ttl_ms":60000}"#);
+    assert_eq!(serde_json::from_str::<TaskHandle>(&text).unwrap(), handle);
+    assert_eq!(handle.age(handle.created_at + 5 * S), 5 * S);
+    assert_eq!(handle.expires_at(), Some(handle.created_at + 60 * S));
+}

@@ -1,0 +1,151 @@
+//! Who is told of a change: handshake sessions, and modern subscriptions that asked for it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::modern::SUBSCRIPTION_KEY;
+use super::{Engine, Outlet, Session, Via};
+use crate::rpc;
+use crate::sync::lock;
+
+/// A modern subscription as the server knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listening {
+    /// The id of its request.
+    pub id: Value,
+    /// What it was granted.
+    pub filter: Value,
+}
+
+pub(super) struct Listener {
+    listening: Listening,
+    /// On stdio, the process.
+    channel: Option<String>,
+    outlet: Arc<dyn Outlet>,
+}
+
+/// How the server ends a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenEnd {
+    /// With the final result.
+    Result,
+    /// With `notifications/cancelled`.
+    Cancelled,
+    /// Without a word: over HTTP the stream ends, on stdio nothing more comes.
+    Silent,
+}
+
+impl Engine {
+    pub(crate) fn register_listener(
+        &self,
+        channel: Option<&str>,
+        listening: Listening,
+        outlet: Arc<dyn Outlet>,
+    ) {
+        let mut listeners = lock(&self.live.listeners);
+        listeners.retain(|listener| listener.outlet.is_open());
+        listeners.push(Listener { listening, channel: channel.map(str::to_owned), outlet });
+        drop(listeners);
+        self.ledger.touch();
+    }
+
+    pub(crate) fn listening(&self) -> Vec<Listening> {
+        let mut listeners = lock(&self.live.listeners);
+        listeners.retain(|listener| listener.outlet.is_open());
+        listeners.iter().map(|listener| listener.listening.clone()).collect()
+    }
+
+    /// Announces a change to both eras; `flag` is the member of a subscription's filter. Gives the number
+    /// reached.
+    pub(crate) fn announce(&self, method: &str, flag: &str, params: &Value) -> usize {
+        let uri = params["uri"].as_str();
+        // RS-03: a session hears only of the resources it subscribed to, and of what is below them.
+        let in_sessions = self.announce_in_sessions(method, params, |session| {
+            uri.is_none_or(|uri| session.subscriptions.iter().any(|root| is_within(uri, root)))
+        });
+        let to_listeners = self.announce_to_listeners(method, params, |filter| match &filter[flag] {
+            Value::Array(uris) => uri.is_some_and(|uri| uris.iter().any(|wanted| wanted == uri)),
+            other => *other == true,
+        });
+        in_sessions + to_listeners
+    }
+
+    /// Tells each handshake session that wants it, once.
+    pub(super) fn announce_in_sessions(
+        &self,
+        method: &str,
+        params: &Value,
+        wants: impl Fn(&Session) -> bool,
+    ) -> usize {
+        // Only those that did a handshake: a process may well be spoken to in the other era.
+        let sessions = self.sessions();
+        let listens = |id: &Option<String>| {
+            sessions.iter().any(|session| session.id == id.as_deref().unwrap_or_default() && wants(session))
+        };
+        let mut told = HashSet::new();
+        for registered in lock(&self.live.outlets).iter().rev() {
+            if registered.via != Via::Post
+                && !told.contains(&registered.session)
+                && listens(&registered.session)
+                && registered.outlet.say(rpc::notification(method, params.clone()))
+            {
+                told.insert(registered.session.clone());
+            }
+        }
+        told.len()
+    }
+
+    /// Tells each subscription whose filter wants it.
+    pub(super) fn announce_to_listeners(
+        &self,
+        method: &str,
+        params: &Value,
+        wants: impl Fn(&Value) -> bool,
+    ) -> usize {
+        let listeners = lock(&self.live.listeners);
+        let wanting = listeners.iter().filter(|listener| wants(&listener.listening.filter));
+        let told = wanting.filter(|listener| {
+            let mut params = if params.is_null() { json!({}) } else { params.clone() };
+            params["_meta"][SUBSCRIPTION_KEY] = listener.listening.id.clone();
+            listener.outlet.say(rpc::notification(method, params))
+        });
+        told.count()
+    }
+
+    /// Ends the subscription with this id, or all of them. Gives the number.
+    pub(crate) fn end_subscriptions(&self, only: Option<&Value>, how: ListenEnd) -> usize {
+        let mut listeners = lock(&self.live.listeners);
+        let chosen = |listener: &mut Listener| only.is_none_or(|id| listener.listening.id == *id);
+        let ending: Vec<Listener> = listeners.extract_if(.., chosen).collect();
+        drop(listeners);
+        for Listener { listening: Listening { id, .. }, outlet, .. } in &ending {
+            match how {
+                ListenEnd::Result => {
+                    let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION_KEY: id}});
+                    outlet.say(rpc::result(id, result));
+                }
+                ListenEnd::Cancelled => {
+                    let params = json!({"requestId": id, "_meta": {SUBSCRIPTION_KEY: id}});
+                    outlet.say(rpc::notification("notifications/cancelled", params));
+                }
+                ListenEnd::Silent => {}
+            }
+            outlet.finish();
+        }
+        self.ledger.touch();
+        ending.len()
+    }
+
+    /// The client cancelled a subscription.
+    pub(super) fn end_listening(&self, channel: Option<&str>, id: &Value) {
+        lock(&self.live.listeners)
+            .retain(|listener| listener.channel.as_deref() != channel || listener.listening.id != *id);
+    }
+}
+
+/// Whether a URI is this one, or below it.
+fn is_within(uri: &str, root: &str) -> bool {
+    uri.strip_prefix(root).is_some_and(|rest| rest.is_empty() || root.ends_with('/') || rest.starts_with('/'))
+}

@@ -1,0 +1,23 @@
+//! `completion/complete`.
+
+use serde_json::{Value, json};
+
+use super::features::Job;
+use crate::rpc::{INVALID_PARAMS, Refusal};
+use crate::script::Script;
+
+pub(super) fn complete(script: &Script, params: &Value) -> Result<Job, Refusal> {
+    let typed = params["argument"]["value"].as_str().unwrap_or_default();
+    // With nothing scripted, anything can be completed.
+    if script.completions.is_empty() {
+        return Ok(Job::done(json!({"completion": {"values": [format!("{typed}-done")], "hasMore": false}})));
+    }
+    let fitting = script.completions.iter().filter(|completion| completion.fits(params));
+    if let Some(completion) = fitting.max_by_key(|completion| completion.given.len()) {
+        return Ok(Job::done(completion.complete(typed)));
+    }
+    if script.completions.iter().any(|completion| completion.is_of(&params["ref"])) {
+        return Ok(Job::done(json!({"completion": {"values": []}})));
+    }
+    Err(Refusal::new(INVALID_PARAMS, format!("Nothing to complete in {}", params["ref"])))
+}

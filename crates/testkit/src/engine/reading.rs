@@ -1,0 +1,65 @@
+//! Resources and prompts: what a read finds, and what is asked before it is given out.
+
+use serde_json::{Value, json};
+
+use super::features::{Caller, Job};
+use super::rounds::{self, Standing};
+use super::{Engine, Era};
+use crate::rpc::{INVALID_PARAMS, RESOURCE_NOT_FOUND, Refusal};
+use crate::script::Script;
+
+/// `resources/read` and `prompts/get`.
+pub(super) fn answer(
+    engine: &Engine,
+    script: &Script,
+    caller: Caller<'_>,
+    method: &str,
+    params: &Value,
+) -> Result<Job, Refusal> {
+    let (target, mut job) = match method {
+        "resources/read" => ("uri", read(script, caller, params)?),
+        _ => ("name", prompt(script, params)?),
+    };
+    let asking =
+        script.asking.iter().find(|asking| asking.method == method && params[target] == *asking.target);
+    let Some(asking) = asking else { return Ok(job) };
+    match caller.era {
+        Era::Legacy => job.steps = rounds::steps(engine, &asking.asks),
+        Era::Modern => {
+            if let Standing::Ask(asks) = rounds::modern(engine, caller, method, &asking.asks, params)? {
+                return Ok(asks);
+            }
+        }
+    }
+    Ok(job)
+}
+
+fn read(script: &Script, caller: Caller<'_>, params: &Value) -> Result<Job, Refusal> {
+    let uri = params["uri"].as_str().unwrap_or_default();
+    let listed = script.resources.iter().find(|resource| resource.definition["uri"] == uri);
+    let templated = || {
+        let text = script.templates.iter().find_map(|template| template.read(uri))?;
+        Some(vec![json!({"uri": uri, "mimeType": "text/plain", "text": text})])
+    };
+    let Some(contents) = listed.map(|resource| resource.contents.clone()).or_else(templated) else {
+        // RS-02
+        let code = match caller.era {
+            Era::Legacy => RESOURCE_NOT_FOUND,
+            Era::Modern => INVALID_PARAMS,
+        };
+        return Err(Refusal::new(code, "Resource not found").data(json!({"uri": uri})));
+    };
+    Ok(Job::done(json!({"contents": contents})))
+}
+
+fn prompt(script: &Script, params: &Value) -> Result<Job, Refusal> {
+    let name = params["name"].as_str().unwrap_or_default();
+    let Some(prompt) = script.prompts.iter().find(|prompt| prompt.name() == name) else {
+        return Err(Refusal::new(INVALID_PARAMS, format!("Unknown prompt: {name}")));
+    };
+    let arguments = &params["arguments"];
+    if let Some(lacks) = prompt.lacks(arguments) {
+        return Err(Refusal::new(INVALID_PARAMS, format!("The prompt {name} needs {lacks}")));
+    }
+    Ok(Job::done(json!({"messages": prompt.messages(arguments)})))
+}

@@ -1,0 +1,162 @@
+//! Tasks: calls that outlive their request, their session and the server's restart.
+//!
+//! [`task`] is one of them, [`requests`] what clients say about them; here they are kept, changed and
+//! announced.
+
+mod clock;
+mod requests;
+mod task;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Engine, Era};
+use crate::question::Question;
+use crate::rpc;
+use crate::sync::lock;
+use crate::task_plan::Outcome;
+pub(super) use requests::{answer, conclude, declared, wanted};
+use task::{Status, Task};
+
+pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+const RELATED_KEY: &str = "io.modelcontextprotocol/related-task";
+const IMMEDIATE_KEY: &str = "io.modelcontextprotocol/model-immediate-response";
+
+/// All tasks, in order of creation.
+#[derive(Debug, Default)]
+pub(super) struct Tasks(Mutex<Vec<Task>>);
+
+/// A task as the server knows it.
+#[derive(Clone, Debug)]
+pub struct TaskInfo {
+    /// Its id.
+    pub id: String,
+    /// The tool that was called.
+    pub tool: String,
+    /// Where it stands, as the protocol names it.
+    pub status: String,
+    /// The answers it got, by key.
+    pub answers: Value,
+    /// How often `tasks/get` asked for it.
+    pub polls: usize,
+    /// The shortest time between two `tasks/get`.
+    pub shortest_gap: Option<Duration>,
+}
+
+/// What a test does to a task.
+pub(crate) enum Nudge {
+    /// Ends it, with its own outcome or this one.
+    Finish(Option<Outcome>),
+    Cancel,
+    Ask(Vec<Question>),
+    Say(String),
+}
+
+impl Engine {
+    pub(crate) fn tasks(&self) -> Vec<TaskInfo> {
+        lock(&self.tasks.0).iter().map(TaskInfo::new).collect()
+    }
+
+    /// Changes a task and tells who wants to know. False if there is none of that id, or if it has ended.
+    pub(crate) fn nudge(&self, id: &str, nudge: Nudge) -> bool {
+        let changed = self.with_task(id, |task| {
+            let open = !task.status.is_terminal();
+            match nudge {
+                _ if !open => {}
+                Nudge::Finish(outcome) => {
+                    task.outcome = outcome.or(task.outcome.take());
+                    task.end();
+                }
+                Nudge::Cancel => task.enter(Status::Cancelled),
+                Nudge::Ask(questions) => task.ask(questions),
+                Nudge::Say(message) => {
+                    task.message = Some(message);
+                    task.touch();
+                }
+            }
+            open.then(|| task.clone())
+        });
+        let Some(task) = changed.flatten() else { return false };
+        self.announce_task(&task);
+        true
+    }
+
+    /// Forgets a task, as after its time to live. False if there is none.
+    pub(crate) fn forget_task(&self, id: &str) -> bool {
+        let mut tasks = lock(&self.tasks.0);
+        let before = tasks.len();
+        tasks.retain(|task| task.id != id);
+        before != tasks.len()
+    }
+
+    /// The message that reports a task's progress, if its call gave a token.
+    pub(crate) fn task_progress(&self, id: &str, progress: f64, total: Option<f64>) -> Option<Value> {
+        let token = self.with_task(id, |task| task.token.clone()).filter(|token| !token.is_null())?;
+        let mut params = json!({"progressToken": token, "progress": progress});
+        if let Some(total) = total {
+            params["total"] = total.into();
+        }
+        params["_meta"] = json!({RELATED_KEY: {"taskId": id}});
+        Some(rpc::notification("notifications/progress", params))
+    }
+
+    fn add_task(&self, task: Task) {
+        lock(&self.tasks.0).push(task);
+        self.ledger.touch();
+    }
+
+    /// Looks at a task that is still kept.
+    fn with_task<T>(&self, id: &str, f: impl FnOnce(&mut Task) -> T) -> Option<T> {
+        let mut tasks = lock(&self.tasks.0);
+        tasks.retain(|task| !task.is_expired());
+        let out = tasks.iter_mut().find(|task| task.id == id).map(f);
+        drop(tasks);
+        self.ledger.touch();
+        out
+    }
+
+    /// Like [`with_task`](Self::with_task), and a change of state is announced.
+    fn change_task<T>(&self, id: &str, f: impl FnOnce(&mut Task) -> T) -> Option<T> {
+        let (out, changed) = self.with_task(id, |task| {
+            let before = task.status;
+            let out = f(task);
+            (out, (task.status != before).then(|| task.clone()))
+        })?;
+        if let Some(task) = changed {
+            self.announce_task(&task);
+        }
+        Some(out)
+    }
+
+    fn announce_task(&self, task: &Task) {
+        self.ledger.touch();
+        match task.era {
+            Era::Legacy if !self.script().quiet_tasks => {
+                self.announce_in_sessions("notifications/tasks/status", &task.legacy(), |_| true);
+            }
+            Era::Legacy => {}
+            Era::Modern => {
+                let id = Value::from(task.id.as_str());
+                self.announce_to_listeners("notifications/tasks", &task.detailed(), |filter| {
+                    filter["taskIds"].as_array().is_some_and(|ids| ids.contains(&id))
+                });
+            }
+        }
+    }
+}
+
+impl TaskInfo {
+    fn new(task: &Task) -> Self {
+        let gaps = task.polls.windows(2).map(|pair| pair[1] - pair[0]);
+        Self {
+            id: task.id.clone(),
+            tool: task.tool.clone(),
+            status: task.status.name().into(),
+            answers: task.answers.clone().into(),
+            polls: task.polls.len(),
+            shortest_gap: gaps.min(),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! [`Resource`], [`Template`] and [`Prompt`]: what is read, and how it is listed.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// A resource of a [`Script`](crate::Script).
+///
+/// ```
+/// use bowline_testkit::Resource;
+/// use serde_json::json;
+///
+/// Resource::text("file:///notes.txt", "hello").member("annotations", json!({"priority": 0.5}));
+/// Resource::blob("file:///dot.png", "image/png", b"\x89PNG");
+/// Resource::text("file:///folder", "one").content(json!({"uri": "file:///folder/two", "text": "two"}));
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resource {
+    pub(crate) definition: Value,
+    pub(crate) contents: Vec<Value>,
+}
+
+impl Resource {
+    /// A text.
+    pub fn text(uri: &str, text: &str) -> Self {
+        Self::new(uri, "text/plain", json!({"uri": uri, "mimeType": "text/plain", "text": text}))
+    }
+
+    /// Bytes, which travel as Base64.
+    pub fn blob(uri: &str, mime_type: &str, bytes: &[u8]) -> Self {
+        let blob = STANDARD.encode(bytes);
+        Self::new(uri, mime_type, json!({"uri": uri, "mimeType": mime_type, "blob": blob}))
+    }
+
+    fn new(uri: &str, mime_type: &str, content: Value) -> Self {
+        let name = uri.rsplit('/').next().unwrap_or(uri);
+        let definition = json!({"uri": uri, "name": name, "mimeType": mime_type});
+        Self { definition, contents: vec![content] }
+    }
+
+    /// Sets any member of the definition.
+    #[must_use]
+    pub fn member(mut self, name: &str, value: Value) -> Self {
+        self.definition[name] = value;
+        self
+    }
+
+    /// Adds to what is read, well-formed or not.
+    #[must_use]
+    pub fn content(mut self, content: Value) -> Self {
+        self.contents.push(content);
+        self
+    }
+
+    /// Nothing is read.
+    #[must_use]
+    pub fn empty(mut self) -> Self {
+        self.contents.clear();
+        self
+    }
+}
+
+/// A resource template, and what its resources hold.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Template {
+    pub(crate) definition: Value,
+    /// `{name}` stands for the variable. Without it any URI that begins like the template is there, and
+    /// holds itself.
+    #[serde(default)]
+    pub(crate) text: Option<String>,
+}
+
+impl Template {
+    pub(crate) fn new(uri_template: &str, text: Option<&str>) -> Self {
+        let definition = json!({"uriTemplate": uri_template, "name": uri_template});
+        Self { definition, text: text.map(str::to_owned) }
+    }
+
+    /// What a URI holds, if it comes of this template.
+    pub(crate) fn read(&self, uri: &str) -> Option<String> {
+        let pattern = self.definition["uriTemplate"].as_str().unwrap_or_default();
+        let Some(text) = &self.text else {
+            let begins = uri.starts_with(pattern.split('{').next().unwrap_or_default());
+            return begins.then(|| uri.to_owned());
+        };
+        Some(filled(text, &variables(pattern, uri)?))
+    }
+}
+
+/// A prompt: its messages, or a text of which one is made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prompt {
+    pub(crate) definition: Value,
+    /// `{name}` stands for the argument, in each text of the messages.
+    pub(crate) messages: Value,
+}
+
+impl Prompt {
+    pub(crate) fn name(&self) -> &str {
+        self.definition["name"].as_str().unwrap_or_default()
+    }
+
+    /// The first argument that is required and missing.
+    pub(crate) fn lacks(&self, arguments: &Value) -> Option<&str> {
+        let wanted = self.definition["arguments"].as_array().into_iter().flatten();
+        let required = wanted.filter(|argument| argument["required"] == true);
+        required.filter_map(|argument| argument["name"].as_str()).find(|name| arguments.get(name).is_none())
+    }
+
+    pub(crate) fn messages(&self, arguments: &Value) -> Value {
+        let none = Map::new();
+        let arguments = arguments.as_object().unwrap_or(&none);
+        let mut messages = self.messages.clone();
+        for message in messages.as_array_mut().into_iter().flatten() {
+            if let Some(text) = message["content"]["text"].as_str() {
+                message["content"]["text"] = filled(text, arguments).into();
+            }
+        }
+        messages
+    }
+}
+
+fn filled(text: &str, values: &Map<String, Value>) -> String {
+    let mut words = text.to_owned();
+    for (name, value) in values {
+        words = words.replace(&format!("{{{name}}}"), value.as_str().unwrap_or_default());
+    }
+    words
+}
+
+/// The variables that make a URI of a template of single names, `{x}` (no `/` within) or `{+x}`.
+fn variables(template: &str, uri: &str) -> Option<Map<String, Value>> {
+    let (literal, rest) = template.split_once('{').unwrap_or((template, ""));
+    let uri = uri.strip_prefix(literal)?;
+    let Some((expression, rest)) = rest.split_once('}') else {
+        return uri.is_empty().then(Map::new);
+    };
+    let (name, reserved) = match expression.strip_prefix('+') {
+        Some(name) => (name, true),
+        None => (expression, false),
+    };
+    // The longest value that leaves something for the rest of the template.
+    let ends = (0..=uri.len()).rev().filter(|end| uri.is_char_boundary(*end));
+    ends.filter(|end| reserved || !uri[..*end].contains('/')).find_map(|end| {
+        let mut found = variables(rest, &uri[end..])?;
+        found.insert(name.to_owned(), uri[..end].into());
+        Some(found)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_find_their_variables() {
+        let read = |template: &str, uri: &str| Template::new(template, Some("{a}|{b}")).read(uri);
+        assert_eq!(read("db://{a}/{b}", "db://x/y").as_deref(), Some("x|y"));
+        assert_eq!(read("db://{a}/{b}", "db://x/y/z"), None);
+        assert_eq!(read("db://{a}/{+b}.txt", "db://x/y/z.txt").as_deref(), Some("x|y/z"));
+        assert_eq!(read("db://{a}", "file:///x"), None);
+        assert_eq!(Template::new("db://{a}", None).read("db://x/y").as_deref(), Some("db://x/y"));
+    }
+}

@@ -1,0 +1,181 @@
+//! What a script offers: tools, resources, prompts, and how they are given out.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Asking, Many, Script, millis};
+use crate::completion::Completion;
+use crate::question::{Asks, Question};
+use crate::resource::{Prompt, Resource, Template};
+use crate::tool::{Behaviour, Tool};
+
+impl Script {
+    /// Adds a tool: the name of a built-in one, or a [`Tool`].
+    ///
+    /// | name | does |
+    /// |---|---|
+    /// | `echo` | gives its arguments back as JSON text |
+    /// | `add` | `a + b` |
+    /// | `slow` | waits `ms`, reporting progress in `steps` (default 4) if a token was given |
+    /// | `fail` | `isError` with the text of `message` |
+    /// | `big` | a text of `bytes` bytes |
+    /// | `counter` | counts its executions and says the number: not idempotent |
+    /// | `structured` | `structuredContent` with an `outputSchema` |
+    /// | `gallery` | a content block of each kind, and one of an unknown kind |
+    /// | `ask` | sends the client the request `method` with `params`, and gives the answer back |
+    ///
+    /// Any other name is a tool that does what `echo` does.
+    #[must_use]
+    pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
+        self.tools.push(tool.into());
+        self
+    }
+
+    /// Adds a tool that runs a closure on its arguments and answers with what that returns: an
+    /// object with `content` is taken as the whole result, anything else becomes text. The closure
+    /// runs in the test's process, also behind [`stdio`](Script::stdio).
+    #[must_use]
+    pub fn tool_fn(
+        self,
+        name: &str,
+        schema: Value,
+        run: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    ) -> Self {
+        self.tool(Tool::closure(name, run).schema(schema))
+    }
+
+    /// Lists this as a tool, well-formed or not. Calling it echoes.
+    #[must_use]
+    pub fn tool_json(self, definition: Value) -> Self {
+        self.tool(Tool::literal(definition))
+    }
+
+    /// Takes a tool away, for [`edit`](crate::Control::edit).
+    #[must_use]
+    pub fn without_tool(mut self, name: &str) -> Self {
+        self.tools.retain(|tool| tool.name() != name);
+        self
+    }
+
+    /// Adds `count` filler tools whose definitions are about `bytes_each` bytes.
+    #[must_use]
+    pub fn tools_many(mut self, count: usize, bytes_each: usize) -> Self {
+        self.many = Some(Many { count, bytes_each });
+        self
+    }
+
+    /// Adds a text resource.
+    #[must_use]
+    pub fn resource(self, uri: &str, text: &str) -> Self {
+        self.resource_with(Resource::text(uri, text))
+    }
+
+    /// Adds any resource.
+    #[must_use]
+    pub fn resource_with(mut self, resource: Resource) -> Self {
+        self.resources.push(resource);
+        self
+    }
+
+    /// Adds a resource template. Reading a URI that begins like it gives the URI back as text.
+    #[must_use]
+    pub fn template(mut self, uri_template: &str) -> Self {
+        self.templates.push(Template::new(uri_template, None));
+        self
+    }
+
+    /// Adds a template of single variables, `{x}` or `{+x}`. Reading a URI that comes of it gives the text,
+    /// with `{x}` replaced by the variable.
+    #[must_use]
+    pub fn template_with(mut self, uri_template: &str, text: &str) -> Self {
+        self.templates.push(Template::new(uri_template, Some(text)));
+        self
+    }
+
+    /// Lists this as a template, well-formed or not.
+    #[must_use]
+    pub fn template_json(mut self, definition: Value) -> Self {
+        self.templates.push(Template { definition, text: None });
+        self
+    }
+
+    /// Adds a prompt. `{key}` in its text is replaced by the argument of that name.
+    #[must_use]
+    pub fn prompt(self, name: &str, text: &str) -> Self {
+        let messages = json!([{"role": "user", "content": {"type": "text", "text": text}}]);
+        self.prompt_json(json!({"name": name}), messages)
+    }
+
+    /// Adds a prompt with this definition and these messages, well-formed or not. Its arguments are
+    /// demanded if they are `required`.
+    #[must_use]
+    pub fn prompt_json(mut self, definition: Value, messages: Value) -> Self {
+        self.prompts.push(Prompt { definition, messages });
+        self
+    }
+
+    /// Scripts what an argument is completed to. Without any, everything is completed with `-done`.
+    #[must_use]
+    pub fn completes(mut self, completion: Completion) -> Self {
+        self.completions.push(completion);
+        self
+    }
+
+    /// Asks the client something before it gives out the prompt or resource `target`: `method` is
+    /// `prompts/get` or `resources/read`. See [`Tool::asks`] for tools.
+    #[must_use]
+    pub fn asks(
+        mut self,
+        method: &str,
+        target: &str,
+        questions: impl IntoIterator<Item = impl Into<Question>>,
+    ) -> Self {
+        assert!(matches!(method, "prompts/get" | "resources/read"), "{method} asks nothing");
+        let asks = Asks::once(questions);
+        self.asking.push(Asking { method: method.into(), target: target.into(), asks });
+        self
+    }
+
+    /// Freshness of modern lists.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl_ms = millis(ttl);
+        self
+    }
+
+    /// Sets members of the modern results of this method, or takes them away with null:
+    /// `.cache("tools/list", json!({"ttlMs": 0, "cacheScope": "private"}))`.
+    #[must_use]
+    pub fn cache(mut self, method: &str, hints: Value) -> Self {
+        let Value::Object(hints) = hints else { panic!("hints are an object") };
+        self.cache.push((method.into(), hints));
+        self
+    }
+
+    /// Grants a modern subscription no more than these members of the filter, such as `toolsListChanged`.
+    /// By default it gets what it asks for and the server offers.
+    #[must_use]
+    pub fn listen_grants(mut self, kinds: &[&str]) -> Self {
+        self.listen_grants = Some(kinds.iter().map(ToString::to_string).collect());
+        self
+    }
+
+    /// Tasks of 2025-11-25 end without `notifications/tasks/status`.
+    #[must_use]
+    pub fn quiet_tasks(mut self) -> Self {
+        self.quiet_tasks = true;
+        self
+    }
+
+    /// What the script says of how results of this method may be cached.
+    pub(crate) fn cache_hints(&self, method: &str) -> impl Iterator<Item = (&String, &Value)> {
+        let of_method = self.cache.iter().filter(move |(hinted, _)| hinted == method);
+        of_method.flat_map(|(_, hints)| hints)
+    }
+
+    /// Whether a tool logs.
+    pub(crate) fn logs(&self) -> bool {
+        self.tools.iter().any(|tool| matches!(tool.behaviour, Behaviour::Logs(_)))
+    }
+}

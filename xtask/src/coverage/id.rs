@@ -1,0 +1,122 @@
+//! What the id of a requirement looks like, and where one stands in a comment or in the name of a test.
+
+use std::{fmt, str::FromStr};
+
+use anyhow::Context;
+
+/// Two letters for the group, and a number within it: `HT-04`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Id {
+    group: Box<str>,
+    number: u8,
+}
+
+impl Id {
+    /// Of its spelling, in bytes.
+    const LENGTH: usize = "HT-04".len();
+
+    pub(super) fn group(&self) -> &str {
+        &self.group
+    }
+
+    pub(super) fn number(&self) -> u8 {
+        self.number
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (group, number) = text.split_once('-')?;
+        Self::of(group, number)
+    }
+
+    fn of(group: &str, number: &str) -> Option<Self> {
+        let letters = group.len() == 2 && group.bytes().all(|byte| byte.is_ascii_uppercase());
+        let digits = number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = (letters && digits).then(|| number.parse().ok()).flatten()?;
+        Some(Self { group: group.into(), number })
+    }
+}
+
+impl FromStr for Id {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::read(text).with_context(|| format!("`{text}` is not two letters, a hyphen and two digits"))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:02}", self.group, self.number)
+    }
+}
+
+/// The ids in the text of a comment, with the byte at which each stands. `HT-01 to HT-03` names all three.
+pub(super) fn in_comment(text: &str) -> Vec<(usize, Id)> {
+    let is_part = |c: char| c == '_' || c == '-' || c.is_alphanumeric();
+    let mut found: Vec<(usize, Id)> = Vec::new();
+    let mut at = 0;
+    for word in text.split_inclusive(|c| !is_part(c)) {
+        if let Some(id) = Id::read(word.trim_end_matches(|c| !is_part(c))) {
+            if let Some((from, first)) = found.last().cloned()
+                && &text[from + Id::LENGTH..at] == " to "
+                && first.group == id.group
+            {
+                let between = first.number + 1..id.number;
+                found.extend(between.map(|number| (at, Id { group: id.group.clone(), number })));
+            }
+            found.push((at, id));
+        }
+        at += word.len();
+    }
+    found
+}
+
+/// The ids in the name of a test. `it_16_…` may be plain words, so a group has to be known to count.
+pub(super) fn in_name(name: &str, is_group: impl Fn(&str) -> bool) -> Vec<Id> {
+    let parts: Vec<&str> = name.split('_').collect();
+    let ids = parts.windows(2).filter_map(|pair| Id::of(&pair[0].to_ascii_uppercase(), pair[1]));
+    ids.filter(|id| is_group(id.group())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(ids: impl IntoIterator<Item = Id>) -> Vec<String> {
+        ids.into_iter().map(|id| id.to_string()).collect()
+    }
+
+    fn comment(text: &str) -> Vec<String> {
+        shown(in_comment(text).into_iter().map(|(_, id)| id))
+    }
+
+    #[test]
+    fn ids_are_found_in_comments() {
+        assert_eq!(comment("// HT-04, HL-02: and (BM-01). é XX-99"), ["HT-04", "HL-02", "BM-01", "XX-99"]);
+        assert_eq!(in_comment("é\nHT-04")[0].0, 3);
+    }
+
+    #[test]
+    fn a_range_names_what_lies_between() {
+        assert_eq!(comment("// HT-01 to HT-04, HL-02"), ["HT-01", "HT-02", "HT-03", "HT-04", "HL-02"]);
+        assert_eq!(comment("HT-01 and to HT-03"), ["HT-01", "HT-03"]);
+        assert_eq!(comment("HT-01 to HL-03 to HL-01"), ["HT-01", "HL-03", "HL-01"]);
+    }
+
+    #[test]
+    fn look_alikes_are_not_ids() {
+        for text in
+            ["HT-4", "HT-041", "aHT-04", "HT-04b", "HT - 04", "ht_04", "HT--04", "é HT", "X-HT-04", "HTT-04"]
+        {
+            assert!(comment(text).is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_hold_several_ids_of_known_groups() {
+        let names = |name| shown(in_name(name, |group| ["HT", "HL"].contains(&group)));
+        assert_eq!(names("ht_04_hl_11_both"), ["HT-04", "HL-11"]);
+        assert_eq!(names("after_hl_03"), ["HL-03"]);
+        assert!(names("it_16_and_ht_4").is_empty());
+    }
+}

@@ -1,0 +1,281 @@
+//! The list of requirements: what an entry must say, and that the list holds together.
+
+use std::{collections::BTreeMap, fmt, fs};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::id::Id;
+use crate::tree::Workspace;
+
+const FILE: &str = "xtask/data/requirements.toml";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Requirements {
+    /// Groups in which no MUST and no SHOULD may be without a test.
+    required: Vec<String>,
+    /// Requirements that no test can prove, with the reason.
+    #[serde(deserialize_with = "waivers")]
+    waived: BTreeMap<Id, String>,
+    #[serde(rename = "group")]
+    pub(super) groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) rules: Vec<Requirement>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Requirement {
+    #[serde(deserialize_with = "parsed")]
+    pub(super) id: Id,
+    pub(super) level: Level,
+    /// The specification does not say so; it is our reading.
+    #[serde(default)]
+    pub(super) own: bool,
+    #[serde(deserialize_with = "parsed")]
+    pub(super) rev: Revisions,
+    /// The extension it belongs to.
+    pub(super) ext: Option<String>,
+    pub(super) who: Who,
+    pub(super) rule: String,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Level {
+    Must,
+    Should,
+    May,
+}
+
+/// Whose duty it is.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Who {
+    Client,
+    /// The side of the gateway that its own clients see.
+    Server,
+    Both,
+}
+
+/// A range of revisions, kept as it was written.
+#[derive(Debug)]
+pub(super) struct Revisions {
+    written: String,
+    range: &'static [Revision],
+}
+
+#[derive(Debug)]
+struct Revision {
+    short: &'static str,
+    full: &'static str,
+}
+
+const REVISIONS: &[Revision] = &[
+    Revision { short: "24-11", full: "2024-11-05" },
+    Revision { short: "25-03", full: "2025-03-26" },
+    Revision { short: "25-06", full: "2025-06-18" },
+    Revision { short: "25-11", full: "2025-11-25" },
+    Revision { short: "26", full: "2026-07-28" },
+];
+
+impl Requirements {
+    pub(super) fn load(workspace: &Workspace) -> Result<Self> {
+        let text =
+            fs::read_to_string(workspace.root().join(FILE)).with_context(|| format!("reading {FILE}"))?;
+        Self::parse(&text).with_context(|| format!("in {FILE}"))
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let list: Self = toml::from_str(text)?;
+        let mut names = Vec::new();
+        for group in &list.groups {
+            ensure!(!names.contains(&&group.name), "group {} is there twice", group.name);
+            names.push(&group.name);
+            for (rule, number) in group.rules.iter().zip(1..) {
+                let in_place = rule.id.group() == group.name && rule.id.number() == number;
+                ensure!(in_place, "{} stands where {}-{number:02} belongs", rule.id, group.name);
+                ensure!(!rule.rule.trim().is_empty(), "{} says nothing", rule.id);
+            }
+        }
+        for name in &list.required {
+            ensure!(names.contains(&name), "required group {name} does not exist");
+        }
+        for (id, reason) in &list.waived {
+            ensure!(list.get(id).is_some(), "waived {id} does not exist");
+            ensure!(!reason.trim().is_empty(), "{id} is waived without a reason");
+        }
+        Ok(list)
+    }
+
+    pub(super) fn get(&self, id: &Id) -> Option<&Requirement> {
+        self.group(id.group())?.rules.iter().find(|rule| rule.id == *id)
+    }
+
+    pub(super) fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+
+    /// Why no test names `id`, if that is accepted.
+    pub(super) fn waiver(&self, id: &Id) -> Option<&str> {
+        self.waived.get(id).map(String::as_str)
+    }
+
+    pub(super) fn waived(&self) -> impl Iterator<Item = &Id> {
+        self.waived.keys()
+    }
+
+    /// Whether the tree is not in order without a test for it.
+    pub(super) fn needs_a_test(&self, rule: &Requirement) -> bool {
+        rule.level != Level::May
+            && self.required.iter().any(|name| name == rule.id.group())
+            && self.waiver(&rule.id).is_none()
+    }
+}
+
+impl Requirement {
+    /// The level, with a star if it is our own reading.
+    pub(super) fn strength(&self) -> String {
+        format!("{}{}", self.level, if self.own { "*" } else { "" })
+    }
+
+    /// The revisions, and the extension if it belongs to one.
+    pub(super) fn holds_for(&self) -> String {
+        match &self.ext {
+            Some(ext) => format!("{} {ext}", self.rev.written),
+            None => self.rev.written.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Must => "MUST",
+            Self::Should => "SHOULD",
+            Self::May => "MAY",
+        })
+    }
+}
+
+impl std::str::FromStr for Revisions {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let place = |short: &str| {
+            let found = REVISIONS.iter().position(|revision| revision.short == short);
+            found.with_context(|| format!("`{short}` is no revision"))
+        };
+        let newest = REVISIONS.len() - 1;
+        let (first, last) = if text == "all" {
+            (0, newest)
+        } else if let Some((first, last)) = text.split_once("..") {
+            (place(first)?, place(last)?)
+        } else if let Some(first) = text.strip_suffix('+') {
+            (place(first)?, newest)
+        } else {
+            (place(text)?, place(text)?)
+        };
+        let Some(range) = REVISIONS.get(first..=last) else { bail!("`{text}` runs backwards") };
+        Ok(Self { written: text.to_owned(), range })
+    }
+}
+
+/// As the full names of the revisions.
+impl Serialize for Revisions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.range.iter().map(|revision| revision.full))
+    }
+}
+
+fn parsed<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: std::str::FromStr<Err = anyhow::Error>,
+    D: Deserializer<'de>,
+{
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+}
+
+fn waivers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Id, String>, D::Error> {
+    let written = BTreeMap::<String, String>::deserialize(deserializer)?;
+    let parse = |(id, reason): (String, String)| Ok((id.parse().map_err(D::Error::custom)?, reason));
+    written.into_iter().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = r#"
+        required = ["AA"]
+        [waived]
+        AA-02 = "nothing is shown"
+        [[group]]
+        name = "AA"
+        title = "first"
+        rules = [
+            { id = "AA-01", level = "MUST", own = true, rev = "25-06+", who = "both", rule = "One." },
+            { id = "AA-02", level = "SHOULD", rev = "26", ext = "tasks", who = "client", rule = "Two." },
+            { id = "AA-03", level = "MAY", rev = "all", who = "server", rule = "Three." },
+        ]
+    "#;
+
+    fn fault(from: &str, to: &str) -> String {
+        let broken = LIST.replacen(from, to, 1);
+        assert_ne!(broken, LIST, "{from}");
+        format!("{:#}", Requirements::parse(&broken).err().expect("is refused"))
+    }
+
+    #[test]
+    fn the_list_of_the_project_is_whole() {
+        let list = Requirements::load(&Workspace::find().unwrap()).unwrap();
+        assert_eq!(list.groups.len(), 38);
+        assert_eq!(list.groups.iter().map(|group| group.rules.len()).sum::<usize>(), 262);
+        assert_eq!(list.required.len(), 21);
+        for rule in list.groups.iter().flat_map(|group| &group.rules) {
+            assert!(rule.rule.len() <= 120 && rule.rule.ends_with('.'), "{}: {}", rule.id, rule.rule);
+        }
+    }
+
+    #[test]
+    fn an_entry_says_what_it_is() {
+        let list = Requirements::parse(LIST).unwrap();
+        let rules = &list.groups[0].rules;
+        assert_eq!((rules[0].strength(), rules[0].holds_for()), ("MUST*".to_owned(), "25-06+".to_owned()));
+        assert_eq!((rules[1].strength(), rules[1].holds_for()), ("SHOULD".to_owned(), "26 tasks".to_owned()));
+        let needed: Vec<bool> = rules.iter().map(|rule| list.needs_a_test(rule)).collect();
+        assert_eq!(needed, [true, false, false], "a MUST; waived; a MAY");
+    }
+
+    #[test]
+    fn ranges_of_revisions_are_spelt_out() {
+        let full = |text: &str| serde_json::to_string(&text.parse::<Revisions>().unwrap()).unwrap();
+        assert_eq!(full("25-11+"), r#"["2025-11-25","2026-07-28"]"#);
+        assert_eq!(full("24-11..25-03"), r#"["2024-11-05","2025-03-26"]"#);
+        assert_eq!(full("26"), r#"["2026-07-28"]"#);
+        assert_eq!(full("all").matches('-').count(), 10);
+        for wrong in ["25-12", "26..25-03", "", "25-03..", "+"] {
+            assert!(wrong.parse::<Revisions>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_does_not_hold_together_is_refused() {
+        assert!(fault("AA-03", "AA-04").contains("AA-04 stands where AA-03 belongs"));
+        assert!(fault("\"AA-01\"", "\"AB-01\"").contains("AB-01 stands where AA-01 belongs"));
+        assert!(fault("[\"AA\"]", "[\"BB\"]").contains("required group BB does not exist"));
+        assert!(fault("AA-02 =", "AA-09 =").contains("waived AA-09 does not exist"));
+        assert!(fault("nothing is shown", " ").contains("waived without a reason"));
+        assert!(fault("One.", "").contains("AA-01 says nothing"));
+        assert!(fault("25-06+", "25-07+").contains("`25-07` is no revision"));
+        assert!(fault("who = \"both\"", "who = \"us\"").contains("us"));
+        assert!(fault("title", "titel").contains("titel"));
+    }
+}
