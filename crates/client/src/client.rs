@@ -22,6 +22,7 @@ use crate::declared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
 use crate::handler::{Handler, NoHandler};
+use crate::saved::SavedSession;
 use crate::status::Health;
 
 /// A connection to one MCP server. Cheap to clone; all clones are the same connection.
@@ -54,6 +55,7 @@ pub struct Builder {
     era: Option<Era>,
     tracer: Option<Tracer>,
     tasks: bool,
+    session: Option<SavedSession>,
 }
 
 impl Client {
@@ -74,6 +76,7 @@ impl Client {
             era: None,
             tracer: None,
             tasks: true,
+            session: None,
         }
     }
 
@@ -224,6 +227,16 @@ impl Client {
         self.shared().events()
     }
 
+    /// [`Client::close`], without ending the session on the server, so that what the server keeps in it stays. Gives
+    /// what [`Builder::resume`] needs to go on with it; `None` where there is no session that could be.
+    ///
+    /// Dropping the future leaves the closing to go on in the background.
+    pub async fn leave(self) -> Option<SavedSession> {
+        let saved = self.shared().leave_session();
+        self.close().await;
+        saved
+    }
+
     /// Closes the connection: open calls end, a session is ended on the server, a process is shut down.
     ///
     /// Dropping the future leaves the closing to go on in the background.
@@ -297,6 +310,14 @@ impl Builder {
         self
     }
 
+    /// Goes on with a session that was left with [`Client::leave`]. If the server no longer knows it, a new one is
+    /// opened. It means nothing to a server of the modern era, or to one that is started as a process.
+    #[must_use]
+    pub fn resume(mut self, session: SavedSession) -> Self {
+        self.session = Some(session);
+        self
+    }
+
     /// What the host does for the server.
     #[must_use]
     pub fn handler(mut self, handler: impl Handler) -> Self {
@@ -344,11 +365,12 @@ impl Builder {
     }
 
     fn start(self, target: Target) -> Client {
-        let Self { server, client_info, handler, records, era, tracer, tasks } = self;
+        let Self { server, client_info, handler, records, era, tracer, tasks, session } = self;
         let capabilities = handler.capabilities();
         let modern = declared::modern(&capabilities, tasks);
         let identity = Identity { client_info, capabilities, modern };
-        let (shared, driver) = Driver::new(Setup { server, target, records, era, identity, handler, tracer });
+        let (shared, driver) =
+            Driver::new(Setup { server, target, records, era, identity, handler, tracer, session });
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
         tokio::spawn(async move {

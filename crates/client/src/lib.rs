@@ -37,6 +37,7 @@ pub mod icons;
 pub mod model;
 mod registry;
 pub mod sampling;
+mod saved;
 pub mod schema;
 mod status;
 
@@ -66,4 +67,5 @@ pub use events::{Change, Event, Life, Listed, Notification, Topic, Turn};
 pub use features::{Completer, List, Reference, Subscription, TaskOr, Update, skills, templates};
 pub use handler::{Answer, Handler, NoHandler, Onward, ServerRequest};
 pub use registry::{Named, Registry, RegistryBuilder, ServerStatus, State};
+pub use saved::SavedSession;
 pub use status::Health;

@@ -36,7 +36,7 @@ pub fn check(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
     let mut errors = Vec::new();
     for field in &form.fields {
         match content.get(&*field.name) {
-            Some(value) => errors.extend(fits(&field.kind, value).err().map(|what| error(&field.name, what))),
+            Some(value) => errors.extend(fits(field, value).err().map(|what| error(&field.name, what))),
             None if field.required => errors.push(error(&field.name, "must be filled in".into())),
             None => {}
         }
@@ -50,7 +50,7 @@ pub fn check(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
 /// Whether `value` can stand in this field.
 pub fn check_field(field: &Field, value: &Json) -> Result<(), String> {
     let value: Value = value.decode().map_err(|_| "cannot be read".to_owned())?;
-    fits(&field.kind, &value)
+    fits(field, &value)
 }
 
 /// `content` with the defaults of those fields that were left alone (EL-06). A default that does not fit
@@ -67,8 +67,8 @@ pub fn complete(form: &Form, content: &Json) -> Json {
     edit.apply(Some(content)).unwrap_or_else(|_| content.clone())
 }
 
-fn fits(kind: &FieldKind, value: &Value) -> Result<(), String> {
-    match (kind, value) {
+fn fits(field: &Field, value: &Value) -> Result<(), String> {
+    match (&field.kind, value) {
         (FieldKind::Text { min_length, max_length, format, pattern }, Value::String(text)) => {
             let length = text.chars().count() as u64;
             within(length, *min_length, *max_length, "character")?;
@@ -84,13 +84,17 @@ fn fits(kind: &FieldKind, value: &Value) -> Result<(), String> {
             match (minimum, maximum) {
                 (Some(least), _) if value < *least => Err(format!("must be at least {least}")),
                 (_, Some(most)) if value > *most => Err(format!("must be at most {most}")),
-                _ => Ok(()),
+                _ => bounded(field, value),
             }
         }
         (FieldKind::Boolean, Value::Bool(_)) => Ok(()),
         (FieldKind::Choice(options), Value::String(value)) => one_of(options, value),
         (FieldKind::Choices { options, min_items, max_items }, Value::Array(values)) => {
             within(values.len() as u64, *min_items, *max_items, "choice")?;
+            let again = |(at, value)| values[..at].contains(value);
+            if field.bounds.unique && values.iter().enumerate().any(again) {
+                return Err("must not have a choice twice".into());
+            }
             values.iter().try_for_each(|value| match value {
                 Value::String(value) => one_of(options, value),
                 _ => Err("must be a list of texts".into()),
@@ -98,6 +102,26 @@ fn fits(kind: &FieldKind, value: &Value) -> Result<(), String> {
         }
         (kind, _) => Err(format!("must be {}", described(kind))),
     }
+}
+
+/// What a number must be beyond `minimum` and `maximum`.
+fn bounded(field: &Field, value: f64) -> Result<(), String> {
+    let bounds = &field.bounds;
+    match (bounds.above, bounds.below, bounds.multiple_of) {
+        (Some(least), _, _) if value <= least => Err(format!("must be more than {least}")),
+        (_, Some(most), _) if value >= most => Err(format!("must be less than {most}")),
+        (_, _, Some(step)) if !is_multiple(value, step) => Err(format!("must be a multiple of {step}")),
+        _ => Ok(()),
+    }
+}
+
+/// Whole numbers are divided exactly. With others, 0.3 is three times 0.1 though their floats are not.
+fn is_multiple(value: f64, step: f64) -> bool {
+    if value.fract() == 0.0 && step.fract() == 0.0 {
+        return value % step == 0.0;
+    }
+    let times = value / step;
+    (times - times.round()).abs() <= 4.0 * f64::EPSILON * times.abs()
 }
 
 fn within(count: u64, least: Option<u64>, most: Option<u64>, what: &str) -> Result<(), String> {

@@ -118,6 +118,12 @@ impl Session {
         }
     }
 
+    /// There is a session that somebody else has left: the first link asks for it, and opens a new one only if it
+    /// is gone. To be said before [`Command::Connect`].
+    pub fn resume(&mut self, peer: Arc<Peer>) {
+        self.kept = Some(peer);
+    }
+
     /// By what the server is reached, or was last tried.
     pub fn carrier(&self) -> Carrier {
         self.carrier

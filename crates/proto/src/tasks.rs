@@ -29,7 +29,8 @@ pub struct Follow {
     dialect: Dialect,
     phase: Phase,
     fetch: Fetch,
-    /// The clocks of the call that waits. A changed task starts the idle one anew.
+    /// The clocks of the call that waits. An answer about the task starts the idle one anew, and it does not run
+    /// while the server wants to be left alone.
     clock: Calls<()>,
     call: u64,
     pace: Pace,
@@ -43,8 +44,10 @@ pub struct Follow {
     asked: HashSet<Box<str>>,
     /// Answers of the host that no server has acknowledged.
     unsent: Vec<(Box<str>, Json)>,
-    /// Errors in a row where a state should have come.
+    /// Errors in a row where a state or an acknowledgement should have come.
     strikes: u32,
+    /// Why the server did not take the last answers.
+    refused: Option<RpcError>,
     actions: VecDeque<Action>,
 }
 
@@ -170,6 +173,7 @@ impl Follow {
             asked: HashSet::new(),
             unsent: Vec::new(),
             strikes: 0,
+            refused: None,
             actions: VecDeque::new(),
         };
         if let Some(task) = start.state {
@@ -195,12 +199,14 @@ impl Follow {
         let changed = self.seen.as_ref() != Some(&seen);
         let first = self.seen.is_none();
         self.seen = Some(seen);
+        self.heard(now);
         if changed {
-            self.heard(now);
             self.pace.guess = GUESS;
         }
         if source == Source::Polled {
-            self.strikes = 0;
+            if self.unsent.is_empty() {
+                self.strikes = 0;
+            }
             self.looked = now;
             self.phase = Phase::NextPoll(now);
             if !changed && !first {
@@ -253,15 +259,21 @@ impl Follow {
     pub fn handle_updated(&mut self, now: Instant) {
         if self.phase == Phase::Acknowledgement {
             self.unsent.clear();
-            self.heard(now);
+            self.strikes = 0;
+            self.refused = None;
             self.wait(now);
         }
     }
 
-    /// The server answered an update with an error: the next poll will tell why. It does not want these answers.
-    pub fn handle_update_error(&mut self, now: Instant) {
+    /// The server answered an update with an error. A person's answers are not given up for one that may pass: they
+    /// are sent again if the next poll still asks for them.
+    pub fn handle_update_error(&mut self, now: Instant, error: RpcError) {
         if self.phase == Phase::Acknowledgement {
-            self.unsent.clear();
+            self.strikes += 1;
+            if error.code == code::INVALID_PARAMS || self.strikes >= STRIKES {
+                self.unsent.clear();
+            }
+            self.refused = Some(error);
             self.recover(now);
         }
     }
@@ -389,6 +401,9 @@ impl Follow {
             self.actions.push_back(Action::Ask(wanted));
         } else if !self.unsent.is_empty() {
             self.update();
+        } else if let Some(error) = self.refused.take() {
+            // It still asks for what it did not take.
+            self.end(End::Error(error));
         } else {
             self.wait(now);
         }
@@ -401,7 +416,10 @@ impl Follow {
 
     /// The next poll, not before its time (TA-03, TN-04).
     fn wait(&mut self, now: Instant) {
-        self.phase = Phase::NextPoll((self.looked + self.pace.interval()).max(now));
+        let at = (self.looked + self.pace.interval()).max(now);
+        // Until then the server owes nothing.
+        self.heard(at);
+        self.phase = Phase::NextPoll(at);
     }
 
     /// The next poll after one that failed.

@@ -131,7 +131,7 @@ impl Shared {
             method::TOOLS_CHANGED => cache.drop_where(|key| key.method == method::TOOLS_LIST),
             method::PROMPTS_CHANGED => cache.drop_where(|key| key.method == method::PROMPTS_LIST),
             method::RESOURCES_CHANGED => {
-                cache.drop_where(|key| matches!(key.method, method::RESOURCES_LIST | method::TEMPLATES_LIST))
+                cache.drop_where(|key| matches!(key.method, method::RESOURCES_LIST | method::TEMPLATES_LIST));
             }
             method::RESOURCE_UPDATED => {
                 let changed: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use super::errands::Errands;
 use super::event_stream;
 use super::link::{OpenLink, end_session, lock};
 use super::meta::Tracer;
-use super::subscribe::Subscriptions;
+use super::subscribe::{Part, Subscriptions};
 use super::target::{MESSAGE_LIMIT, Target, has_credentials, settings};
 use super::tokens::Tokens;
 use super::track::Tracks;
@@ -36,6 +36,7 @@ use super::wake::Wake;
 use super::{Core, Identity, News, Shared, Waiter, Wire, listen};
 use crate::events::Life;
 use crate::handler::Handler;
+use crate::saved::SavedSession;
 
 /// What a connection is made of.
 pub(crate) struct Setup {
@@ -48,6 +49,8 @@ pub(crate) struct Setup {
     pub(crate) identity: Identity,
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) tracer: Option<Tracer>,
+    /// A session that was left open.
+    pub(crate) session: Option<SavedSession>,
 }
 
 /// Owns the links of one server.
@@ -75,9 +78,15 @@ pub(crate) struct Driver {
 impl Driver {
     /// A connection that does nothing before it is told to connect.
     pub(crate) fn new(setup: Setup) -> (Arc<Shared>, Self) {
-        let Setup { server, target, records, era: remembered, identity, handler, tracer } = setup;
+        let Setup { server, target, records, era: remembered, identity, handler, tracer, session: left } =
+            setup;
         let (news_in, news) = mpsc::unbounded_channel();
-        let session = Session::new(Settings { remembered, ..settings(&server, &target) });
+        let mut session = Session::new(Settings { remembered, ..settings(&server, &target) });
+        let kept = left.filter(|_| matches!(target, Target::Http(_))).and_then(SavedSession::into_parts);
+        let kept = kept.map(|(peer, id)| {
+            session.resume(peer);
+            id
+        });
         let alive = Watch::new(server.keepalive);
         let credentials = has_credentials(&server);
         let shared = Arc::new(Shared {
@@ -107,6 +116,7 @@ impl Driver {
             tracks: Tracks::default(),
             log_level: AtomicU8::new(0),
             tracer,
+            leaves_session: AtomicBool::new(false),
             transport: server.transport.as_str(),
             health: Mutex::default(),
             place: Mutex::default(),
@@ -117,7 +127,7 @@ impl Driver {
             records,
             news,
             links: HashMap::new(),
-            kept: None,
+            kept,
             credentials,
             restored_once: false,
             opening: Vec::new(),
@@ -292,7 +302,9 @@ impl Driver {
 
     /// A session that may have outlived its connection is ended on the server, if it can be reached.
     fn end_kept_session(&mut self) {
-        if let (Some(session), Target::Http(link)) = (self.kept.take(), &self.target) {
+        if let (Some(session), Target::Http(link), false) =
+            (self.kept.take(), &self.target, self.shared.leaves_session())
+        {
             let link = link.clone();
             self.closing.spawn(async move { end_session(&link, Revision::NEWEST_LEGACY, &session).await });
         }
@@ -391,8 +403,13 @@ impl Driver {
         // Before it is asked who looks: whoever begins to after that finds the link.
         self.shared.set_live(Arc::clone(&live));
         if live.peer.era() == Era::Modern {
-            let supervised = Arc::clone(&self.shared).supervise(Arc::clone(&live));
-            link.tasks.push(tokio::spawn(supervised).abort_handle());
+            // What it may have missed is looked at once the server is listened to.
+            let gap = link.fresh || self.shared.is_tracking();
+            for (part, gap) in [(Part::Changes, gap), (Part::Tasks, false)] {
+                let supervised = Arc::clone(&self.shared).supervise(Arc::clone(&live), part, gap);
+                link.supervisors.push(tokio::spawn(supervised));
+            }
+            return;
         }
         let shared = Arc::clone(&self.shared);
         let looking = if link.fresh {

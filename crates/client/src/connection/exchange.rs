@@ -3,6 +3,7 @@
 //! On a legacy connection a stream may end before the answer; it is then taken up again by GET from the
 //! last event id (HL-07 to HL-09). On a modern one there is nothing to take up (HM-13).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,6 +36,17 @@ impl Exchange<'_> {
     pub(super) async fn run(self, body: Bytes, headers: &HeaderMap) -> Reply {
         match self.link.post(body, headers).await {
             Ok(answer) => self.read(answer, headers).await,
+            Err(fault) => Reply::Fault(fault),
+        }
+    }
+
+    /// The same for a subscription. Says when a stream was opened for it, before anything came on it.
+    pub(super) async fn run_listening(self, body: Bytes, headers: &HeaderMap, opened: &AtomicBool) -> Reply {
+        match self.link.post(body, headers).await {
+            Ok(answer) => {
+                opened.store(matches!(answer.body, Body::Events(_)), Ordering::Relaxed);
+                self.read(answer, headers).await
+            }
             Err(fault) => Reply::Fault(fault),
         }
     }

@@ -107,6 +107,7 @@ impl Shared {
     /// Fetches the tool list only for its annotations. A failure here leaves the old ones: the retry will
     /// show the error that matters.
     pub(super) async fn refresh_annotations(self: &Arc<Self>, live: &Arc<Live>) {
+        self.outdate_list(method::TOOLS_LIST);
         if let Err(error) = Box::pin(crate::features::tools::list(self, live, &CallOptions::new())).await {
             tracing::debug!(server = %self.name, %error, "the tool list could not be refreshed");
         }

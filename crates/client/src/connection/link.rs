@@ -14,7 +14,7 @@ use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::{Inbound, PipeWriter, Received};
 use bowline_transport::process;
 use http::HeaderValue;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,8 @@ pub(super) struct OpenLink {
     pub(super) session: Arc<Mutex<Option<HeaderValue>>>,
     pub(super) process: Option<process::Handle>,
     pub(super) tasks: Vec<AbortHandle>,
+    /// What keeps the server listened to. Ended first, so that the server is told.
+    pub(super) supervisors: Vec<JoinHandle<()>>,
     /// The open message of the negotiation, and who sends it.
     pub(super) hello: Option<(u64, AbortHandle)>,
     /// For the headers of the last request.
@@ -45,6 +47,7 @@ impl OpenLink {
             agreed: Revision::NEWEST_LEGACY,
             process: None,
             tasks: Vec::new(),
+            supervisors: Vec::new(),
             hello: None,
             fresh: false,
             live: None,
@@ -92,6 +95,7 @@ impl OpenLink {
             proven: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
             challenged: AtomicBool::new(false),
+            unlistable: AtomicBool::new(false),
             asked: tokio::sync::Mutex::default(),
         });
         self.live = Some(Arc::clone(&live));
@@ -116,6 +120,10 @@ impl OpenLink {
         if let Some((_, task)) = &self.hello {
             task.abort();
         }
+        for supervisor in std::mem::take(&mut self.supervisors) {
+            supervisor.abort();
+            let _ = supervisor.await;
+        }
         if orderly {
             shared.errands.settle().await;
         }
@@ -126,7 +134,7 @@ impl OpenLink {
             Wire::EventStream { .. } => {}
             Wire::Http { link, .. } => {
                 let session = lock(&self.session).take();
-                if let Some(session) = session.filter(|_| orderly) {
+                if let Some(session) = session.filter(|_| orderly && !shared.leaves_session()) {
                     end_session(link, self.agreed, &session).await;
                 }
             }
@@ -147,6 +155,9 @@ impl Drop for OpenLink {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();
+        }
+        for supervisor in &self.supervisors {
+            supervisor.abort();
         }
     }
 }

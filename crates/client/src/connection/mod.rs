@@ -107,6 +107,8 @@ pub(crate) struct Shared {
     /// The log level that modern servers are asked for, counted from one. Zero: none.
     log_level: AtomicU8,
     tracer: Option<Tracer>,
+    /// Whether the session is to stay on the server when the connection is closed.
+    leaves_session: AtomicBool,
     /// How the server is reached, by configuration.
     transport: &'static str,
     health: Mutex<Health>,
@@ -153,6 +155,8 @@ pub(crate) struct Live {
     asked: tokio::sync::Mutex<Option<(Instant, alive::Standing)>>,
     /// Whether a new session was already tried for refused credentials, in vain.
     challenged: AtomicBool,
+    /// Whether its tools could not be listed when a call wanted to know of one.
+    unlistable: AtomicBool,
 }
 
 /// How to send on a link.
@@ -355,8 +359,10 @@ impl Shared {
                 tracing::warn!(server = %self.name, %method, size, "a notification is too large and was dropped");
                 return;
             }
-            // Many may wait for a slow subscriber: none of them may keep more alive than itself.
-            let params = params.map(|params| params.detached());
+            // Many may wait for a slow subscriber: none of them may keep more alive than itself. Which
+            // subscription it came by is nobody else's business (MT-03).
+            let params =
+                params.map(|params| subscribe::without_id(&params).unwrap_or_else(|| params.detached()));
             self.outdate(&method, params.as_ref());
             if *method == *method::ELICIT_COMPLETE {
                 self.page_completed(params.as_ref());
@@ -440,6 +446,14 @@ impl Live {
         if !self.proven.load(Ordering::Relaxed) {
             self.proven.store(true, Ordering::Relaxed);
         }
+    }
+
+    pub(crate) fn note_unlistable(&self) {
+        self.unlistable.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_unlistable(&self) -> bool {
+        self.unlistable.load(Ordering::Relaxed)
     }
 
     fn forget(&self) {

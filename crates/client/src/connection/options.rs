@@ -109,10 +109,15 @@ impl CallOptions {
         self
     }
 
-    /// Adds a member to the `_meta` of the request. What the protocol itself puts there is not overwritten.
+    /// Adds a member to the `_meta` of the request. Keys that the protocol keeps for itself are left out, with a
+    /// warning in the log (MT-02).
     #[must_use]
     pub fn meta(mut self, key: MetaKey, value: Json) -> Self {
-        self.meta.push((key, value));
+        if key.is_reserved() {
+            tracing::warn!(key = key.as_str(), "the key is the protocol's own and was left out");
+        } else {
+            self.meta.push((key, value));
+        }
         self
     }
 }

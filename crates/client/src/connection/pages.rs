@@ -1,6 +1,7 @@
 //! Calls that a server of 2025-11-25 refuses until a person was at a page: error -32042 (EL-11).
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bowline_proto::revision::Era;
@@ -64,8 +65,11 @@ impl Shared {
 
     /// The server says that somebody is done at a page.
     pub(super) fn page_completed(&self, params: Option<&Json>) {
-        if let Some(Ok(done)) = params.map(ElicitationComplete::decode) {
-            self.handler.page_completed(&self.name, &done.id);
+        if let Some(Ok(done)) = params.map(ElicitationComplete::decode)
+            // A handler that panics must not take the connection with it.
+            && catch_unwind(AssertUnwindSafe(|| self.handler.page_completed(&self.name, &done.id))).is_err()
+        {
+            tracing::error!(server = %self.name, "a handler panicked");
         }
     }
 }

@@ -89,8 +89,12 @@ impl Shared {
         during: Option<Arc<str>>,
     ) -> Answer {
         let params = params.unwrap_or_else(Json::empty_object);
-        // Asked during the handshake, it is by a server that has not chosen yet.
-        let revision = self.live().map_or(Revision::V2024_11_05, |live| live.peer.revision);
+        // Without a link it is asked within a call that has lost it, or by a server that has not chosen yet.
+        let revision = match (self.live(), &during) {
+            (Some(live), _) => live.peer.revision,
+            (None, Some(_)) => Revision::NEWEST_MODERN,
+            (None, None) => Revision::V2024_11_05,
+        };
         let server = Arc::clone(&self.name);
         self.handler.handle(ServerRequest { server, revision, method, params, during }).await
     }

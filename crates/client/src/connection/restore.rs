@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_proto::loss::Verdict;
@@ -10,9 +11,11 @@ use bowline_proto::session::Event as SessionEvent;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, method, outgoing};
 
+use super::headers::SESSION_ID;
 use super::link::lock;
-use super::{CallOptions, Failure, Live, Shared};
+use super::{CallOptions, Failure, Live, Shared, Wire};
 use crate::events::{Event, Notification};
+use crate::saved::SavedSession;
 use tokio::sync::watch;
 
 /// What the server was told.
@@ -61,17 +64,35 @@ impl Shared {
 
     /// Nobody wants to hear of a resource any more. A modern server notices by the next subscription.
     pub(crate) fn unsubscribe(self: &Arc<Self>, uri: &str) {
-        if lock(&self.told).subscriptions.remove(uri).is_none() {
-            return;
-        }
-        let (shared, params) = (Arc::clone(self), uri_params(uri));
+        let (shared, uri) = (Arc::clone(self), uri.to_owned());
         self.errands.send(async move {
+            let _turn = shared.resource_turn(&uri).await;
+            // Somebody may have come while this waited for its turn.
+            if shared.wants_resource(&uri) {
+                return;
+            }
+            lock(&shared.told).subscriptions.remove(&uri);
+            let params = uri_params(&uri);
             if let Some(live) = shared.live().filter(|live| live.peer.era() == Era::Legacy) {
                 let _ = shared
                     .once(&live, method::RESOURCES_UNSUBSCRIBE, Some(&params), &CallOptions::new())
                     .await;
             }
         });
+    }
+
+    /// From now on the session is not ended when the connection is. Gives what is needed to go on with it.
+    pub(crate) fn leave_session(&self) -> Option<SavedSession> {
+        self.leaves_session.store(true, Ordering::Relaxed);
+        let live = self.live().filter(|live| live.session)?;
+        match &live.wire {
+            Wire::Http { headers, .. } => SavedSession::of(&live.peer, headers.get(SESSION_ID)?),
+            Wire::Pipe(_) | Wire::EventStream { .. } => None,
+        }
+    }
+
+    pub(super) fn leaves_session(&self) -> bool {
+        self.leaves_session.load(Ordering::Relaxed)
     }
 
     /// Whether a new session has anything to be told.

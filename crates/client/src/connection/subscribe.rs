@@ -1,25 +1,26 @@
-//! What a modern server is asked to tell unasked: one `subscriptions/listen`, kept open (group SB).
+//! What a modern server is asked to tell unasked: `subscriptions/listen`, kept open (group SB).
 //!
-//! Whoever wants to hear of something says so in [`Wants`]; one task per link sees to it that the server is
-//! listened to for just that. To want more or less opens a new subscription before the old one is left, so that
-//! nothing is missed between them. One that was cut is opened again, and what may have been missed meanwhile is
-//! looked at. One that the server ended in good order, or refused, is not asked for again until somebody wants
-//! something new: then lists are as old as the server says they may be.
+//! Whoever wants to hear of something says so in [`Wants`]; a task per link sees to it that the server is listened
+//! to for just that: one for lists and resources, and one for tasks, whose refusal must not cost the others. To want
+//! more or less opens a new subscription before the old one is left, so that nothing is missed between them. One
+//! that was cut is opened again, and what may have been missed meanwhile is looked at. One that the server ended
+//! in good order is not asked for again until somebody wants something: whoever waits for it is told that it ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bowline_proto::backoff::Backoff;
 use bowline_proto::era::Reply;
-use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
 use bowline_proto::revision::Era;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, Progress};
 use bowline_proto::wire::view::{Acknowledged, Capabilities, Feature, subscription_id};
-use bowline_proto::wire::{Json, RpcError, method};
+use bowline_proto::wire::{Json, RpcError, code, meta, method};
 use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
@@ -33,9 +34,21 @@ use crate::events::{Event, Notification};
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     wants: watch::Sender<Wants>,
+    /// What came of asking for lists and resources. `None`: nothing yet, or nothing any more.
     granted: watch::Sender<Option<Granted>>,
     /// By the id of the request. There are two while one replaces the other.
     open: Mutex<HashMap<u64, Open>>,
+    /// Legacy: held while a resource is subscribed to or no longer, so that the server hears both in order.
+    turns: [tokio::sync::Mutex<()>; 16],
+}
+
+/// What a subscription is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Lists and resources.
+    Changes,
+    /// Tasks that are waited for.
+    Tasks,
 }
 
 /// What somebody wants to hear of.
@@ -45,12 +58,16 @@ struct Wants {
     /// How many want to hear of each resource.
     uris: BTreeMap<String, usize>,
     tasks: BTreeMap<String, usize>,
+    /// How often somebody wanted something. What the server has ended is asked for again then.
+    times: u64,
 }
 
 /// What came of asking.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Granted {
     asked: Filter,
+    /// How often something had been wanted by then.
+    times: u64,
     answer: Result<Acknowledged, String>,
 }
 
@@ -86,8 +103,10 @@ struct Open {
 enum Ending {
     /// With a result, or because the server cancelled it.
     Over,
-    /// The server does not want it.
-    Refused(String),
+    /// The server answered with an error.
+    Refused(RpcError),
+    /// It could not be opened, and cannot be by trying again, unless it could be before.
+    Unfit(Fault),
     /// It was cut.
     Cut(Fault),
 }
@@ -113,7 +132,7 @@ impl Subscriptions {
         let Some(open) = id.and_then(|id| lock(&self.open).remove(&id)) else { return false };
         let ending = match outcome {
             Ok(_) => Ending::Over,
-            Err(Failure::Server(error)) => refused(&error),
+            Err(Failure::Server(error)) => Ending::Refused(error),
             Err(Failure::Fault(fault)) => Ending::Cut(fault),
             Err(_) => Ending::Cut(Fault::new(Cause::Closed)),
         };
@@ -146,7 +165,10 @@ impl Subscriptions {
 
 impl Filter {
     /// SB-01: what is wanted, as far as it is offered.
-    fn of(wants: &Wants, offered: &Capabilities) -> Self {
+    fn of(part: Part, wants: &Wants, offered: &Capabilities) -> Self {
+        if part == Part::Tasks {
+            return Self { task_ids: wants.tasks.keys().cloned().collect(), ..Self::default() };
+        }
         let says =
             |feature: Option<Feature>| wants.lists && feature.is_some_and(|feature| feature.list_changed);
         let subscribe = offered.resources.is_some_and(|resources| resources.subscribe);
@@ -155,12 +177,21 @@ impl Filter {
             prompts_list_changed: says(offered.prompts),
             resources_list_changed: says(offered.resources),
             resource_subscriptions: wants.uris.keys().filter(|_| subscribe).cloned().collect(),
-            task_ids: wants.tasks.keys().cloned().collect(),
+            task_ids: BTreeSet::new(),
         }
     }
 
     fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether it holds a list that the other does not.
+    fn adds_lists(&self, other: Option<&Self>) -> bool {
+        let none = Self::default();
+        let other = other.unwrap_or(&none);
+        (self.tools_list_changed && !other.tools_list_changed)
+            || (self.prompts_list_changed && !other.prompts_list_changed)
+            || (self.resources_list_changed && !other.resources_list_changed)
     }
 
     fn params(&self) -> Json {
@@ -172,12 +203,21 @@ impl Filter {
 impl Shared {
     /// Somebody listens: lists that change are to be told.
     pub(super) fn want_lists(&self) {
-        self.subscriptions.want(|wants| wants.lists = true);
+        self.subscriptions.want(|wants| {
+            wants.lists = true;
+            wants.times += 1;
+        });
     }
 
-    /// Somebody wants to hear of a resource. Taken back with [`Shared::unwant_resource`].
-    pub(crate) fn want_resource(&self, uri: &str) {
-        self.subscriptions.want(|wants| *wants.uris.entry(uri.to_owned()).or_default() += 1);
+    /// Somebody wants to hear of a resource. Taken back with [`Shared::unwant_resource`]. Gives the number of the want.
+    pub(crate) fn want_resource(&self, uri: &str) -> u64 {
+        let mut times = 0;
+        self.subscriptions.want(|wants| {
+            *wants.uris.entry(uri.to_owned()).or_default() += 1;
+            wants.times += 1;
+            times = wants.times;
+        });
+        times
     }
 
     /// Says whether that was the last who wanted to hear of it.
@@ -189,7 +229,10 @@ impl Shared {
 
     /// TN-08: the same for a task.
     pub(crate) fn want_task(&self, id: &str) {
-        self.subscriptions.want(|wants| *wants.tasks.entry(id.to_owned()).or_default() += 1);
+        self.subscriptions.want(|wants| {
+            *wants.tasks.entry(id.to_owned()).or_default() += 1;
+            wants.times += 1;
+        });
     }
 
     pub(crate) fn unwant_task(&self, id: &str) {
@@ -199,10 +242,13 @@ impl Shared {
     }
 
     /// Waits until a modern server has said whether it will tell of a resource (SB-02). `Err`: why not.
-    pub(crate) async fn granted(&self, uri: &str, patience: Duration) -> Result<(), String> {
+    /// What it said to an earlier want is no answer.
+    pub(crate) async fn granted(&self, uri: &str, want: u64, patience: Duration) -> Result<(), String> {
         let mut granted = self.subscriptions.granted.subscribe();
         let asked = |granted: &Option<Granted>| {
-            granted.as_ref().is_some_and(|granted| granted.asked.resource_subscriptions.contains(uri))
+            granted.as_ref().is_some_and(|granted| {
+                granted.times >= want && granted.asked.resource_subscriptions.contains(uri)
+            })
         };
         let Ok(Ok(granted)) = timeout(patience, granted.wait_for(asked)).await else {
             return Err("the server did not answer in time".to_owned());
@@ -214,83 +260,153 @@ impl Shared {
         }
     }
 
-    /// Keeps the server listened to for what is wanted, for as long as the link lasts.
-    pub(super) async fn supervise(self: Arc<Self>, live: Arc<Live>) {
+    /// Ends when the server will not tell of a resource any more.
+    pub(crate) async fn refused(&self, uri: &str) {
+        let mut granted = self.subscriptions.granted.subscribe();
+        let refused = |granted: &Option<Granted>| {
+            granted.as_ref().is_some_and(|granted| {
+                granted.answer.is_err() && granted.asked.resource_subscriptions.contains(uri)
+            })
+        };
+        if granted.wait_for(refused).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Legacy: whose turn it is to speak to the server of a resource.
+    pub(crate) async fn resource_turn(&self, uri: &str) -> tokio::sync::MutexGuard<'_, ()> {
+        let turns = &self.subscriptions.turns;
+        let sum = uri.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        turns[sum % turns.len()].lock().await
+    }
+
+    pub(crate) fn wants_resource(&self, uri: &str) -> bool {
+        self.subscriptions.wants.borrow().uris.contains_key(uri)
+    }
+
+    /// Keeps the server listened to for what is wanted, for as long as the link lasts. `gap`: what was missed
+    /// before it is looked at as soon as nothing more can be.
+    pub(super) async fn supervise(self: Arc<Self>, live: Arc<Live>, part: Part, gap: bool) {
         let mut wants = self.subscriptions.wants.subscribe();
-        let mut backoff = Backoff::new(FLOOR, CAP, fastrand::u64(..));
-        let mut trouble: Option<Instant> = None;
-        // The subscription that is to be replaced.
-        let mut old: Option<Listening> = None;
+        let offered = live.peer.capabilities.clone();
+        let mut pace = Pace { backoff: Backoff::new(FLOOR, CAP, fastrand::u64(..)), trouble: None };
+        let mut gap = gap;
+        // The subscription that is open, and for what.
+        let mut current: Option<Current> = None;
+        // The subscription that it has replaced, heard for a moment longer.
+        let mut replaced: Option<Replaced> = None;
+        // What the server will not tell, and how often something had been wanted by then.
+        let mut settled: Option<(Filter, u64)> = None;
+        // Whether the server was ever listened to.
+        let mut proven = false;
+        self.answer_is(part, None, 0);
         loop {
-            let filter = Filter::of(&wants.borrow_and_update(), &live.peer.capabilities);
+            let (filter, times) = {
+                let wants = wants.borrow_and_update();
+                (Filter::of(part, &wants, &offered), wants.times)
+            };
+            let is_open = current.as_ref().is_some_and(|current| current.filter == filter);
+            let is_settled = settled.as_ref().is_some_and(|(no, at)| *no == filter && *at == times);
             if filter.is_empty() {
-                drop(old.take());
-                self.subscriptions.granted.send_replace(None);
-                if wants.changed().await.is_err() {
-                    return;
+                current = None;
+                self.answer_is(part, None, times);
+            }
+            if filter.is_empty() || is_open || is_settled {
+                if gap && !is_open {
+                    // There is nothing to listen to, so there is nothing to wait for.
+                    gap = false;
+                    self.after_gap(&live);
+                }
+                if let Some(current) = current.as_ref().filter(|_| is_open) {
+                    self.answer_is(part, Some((&filter, Ok(current.answer.clone()))), times);
+                }
+                let since = current.as_ref().map(|current| current.since);
+                // SB-06: nobody asks how long it is quiet.
+                tokio::select! {
+                    ended = ending(&mut current) => match ended {
+                        Ending::Over => {
+                            tracing::debug!(server = %self.name, "the server ended the subscription");
+                            self.answer_is(part, Some((&filter, Err(ended.to_string()))), times);
+                            settled = Some((filter, times));
+                        }
+                        Ending::Refused(_) | Ending::Unfit(_) | Ending::Cut(_) => {
+                            self.answer_is(part, None, times);
+                            gap = part == Part::Changes;
+                            if since.is_some_and(|since| since.elapsed() > HELD) {
+                                pace.trouble = None;
+                            }
+                            pace.wait(&self, &ended).await;
+                        }
+                    },
+                    () = heard_out(&mut replaced) => {}
+                    changed = wants.changed() => if changed.is_err() {
+                        return;
+                    },
                 }
                 continue;
             }
+            let opened = Arc::new(AtomicBool::new(false));
             let (sender, acknowledged) = oneshot::channel();
-            let mut new: Listening =
-                Box::pin(Arc::clone(&self).listen(Arc::clone(&live), filter.clone(), sender));
-            let ended = match acknowledge(&mut new, &mut old, acknowledged).await {
+            let listening =
+                Listen { filter: filter.clone(), acknowledged: sender, opened: Arc::clone(&opened) };
+            let mut new: Listening = Box::pin(Arc::clone(&self).listen(Arc::clone(&live), listening));
+            match acknowledge(&mut new, &mut current, acknowledged, &opened).await {
                 Ok(answer) => {
-                    // On a pipe all that it had to say came before the acknowledgement.
-                    let replaced = old.take().filter(|_| live.wire.is_http());
+                    proven = true;
                     let answer = answer.unwrap_or_else(|| filter.granted());
-                    let granted = Granted { asked: filter.clone(), answer: Ok(answer) };
-                    self.subscriptions.granted.send_replace(Some(granted));
-                    let opened = Instant::now();
-                    if trouble.is_some() {
+                    // What was kept of lists that were not listened to may be old.
+                    if filter.adds_lists(current.as_ref().map(|current| &current.filter)) {
+                        self.outdate_all();
+                        gap |= self.is_tracking();
+                    }
+                    let new = Current { filter, since: Instant::now(), answer, listening: new };
+                    replaced = current.replace(new).map(|old| -> Replaced {
+                        Box::pin(async { drop(timeout(LINGER, old.listening).await) })
+                    });
+                    if std::mem::take(&mut gap) {
                         self.after_gap(&live);
                     }
-                    // SB-06: nobody asks how long it is quiet.
-                    tokio::select! {
-                        ended = &mut new => {
-                            if opened.elapsed() > HELD {
-                                trouble = None;
-                            }
-                            ended
-                        }
-                        () = other_filter(&mut wants, &filter, &live.peer.capabilities) => {
-                            // Whoever wants something now waits for what comes next: this one is about to go.
-                            self.subscriptions.granted.send_replace(None);
-                            old = Some(new);
-                            continue;
-                        }
-                        never = hear_out(replaced) => match never {},
-                    }
                 }
-                Err(ended) => ended,
-            };
-            match ended {
                 // SB-05: nothing is remembered, so it is asked again.
-                Ending::Cut(fault) => {
-                    let since = *trouble.get_or_insert_with(Instant::now);
-                    let wait = backoff.wait_after(since.elapsed());
-                    tracing::debug!(server = %self.name, %fault, ?wait, "the subscription was cut; it is opened again");
-                    sleep(wait).await;
-                    continue;
+                Err(ended @ Ending::Cut(_)) => pace.wait_beside(&self, &ended, &mut current).await,
+                // A server that was listened to before is having trouble, unless it says that it knows no such thing.
+                Err(ended @ Ending::Unfit(_)) if proven => {
+                    pace.wait_beside(&self, &ended, &mut current).await;
                 }
-                Ending::Over => tracing::debug!(server = %self.name, "the server ended the subscription"),
-                Ending::Refused(why) => {
+                Err(ended @ Ending::Refused(_)) if proven && current.is_none() && !ended.is_final() => {
+                    pace.wait_beside(&self, &ended, &mut current).await;
+                }
+                Err(ended) => {
+                    let why = ended.to_string();
                     tracing::info!(server = %self.name, why, "the server does not tell of changes");
-                    let granted = Granted { asked: filter.clone(), answer: Err(why) };
-                    self.subscriptions.granted.send_replace(Some(granted));
+                    // What is told already goes on being told.
+                    let mut no = filter.clone();
+                    if let Some(current) = &current {
+                        no.resource_subscriptions
+                            .retain(|uri| !current.filter.resource_subscriptions.contains(uri));
+                    }
+                    self.answer_is(part, Some((&no, Err(why))), times);
+                    settled = Some((filter, times));
                 }
             }
-            other_filter(&mut wants, &filter, &live.peer.capabilities).await;
+        }
+    }
+
+    /// What came of asking, for whoever waits for it.
+    fn answer_is(&self, part: Part, answer: Option<(&Filter, Result<Acknowledged, String>)>, times: u64) {
+        if part == Part::Changes {
+            let granted = answer.map(|(asked, answer)| Granted { asked: asked.clone(), times, answer });
+            self.subscriptions.granted.send_if_modified(|before| {
+                let changed = *before != granted;
+                *before = granted;
+                changed
+            });
         }
     }
 
     /// One subscription, from the request to its end. Dropped, it is cancelled in the way of the link.
-    async fn listen(
-        self: Arc<Self>,
-        live: Arc<Live>,
-        filter: Filter,
-        acknowledged: oneshot::Sender<Acknowledged>,
-    ) -> Ending {
+    async fn listen(self: Arc<Self>, live: Arc<Live>, listen: Listen) -> Ending {
+        let Listen { filter, acknowledged, opened } = listen;
         let id = self.core().calls.fresh_id();
         let (ended, ending) = oneshot::channel();
         let open = Open { ended, acknowledged: Some(acknowledged) };
@@ -301,7 +417,10 @@ impl Shared {
             .expect("the params are an object");
         match &live.wire {
             Wire::Pipe(writer) => match writer.send(&frame).await {
-                Ok(()) => ending.await.unwrap_or_else(|_| Ending::Cut(Fault::new(Cause::Closed))),
+                Ok(()) => {
+                    opened.store(true, Ordering::Relaxed);
+                    ending.await.unwrap_or_else(|_| Ending::Cut(Fault::new(Cause::Closed)))
+                }
                 Err(fault) => Ending::Cut(fault),
             },
             Wire::Http { link, headers } => {
@@ -310,18 +429,18 @@ impl Shared {
                 tokio::select! {
                     biased;
                     Ok(ending) = ending => ending,
-                    reply = exchange.run(frame.body(), &headers) => match reply {
+                    reply = exchange.run_listening(frame.body(), &headers, &opened) => match reply {
                         Reply::Result(_) => Ending::Over,
-                        Reply::Error { error, .. } => refused(&error),
-                        Reply::Fault(fault) if is_refusal(&fault) => Ending::Refused(fault.to_string()),
+                        Reply::Error { error, .. } => Ending::Refused(error),
+                        Reply::Fault(fault) if is_unfit(&fault) => Ending::Unfit(fault),
                         Reply::Fault(fault) => Ending::Cut(fault),
                         Reply::Accepted | Reply::Silence => {
-                            Ending::Refused("the server took the request and opened no stream".to_owned())
+                            Ending::Unfit(Fault::protocol(Misbehaviour::NoAnswer))
                         }
                     },
                 }
             }
-            Wire::EventStream { .. } => Ending::Refused("a modern connection has no such stream".to_owned()),
+            Wire::EventStream { .. } => Ending::Unfit(Fault::protocol(Misbehaviour::NoAnswer)),
         }
     }
 
@@ -345,12 +464,81 @@ impl Shared {
     }
 }
 
-/// Waits for the first word of a new subscription, while the old one goes on. A server that never acknowledges
-/// is taken at its silence. `Err`: it ended instead.
+/// What one subscription is opened with.
+struct Listen {
+    filter: Filter,
+    acknowledged: oneshot::Sender<Acknowledged>,
+    /// Set once the server has answered with a stream, or has taken the request on a pipe.
+    opened: Arc<AtomicBool>,
+}
+
+/// How soon what was cut is opened again.
+struct Pace {
+    backoff: Backoff,
+    /// Since when there is trouble.
+    trouble: Option<Instant>,
+}
+
+impl Pace {
+    async fn wait(&mut self, shared: &Shared, ended: &Ending) {
+        let since = *self.trouble.get_or_insert_with(Instant::now);
+        let wait = self.backoff.wait_after(since.elapsed());
+        tracing::debug!(server = %shared.name, %ended, ?wait, "the subscription is opened again");
+        sleep(wait).await;
+    }
+
+    /// The same while another subscription is still heard.
+    async fn wait_beside(&mut self, shared: &Shared, ended: &Ending, current: &mut Option<Current>) {
+        let wait = self.wait(shared, ended);
+        tokio::pin!(wait);
+        tokio::select! {
+            () = &mut wait => {}
+            _ = ending(current) => wait.await,
+        }
+    }
+}
+
+/// The subscription that is open.
+struct Current {
+    filter: Filter,
+    since: Instant,
+    answer: Acknowledged,
+    listening: Listening,
+}
+
+/// The end of the subscription that is open. Without one there is none.
+async fn ending(current: &mut Option<Current>) -> Ending {
+    match current {
+        Some(open) => {
+            let ended = (&mut open.listening).await;
+            *current = None;
+            ended
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// What was said before the new subscription began may still be on its way by the old one. What both of them say is
+/// heard twice, which costs no more than one look too many.
+type Replaced = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+async fn heard_out(replaced: &mut Option<Replaced>) {
+    match replaced {
+        Some(hearing) => {
+            hearing.await;
+            *replaced = None;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the first word of a new subscription, while the old one goes on. A server that opens one and never
+/// acknowledges is taken at its silence. `Err`: it ended instead.
 async fn acknowledge(
     new: &mut Listening,
-    old: &mut Option<Listening>,
+    current: &mut Option<Current>,
     acknowledged: oneshot::Receiver<Acknowledged>,
+    opened: &AtomicBool,
 ) -> Result<Option<Acknowledged>, Ending> {
     let word = timeout(FIRST_WORD, acknowledged);
     tokio::pin!(word);
@@ -358,36 +546,17 @@ async fn acknowledge(
         tokio::select! {
             biased;
             ended = &mut *new => return Err(ended),
-            word = &mut word => return Ok(word.ok().and_then(Result::ok)),
-            () = async {
-                match old.as_mut() {
-                    Some(old) => drop(old.await),
-                    None => std::future::pending().await,
-                }
-            } => drop(old.take()),
+            word = &mut word => {
+                return match word.ok().and_then(Result::ok) {
+                    None if !opened.load(Ordering::Relaxed) => {
+                        Err(Ending::Cut(Fault::new(Cause::Timeout(Limit::Connect))))
+                    }
+                    word => Ok(word),
+                };
+            }
+            _ = ending(current) => {}
         }
     }
-}
-
-/// What was said before the new subscription began may still be on its way by the old one, which is heard for a
-/// moment longer. What both of them say is heard twice, which costs no more than one look too many.
-async fn hear_out(replaced: Option<Listening>) -> Infallible {
-    if let Some(replaced) = replaced {
-        let _ = timeout(LINGER, replaced).await;
-    }
-    std::future::pending().await
-}
-
-/// Waits until something else is wanted that is offered.
-async fn other_filter(wants: &mut watch::Receiver<Wants>, asked: &Filter, offered: &Capabilities) {
-    while wants.changed().await.is_ok() {
-        if Filter::of(&wants.borrow_and_update(), offered) != *asked {
-            // Seen here, but for the caller to take up.
-            wants.mark_changed();
-            return;
-        }
-    }
-    std::future::pending::<()>().await;
 }
 
 impl Filter {
@@ -418,18 +587,42 @@ impl Drop for Leave<'_> {
     }
 }
 
-fn refused(error: &RpcError) -> Ending {
-    Ending::Refused(error.to_string())
+impl Ending {
+    /// The server has no subscriptions at all.
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.code == code::METHOD_NOT_FOUND)
+    }
 }
 
-/// A status that says no, and would again.
-fn is_refusal(fault: &Fault) -> bool {
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Over => f.write_str("the server ended the subscription"),
+            Self::Refused(error) => error.fmt(f),
+            Self::Unfit(fault) | Self::Cut(fault) => fault.fmt(f),
+        }
+    }
+}
+
+/// A status that says no, or an answer that is none: it would be the same again.
+fn is_unfit(fault: &Fault) -> bool {
     match &fault.cause {
         Cause::Status { code, .. } => (400..500).contains(code) && !matches!(code, 408 | 425 | 429),
         Cause::LoginRequired { .. } => true,
-        Cause::Protocol(misbehaviour) => *misbehaviour != Misbehaviour::NoAnswer,
+        // One message that is too large is not the stream's fault.
+        Cause::Protocol(what) => !matches!(what, Misbehaviour::NoAnswer | Misbehaviour::TooLarge { .. }),
         _ => false,
     }
+}
+
+/// A notification's params without the name of its subscription. `None`: there is none in them.
+pub(super) fn without_id(params: &Json) -> Option<Json> {
+    let meta = params.member("_meta")?;
+    meta.member(meta::SUBSCRIPTION_ID)?;
+    let meta = Edit::new().remove(meta::SUBSCRIPTION_ID).apply(Some(&meta)).ok()?;
+    let edit =
+        if meta.as_str() == "{}" { Edit::new().remove("_meta") } else { Edit::new().set("_meta", &meta) };
+    edit.apply(Some(params)).ok()
 }
 
 fn take_back(wanted: &mut BTreeMap<String, usize>, name: &str) -> bool {

@@ -64,6 +64,10 @@ impl Shared {
     /// Fetches a list anew. Says whether it is another one than before; `None` if it could not be fetched.
     pub(super) async fn look_at(self: &Arc<Self>, live: &Arc<Live>, list: &'static str) -> Option<bool> {
         let _looking = self.tracks.looking.lock().await;
+        self.look_now(live, list).await
+    }
+
+    async fn look_now(self: &Arc<Self>, live: &Arc<Live>, list: &'static str) -> Option<bool> {
         self.outdate_list(list);
         let before = self.changes_seen(list);
         match list {
@@ -105,9 +109,11 @@ impl Shared {
                 let (shared, live) = (Arc::clone(self), Arc::clone(&live));
                 self.errands.serve(async move {
                     tokio::time::sleep(SETTLE).await;
-                    // From here on another word means another look.
+                    let looking = shared.tracks.looking.lock().await;
+                    // From here on another word means another look, which waits for this one: at most one does.
                     lock(&shared.tracks.due).remove(list);
-                    shared.look_at(&live, list).await;
+                    shared.look_now(&live, list).await;
+                    drop(looking);
                 });
             }
         }

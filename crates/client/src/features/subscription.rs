@@ -54,15 +54,16 @@ impl Client {
             return Err(Error::new(ErrorKind::NotOffered("resource subscriptions"), self.name_arc(), method));
         }
         let (events, status) = (self.events(), self.status());
-        let wanted = Wanted::new(self.clone(), uri);
+        let (wanted, want) = Wanted::new(self.clone(), uri);
         match live.peer.era() {
             Era::Legacy => {
+                let _turn = self.shared().resource_turn(uri).await;
                 let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
                 self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
             }
             Era::Modern => {
                 let patience = self.shared().patience(&CallOptions::new());
-                if let Err(why) = self.shared().granted(uri, patience).await {
+                if let Err(why) = self.shared().granted(uri, want, patience).await {
                     return Err(Error::new(ErrorKind::NotGranted(why), self.name_arc(), method));
                 }
             }
@@ -81,7 +82,8 @@ impl Subscription {
         &self.wanted.uri
     }
 
-    /// The next change. `None` once the connection is closed.
+    /// The next change. `None` once the connection is closed, or the server has ended the subscription: then it can
+    /// be asked for again.
     ///
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Update> {
@@ -90,11 +92,12 @@ impl Subscription {
                 biased;
                 event = self.events.recv() => event,
                 _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
+                () = self.wanted.client.shared().refused(&self.wanted.uri) => return None,
             };
             match event {
                 Ok(Event::Notification(said)) => {
                     if let Topic::ResourceUpdated { uri } = said.topic()
-                        && uri.starts_with(&*self.wanted.uri)
+                        && is_within(&uri, &self.wanted.uri)
                     {
                         return Some(Update { uri, inferred: said.inferred });
                     }
@@ -110,6 +113,12 @@ impl Subscription {
     }
 }
 
+/// Whether a URI is this one, or below it (RS-03).
+fn is_within(uri: &str, subscribed: &str) -> bool {
+    uri.strip_prefix(subscribed)
+        .is_some_and(|rest| rest.is_empty() || subscribed.ends_with('/') || rest.starts_with(['/', '?', '#']))
+}
+
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Subscription").field("uri", &self.wanted.uri).finish_non_exhaustive()
@@ -117,9 +126,10 @@ impl std::fmt::Debug for Subscription {
 }
 
 impl Wanted {
-    fn new(client: Client, uri: &str) -> Self {
-        client.shared().want_resource(uri);
-        Self { client, uri: uri.into() }
+    /// With the number of the want.
+    fn new(client: Client, uri: &str) -> (Self, u64) {
+        let want = client.shared().want_resource(uri);
+        (Self { client, uri: uri.into() }, want)
     }
 }
 

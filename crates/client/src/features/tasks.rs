@@ -77,7 +77,7 @@ impl Client {
             tell(options, &task);
             return Ok(TaskOr::Task(TaskHandle::new(&task, SystemTime::now())));
         }
-        match support(shared, &live, name).await? {
+        match support(shared, &live, name, options).await? {
             TaskSupport::Forbidden => {
                 let result = shared.request_on(&live, method, Some(&params), options).await?;
                 decoded(shared, method, &result, CallToolResult::decode(&result)).map(TaskOr::Done)
@@ -277,30 +277,51 @@ async fn begin(
 }
 
 /// Whether a tool of 2025-11-25 may be called as a task. The tools are listed if nobody has.
-async fn support(shared: &Arc<Shared>, live: &Arc<Live>, tool: &str) -> Result<TaskSupport> {
+async fn support(
+    shared: &Arc<Shared>,
+    live: &Arc<Live>,
+    tool: &str,
+    options: &CallOptions,
+) -> Result<TaskSupport> {
     if !takes_tasks(live) {
         return Ok(TaskSupport::Forbidden);
     }
     if shared.task_support(tool).is_none() {
-        tools::list(shared, live, &CallOptions::new()).await?;
+        let limits = shared.limits(options);
+        let limits = CallOptions::new().timeout(limits.idle).max_timeout(limits.total);
+        tools::list(shared, live, &limits).await?;
     }
     Ok(shared.task_support(tool).unwrap_or_default())
 }
 
 /// Whether a tool can be called as a task only (TA-01). `None`: the tools were not listed yet.
 pub(crate) fn is_required(shared: &Shared, live: &Live, tool: &str) -> Option<bool> {
-    // In this order: nearly no tool is.
+    // In this order: nearly no server does, and of those that do nearly no tool.
+    if live.peer.revision != Revision::V2025_11_25 || !takes_tasks(live) {
+        return Some(false);
+    }
     match shared.task_support(tool) {
-        Some(support) => Some(support == TaskSupport::Required && takes_tasks(live)),
-        None if takes_tasks(live) => None,
-        None => Some(false),
+        Some(support) => Some(support == TaskSupport::Required),
+        None if live.is_unlistable() => Some(false),
+        None => None,
     }
 }
 
 /// The same where the tools have to be listed first: what a server says to a call of such a tool that is none
 /// differs from server to server. Without a list the call itself will tell.
-pub(crate) async fn turns_out_required(shared: &Arc<Shared>, live: &Arc<Live>, tool: &str) -> bool {
-    support(shared, live, tool).await.is_ok_and(|support| support == TaskSupport::Required)
+///
+/// The list is fetched in the call's own time.
+pub(crate) async fn turns_out_required(
+    shared: &Arc<Shared>,
+    live: &Arc<Live>,
+    tool: &str,
+    options: &CallOptions,
+) -> bool {
+    let Ok(support) = support(shared, live, tool, options).await else {
+        live.note_unlistable();
+        return false;
+    };
+    support == TaskSupport::Required
 }
 
 /// TA-01: whether the server makes tasks of calls when it is asked to.

@@ -1,9 +1,11 @@
 //! Tools: list and call (group TL).
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::wire::view::{CallToolResult, Tool};
-use bowline_proto::wire::{method, outgoing};
+use bowline_proto::wire::{Json, method, outgoing};
 use serde::Serialize;
 
 use super::lists::{self, List};
@@ -51,16 +53,36 @@ impl Client {
             outgoing::call_params(name, arguments).map_err(|error| self.usage(method, error.to_string()))?;
         let live = self.live_for(method, options).await?;
         Feature::Tools.require(self.shared(), &live.peer, method)?;
-        let required = match tasks::is_required(self.shared(), &live, name) {
-            Some(required) => required,
-            None => Box::pin(tasks::turns_out_required(self.shared(), &live, name)).await,
-        };
-        let result = if required {
-            Box::pin(self.call_required(&live, &params, options)).await?
-        } else {
-            self.shared().request_on(&live, method, Some(&params), options).await?
+        let result = match tasks::is_required(self.shared(), &live, name) {
+            Some(false) => self.shared().request_on(&live, method, Some(&params), options).await?,
+            Some(true) => Box::pin(self.call_required(&live, &params, options)).await?,
+            None => Box::pin(self.call_unlisted(&live, name, &params, options)).await?,
         };
         decoded(self.shared(), method, &result, CallToolResult::decode(&result))
+    }
+
+    /// Of a server whose tools nobody has listed, and which may want this one called as a task. The list is fetched in
+    /// the call's own time.
+    async fn call_unlisted(
+        &self,
+        live: &Arc<Live>,
+        name: &str,
+        params: &Json,
+        options: &CallOptions,
+    ) -> Result<Json> {
+        let (shared, method) = (self.shared(), method::TOOLS_CALL);
+        let begun = Instant::now();
+        let required = tasks::turns_out_required(shared, live, name, options).await;
+        let left = shared.limits(options).total.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Err(shared.fault(method, Fault::before_sending(Cause::Timeout(Limit::Total))));
+        }
+        let options = CallOptions { total: Some(left), ..options.clone() };
+        if required {
+            self.call_required(live, params, &options).await
+        } else {
+            shared.request_on(live, method, Some(params), &options).await
+        }
     }
 }
 

@@ -20,6 +20,7 @@
 //! ```
 
 mod elicit;
+pub(crate) mod line;
 pub mod page;
 mod pages;
 mod roots;
@@ -53,8 +54,8 @@ pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A [`Handler`] put together from parts. What has no part is not declared, and refused.
 ///
 /// # Behavior
-/// - A person is asked one thing at a time; questions wait for their turn, no more of them and no more often
-///   than [`Questions`] says.
+/// - A person is asked one thing at a time; servers take turns, with no more questions and no more often than
+///   [`Questions`] says.
 /// - A question that is not answered in time counts as dismissed.
 /// - What does not fit the form is never sent, and defaults that were left alone are (EL-06, EL-07).
 /// - `task` in a request is ignored: no tasks are declared, and the request is answered directly (TA-06).

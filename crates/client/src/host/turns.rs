@@ -1,7 +1,7 @@
 //! [`Turns`]: whose question a person is asked next, and who has asked too much (EL-12).
 //!
-//! A person answers one question at a time. A server that asks often or piles up questions is refused, so
-//! that it can neither wear a person out nor keep other servers' questions away.
+//! A person answers one question at a time, and servers take turns. One that asks often or piles up questions is
+//! refused, so that it can neither wear a person out nor keep other servers' questions away.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use bowline_proto::wire::RpcError;
 use bowline_proto::wire::view::Answer as Reply;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::line::Line;
 use super::{Asked, internal};
 
 /// How much may be asked of a person.
@@ -34,7 +34,7 @@ impl Default for Questions {
 #[derive(Debug)]
 pub(super) struct Turns {
     limits: Questions,
-    person: Semaphore,
+    person: Line,
     servers: Arc<Mutex<HashMap<Arc<str>, Asker>>>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Ticket {
 
 impl Turns {
     pub(super) fn new(limits: Questions) -> Self {
-        Self { limits, person: Semaphore::new(1), servers: Arc::default() }
+        Self { limits, person: Line::new(1), servers: Arc::default() }
     }
 
     pub(super) fn patience(&self) -> Duration {
@@ -81,8 +81,7 @@ impl Turns {
 
     /// Asks when it is this question's turn. One that nobody answers in time is dismissed (EL-08).
     pub(super) async fn ask<'a>(&self, ticket: Ticket, question: impl FnOnce() -> Asked<'a, Reply>) -> Reply {
-        // The semaphore is never closed, and is fair.
-        let turn = self.person.acquire().await;
+        let turn = self.person.turn(&ticket.server).await;
         let reply = tokio::time::timeout(self.limits.patience, question()).await;
         drop((turn, ticket));
         reply.unwrap_or(Reply::Cancel)

@@ -1,6 +1,10 @@
 //! Owns whether what a model wants to call a tool with is what the tool takes.
 
+use std::collections::HashSet;
+use std::fmt;
+
 use bowline_proto::wire::Json;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::{ModelContext, ModelTool};
@@ -26,21 +30,81 @@ impl ModelTool {
         if arguments.is_null() {
             return self.check_arguments(&Json::empty_object());
         }
-        let Ok(arguments) = arguments.decode::<Value>() else {
-            return Err(whole("the arguments are nested too deeply"));
-        };
         if !arguments.is_object() {
             return Err(whole("the arguments must be an object"));
         }
+        // From here on it is the text that is kept: numbers survive only as they were written.
         let arguments = self.keys.meant(arguments);
+        let Ok(value) = arguments.decode::<Value>() else {
+            return Err(whole("the arguments cannot be read, or are nested too deeply"));
+        };
+        if let Err(twice) = arguments.decode::<Once>() {
+            return Err(whole(&twice.to_string()));
+        }
         let schema = self.schema.get_or_init(|| Schema::compile(&self.tool.input_schema).ok());
-        let verdict = schema.as_ref().map_or(Verdict::Fits, |schema| schema.verdict_of(&arguments));
+        let verdict = schema.as_ref().map_or(Verdict::Fits, |schema| schema.verdict_of(&value));
         match verdict {
-            Verdict::Fits | Verdict::Unchecked(_) => {
-                Ok(Json::of(&arguments).expect("a tree of JSON is JSON"))
-            }
+            Verdict::Fits | Verdict::Unchecked(_) => Ok(arguments),
             Verdict::Misfits(violations) => Err(violations),
         }
+    }
+}
+
+/// JSON in which no member stands twice. Of two, one is checked, and the server may take the other.
+struct Once;
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Once {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut seen = HashSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            map.next_value::<Self>()?;
+            if let Some(name) = seen.replace(name) {
+                let name = super::text::line(&name);
+                return Err(de::Error::custom(format!("the member {name:?} stands there twice")));
+            }
+        }
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {
+        while seq.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Owns how instructions and tools of one or more servers become one context.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use bowline_proto::wire::view::Tool;
@@ -48,8 +48,11 @@ pub(super) fn context(sources: Vec<Source>, options: &ModelOptions) -> ModelCont
     let instructions = Some(instructions.join("\n\n")).filter(|text| !text.is_empty());
     let mut left_out = Vec::new();
     let mut candidates: Vec<(Arc<str>, Tool)> = Vec::new();
+    // How many there are of each server, which stand together.
+    let mut counts = Vec::new();
     for source in sources {
         left_out.extend(source.left_out);
+        let before = candidates.len();
         let mut seen = HashSet::new();
         for tool in source.tools {
             if seen.insert(tool.name.clone()) {
@@ -58,32 +61,58 @@ pub(super) fn context(sources: Vec<Source>, options: &ModelOptions) -> ModelCont
                 left_out.push(leave(&source.server, &tool, "the server has another tool of that name"));
             }
         }
+        counts.push(candidates.len() - before);
     }
     let wanted: Vec<Wanted<'_>> = candidates
         .iter()
         .map(|(server, tool)| Wanted { server, prefix: prefix(options, server), name: &tool.name })
         .collect();
     let names = names::all(&wanted);
-    let mut tools = Vec::new();
-    for ((server, tool), name) in candidates.into_iter().zip(names) {
-        if tools.len() >= options.max_tools {
-            left_out.push(leave(&server, &tool, &format!("there are more than {} tools", options.max_tools)));
-            continue;
-        }
-        match define(&tool, &name, options) {
-            Ok((definition, keys)) => tools.push(ModelTool {
-                definition,
-                name,
-                original: tool.name.clone(),
-                server,
-                tool,
-                keys,
-                schema: OnceLock::new(),
-            }),
-            Err(reason) => left_out.push(leave(&server, &tool, &reason)),
+    let mut all =
+        candidates.into_iter().zip(names).map(|((server, tool), name)| Candidate { server, tool, name });
+    let queues = counts.into_iter().map(|count| all.by_ref().take(count).collect()).collect();
+    let tools = share(queues, options, &mut left_out);
+    ModelContext { instructions, tools, left_out, options: options.clone() }
+}
+
+/// A tool that may be given, under the name that it would have.
+struct Candidate {
+    server: Arc<str>,
+    tool: Tool,
+    name: String,
+}
+
+/// As many tools as there is room for. Where there is not enough, servers take turns: none can fill the room of
+/// the others with its own.
+fn share(
+    mut queues: Vec<VecDeque<Candidate>>,
+    options: &ModelOptions,
+    left_out: &mut Vec<LeftOut>,
+) -> Vec<ModelTool> {
+    let mut given: Vec<Vec<ModelTool>> = queues.iter().map(|_| Vec::new()).collect();
+    let mut room = options.max_tools;
+    while room > 0 && queues.iter().any(|queue| !queue.is_empty()) {
+        for (queue, given) in queues.iter_mut().zip(&mut given) {
+            // A tool that cannot be said does not cost its server the turn.
+            while room > 0
+                && let Some(Candidate { server, tool, name }) = queue.pop_front()
+            {
+                match define(&tool, &name, options) {
+                    Ok((definition, keys)) => {
+                        let (original, schema) = (tool.name.clone(), OnceLock::new());
+                        given.push(ModelTool { definition, name, original, server, tool, keys, schema });
+                        room -= 1;
+                        break;
+                    }
+                    Err(reason) => left_out.push(leave(&server, &tool, &reason)),
+                }
+            }
         }
     }
-    ModelContext { instructions, tools, left_out, options: options.clone() }
+    let many = format!("there are more than {} tools", options.max_tools);
+    left_out
+        .extend(queues.iter().flatten().map(|candidate| leave(&candidate.server, &candidate.tool, &many)));
+    given.into_iter().flatten().collect()
 }
 
 fn prefix<'a>(options: &'a ModelOptions, server: &'a str) -> &'a str {
@@ -111,11 +140,7 @@ fn define(
     name: &str,
     options: &ModelOptions,
 ) -> std::result::Result<(Value, rewrite::Keys), String> {
-    let rules = match options.dialect {
-        Dialect::OpenAi | Dialect::OpenAiResponses => Rules::OpenAi { strict: options.strict },
-        Dialect::Anthropic => Rules::Anthropic,
-        Dialect::Gemini => Rules::Gemini,
-    };
+    let rules = Rules::of(options.dialect, options.strict);
     let rewritten = rewrite::rewrite(&tool.input_schema, rules, options.max_description)
         .map_err(|error| error.to_string())?;
     let Rewritten { parameters, keys, strict, note } = rewritten;
@@ -126,7 +151,7 @@ fn define(
     };
     let description = text::tidy(&said, options.max_description);
     // A model that is told nothing is told the name, which one provider wants said twice.
-    let description = if description.is_empty() { name } else { &description };
+    let description = if text::is_blank(&description) { name } else { &description };
     let definition = match options.dialect {
         Dialect::OpenAi => {
             let mut function = json!({ "name": name, "description": description, "parameters": parameters });

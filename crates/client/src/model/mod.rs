@@ -18,16 +18,17 @@
 //! ```
 //!
 //! Everything a server says is untrusted: it is bounded, cleaned and marked as the server's. See
-//! [`approval`] for what its annotations are worth.
+//! [`approval()`] for what its annotations are worth.
 
 mod approval;
 mod arguments;
 mod assemble;
 mod names;
 mod options;
+mod picture;
 mod registry;
 mod result;
-mod rewrite;
+pub(crate) mod rewrite;
 mod text;
 
 use std::fmt;

@@ -54,8 +54,12 @@ pub struct ModelOptions {
     pub max_tools: usize,
     /// Characters of a tool's result (default 100,000).
     pub max_result: usize,
-    /// Bytes of a picture or sound, in Base64 (default 5 MiB). It takes up what it takes, once.
+    /// Bytes of one picture, in Base64 (default 5 MiB).
     pub max_media: usize,
+    /// Bytes of all pictures of one result, in Base64 (default 10 MiB).
+    pub max_media_total: usize,
+    /// How many pictures of one result (default 10). They stay in the conversation, whose requests have limits.
+    pub max_pictures: usize,
     /// What goes in front of a tool's name (default [`Prefix::Auto`]).
     pub prefix: Prefix,
     /// Whom results are for (default the model).
@@ -80,6 +84,8 @@ impl ModelOptions {
             },
             max_result: 100_000,
             max_media: 5 << 20,
+            max_media_total: 10 << 20,
+            max_pictures: 10,
             prefix: Prefix::Auto,
             audience: Audience::default(),
             strict: false,

@@ -4,7 +4,7 @@ use bowline_proto::wire::view::{Body, CallToolResult, Content, MediaContent, Rol
 use serde_json::{Value, json};
 
 use super::options::{Audience, Dialect, ModelOptions};
-use super::{ModelContext, text};
+use super::{ModelContext, picture, text};
 
 /// A tool's result, for a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,16 @@ impl ModelContext {
 }
 
 fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
-    let mut out = Collected { options, texts: Vec::new(), blocks: Vec::new(), left: options.max_result };
+    // What a tool says of its failure is text to a provider, and nothing else.
+    let pictures = options.dialect == Dialect::Anthropic && !result.is_error;
+    let mut out = Collected {
+        options,
+        texts: Vec::new(),
+        blocks: Vec::new(),
+        left: options.max_result,
+        pictures: if pictures { options.max_pictures } else { 0 },
+        media: options.max_media_total,
+    };
     let mut left_out = Vec::new();
     for (index, block) in result.content.iter().enumerate() {
         let taken = if is_for_person(block, options) { Err(FOR_THE_PERSON) } else { out.take(block) };
@@ -82,6 +91,9 @@ struct Collected<'a> {
     blocks: Vec<Value>,
     /// Characters.
     left: usize,
+    /// Pictures that may yet come, and their bytes.
+    pictures: usize,
+    media: usize,
 }
 
 impl Collected<'_> {
@@ -120,6 +132,10 @@ impl Collected<'_> {
             return Err(TOO_MUCH);
         }
         let said = text::cap(said, self.left);
+        // A block of nothing is refused, and with it the conversation.
+        if text::is_blank(&said) {
+            return Ok(());
+        }
         self.left = self.left.saturating_sub(said.chars().count());
         self.blocks.push(json!({ "type": "text", "text": said }));
         self.texts.push(said);
@@ -128,15 +144,15 @@ impl Collected<'_> {
 
     /// One provider takes pictures here; for the others there is a word in its place.
     fn image(&mut self, media: &MediaContent) -> Result<(), &'static str> {
-        const TAKEN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
         let data = media.data.get();
-        let shown = self.options.dialect == Dialect::Anthropic
-            && data.len() <= self.options.max_media
-            && TAKEN.contains(&&*media.mime_type);
-        if !shown {
+        let room = self.pictures > 0 && data.len() <= self.options.max_media.min(self.media);
+        let kind = if room { picture::media_type(&data, &media.mime_type) } else { None };
+        let Some(kind) = kind else {
             return self.text(&format!("[picture, {}, not shown]", text::line(&media.mime_type)));
-        }
-        let source = json!({ "type": "base64", "media_type": media.mime_type, "data": data });
+        };
+        self.pictures -= 1;
+        self.media -= data.len();
+        let source = json!({ "type": "base64", "media_type": kind, "data": data });
         self.blocks.push(json!({ "type": "image", "source": source }));
         Ok(())
     }

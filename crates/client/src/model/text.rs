@@ -33,6 +33,19 @@ pub(super) fn cap(text: &str, most: usize) -> String {
     clean
 }
 
+/// Whether there is nothing in it that could be seen. A provider refuses a text of which that is true.
+pub(super) fn is_blank(text: &str) -> bool {
+    text.chars().all(|character| {
+        character.is_whitespace()
+            || !is_plain(character)
+            // Without a width, or filling one with nothing.
+            || matches!(character,
+                '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+                | '\u{200c}' | '\u{200d}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}'
+                | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}')
+    })
+}
+
 /// The same without white space around it.
 pub(super) fn tidy(text: &str, most: usize) -> String {
     cap(text.trim(), most).trim().to_owned()
@@ -42,7 +55,7 @@ pub(super) fn tidy(text: &str, most: usize) -> String {
 /// and no text can leave its quotes.
 pub(super) fn instructions(server: &str, text: &str, most: usize) -> Option<String> {
     let text = tidy(text, most);
-    if text.is_empty() {
+    if is_blank(&text) {
         return None;
     }
     let server = label(server);
@@ -79,7 +92,26 @@ mod tests {
         let text = instructions("s", &"é".repeat(5_000), 2_048).unwrap();
         assert!(text.ends_with("é… [shortened: 2010 of 5000 characters]"), "{text}");
         assert_eq!(text.lines().nth(1).unwrap().chars().count(), "> ".len() + 2_048);
-        assert_eq!(instructions("s", " \n\u{7} ", 100), None);
+        assert_eq!(instructions("s", " \n\u{7} \u{200d}", 100), None);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_blank() {
+        for blank in [
+            "",
+            " ",
+            "\n\t",
+            "\u{a0}\u{3000}",
+            "\u{200b}\u{feff}",
+            "\u{200d}\u{2060}",
+            "\u{3164}",
+            "\u{e0041}",
+        ] {
+            assert!(is_blank(blank), "{blank:?}");
+        }
+        for seen in [".", " a ", "0", "\u{200d}é", "\u{4e00}"] {
+            assert!(!is_blank(seen), "{seen:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::approve::Plan;
-use super::names::Names;
+use super::quirks::Quirks;
+use super::tools::Tools;
 use super::words::{self, Said, Unreadable, Unsayable};
 
 pub(super) const PATH: &str = "v1/messages";
@@ -22,32 +23,36 @@ pub(super) const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 /// An answer of more blocks is not read.
 const MOST_BLOCKS: usize = 64;
 
-/// The request.
-pub(super) fn write(request: &SamplingRequest, plan: &Plan, names: &Names) -> Result<Value, Unsayable> {
+/// The request, in the form that this model takes.
+pub(super) fn write(
+    request: &SamplingRequest,
+    plan: &Plan,
+    tools: &Tools,
+    quirks: Quirks,
+) -> Result<Value, Unsayable> {
     let mut messages = Vec::new();
     for message in &request.messages {
-        let blocks = turn(message, names)?;
+        let blocks = turn(message, tools)?;
         // A turn of nothing is refused here, and says nothing.
         if !blocks.is_empty() {
             messages.push(json!({ "role": message.role.as_str(), "content": blocks }));
         }
     }
     let mut body = json!({ "model": plan.model, "messages": messages, "max_tokens": plan.max_tokens });
-    if let Some(prompt) = request.system_prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
+    if let Some(prompt) = request.system_prompt.as_deref().filter(|prompt| !is_blank(prompt)) {
         body["system"] = prompt.into();
     }
-    if let Some(temperature) = request.temperature {
+    if let Some(temperature) = request.temperature.filter(|_| !quirks.no_temperature) {
         body["temperature"] = temperature.clamp(0.0, 1.0).into();
     }
-    // Blanks alone are refused.
-    let stops = request.stop_sequences.iter().filter(|stop| !stop.trim().is_empty());
+    let stops = request.stop_sequences.iter().filter(|stop| !is_blank(stop));
     let stops: Vec<&str> = stops.map(|stop| &**stop).collect();
     if !stops.is_empty() {
         body["stop_sequences"] = stops.into();
     }
     if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|tool| definition(tool, names));
-        body["tools"] = tools.collect::<Result<Vec<_>, _>>()?.into();
+        let said = request.tools.iter().zip(tools.said(request));
+        body["tools"] = said.map(|(tool, (name, schema))| definition(tool, name, schema)).collect();
         if let Some(choice) = request.tool_choice {
             let choice = match choice {
                 ToolChoice::Auto => "auto",
@@ -58,37 +63,34 @@ pub(super) fn write(request: &SamplingRequest, plan: &Plan, names: &Names) -> Re
         }
     } else if super::tool_rounds(request) > 0 {
         // A conversation with tools needs their definitions, though none may be used any more.
-        body["tools"] = used(request, names).into();
+        body["tools"] = used(request, tools).into();
         body["tool_choice"] = json!({ "type": "none" });
     }
     Ok(body)
 }
 
 /// The tools of the conversation, each once, as far as they are known.
-fn used(request: &SamplingRequest, names: &Names) -> Vec<Value> {
+fn used(request: &SamplingRequest, tools: &Tools) -> Vec<Value> {
     let blocks = request.messages.iter().flat_map(|message| &message.content);
     let used: BTreeSet<&str> = blocks
         .filter_map(|block| match block {
-            SamplingBlock::ToolUse { name, .. } => Some(names.sent(name)),
+            SamplingBlock::ToolUse { name, .. } => Some(tools.name(name)),
             _ => None,
         })
         .collect();
-    let definition = |name| json!({ "name": name, "input_schema": { "type": "object" } });
+    let definition = |name| json!({ "name": name, "input_schema": { "type": "object", "properties": {} } });
     used.into_iter().map(definition).collect()
 }
 
-fn definition(tool: &Tool, names: &Names) -> Result<Value, Unsayable> {
-    let mut definition = json!({
-        "name": names.sent(&tool.name),
-        "input_schema": words::tree(&tool.input_schema, "the schema of a tool")?,
-    });
+fn definition(tool: &Tool, name: &str, schema: &Value) -> Value {
+    let mut definition = json!({ "name": name, "input_schema": schema });
     if let Some(description) = tool.description() {
         definition["description"] = description.into();
     }
-    Ok(definition)
+    definition
 }
 
-fn turn(message: &SamplingMessage, names: &Names) -> Result<Vec<Value>, Unsayable> {
+fn turn(message: &SamplingMessage, tools: &Tools) -> Result<Vec<Value>, Unsayable> {
     let mut blocks = Vec::new();
     for block in &message.content {
         match block {
@@ -96,8 +98,8 @@ fn turn(message: &SamplingMessage, names: &Names) -> Result<Vec<Value>, Unsayabl
             SamplingBlock::ToolUse { id, name, input, .. } => blocks.push(json!({
                 "type": "tool_use",
                 "id": id,
-                "name": names.sent(name),
-                "input": words::tree(input, "the input of a tool")?,
+                "name": tools.name(name),
+                "input": words::tree(&tools.input(name, input), "the input of a tool")?,
             })),
             SamplingBlock::ToolResult { tool_use_id, content, structured, is_error, .. } => {
                 let mut inner = Vec::new();
@@ -118,10 +120,10 @@ fn turn(message: &SamplingMessage, names: &Names) -> Result<Vec<Value>, Unsayabl
     Ok(blocks)
 }
 
-/// A block, unless it is a text of nothing, which is refused.
+/// A block, unless it is a text of nothing.
 fn said(content: &Content) -> Result<Option<Value>, Unsayable> {
     if let Some(text) = words::text(content) {
-        return Ok((!text.is_empty()).then(|| json!({ "type": "text", "text": text })));
+        return Ok((!is_blank(&text)).then(|| json!({ "type": "text", "text": text })));
     }
     match content {
         Content::Image(image) if is_known(image) => Ok(Some(json!({
@@ -130,6 +132,11 @@ fn said(content: &Content) -> Result<Option<Value>, Unsayable> {
         }))),
         _ => Err(Unsayable(format!("{} cannot be told to this model", words::kind(content)))),
     }
+}
+
+/// Blanks alone are refused wherever there is a text.
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
 fn is_known(image: &MediaContent) -> bool {
@@ -171,7 +178,7 @@ struct Usage {
 }
 
 /// Reads a message.
-pub(super) fn read(body: &Bytes, names: &Names, asked: &str) -> Result<Said, Unreadable> {
+pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unreadable> {
     let message: Message =
         serde_json::from_slice(body).map_err(|_| Unreadable("the answer is not a message"))?;
     let mut blocks = Vec::new();
@@ -183,7 +190,7 @@ pub(super) fn read(body: &Bytes, names: &Names, asked: &str) -> Result<Said, Unr
                 let input = Json::of(&input).ok().filter(Json::is_object);
                 let input =
                     input.ok_or(Unreadable("the model called a tool with arguments that are no object"))?;
-                let used = words::tool_use(id.as_deref(), &name, &input, names, &blocks)?;
+                let used = words::tool_use(id.as_deref(), &name, &input, tools, &blocks)?;
                 blocks.push(used);
             }
             Block::Other => {}
@@ -196,6 +203,7 @@ pub(super) fn read(body: &Bytes, names: &Names, asked: &str) -> Result<Said, Unr
         "tool_use" => "toolUse".to_owned(),
         _ => reason,
     });
+    let length = message.usage.as_ref().map(|usage| usage.output_tokens);
     let tokens = message.usage.map(|usage| usage.input_tokens.saturating_add(usage.output_tokens));
-    Ok(Said { result: words::result(blocks, message.model.as_deref(), stop, asked), tokens })
+    Ok(Said { result: words::result(blocks, message.model.as_deref(), stop, asked), tokens, length })
 }

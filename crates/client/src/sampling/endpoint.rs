@@ -1,13 +1,14 @@
 //! Owns the exchange with the endpoint of a model: where it is, who we are to it, and what may be told of its
 //! failures.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_config::{Http, Sampling, SamplingApi, Secret, Tls};
 use bowline_proto::wire::view::{SamplingBlock, SamplingRequest, SamplingResult, ToolChoice};
-use bowline_transport::http::{Answer, Body, HttpLink, Limits};
+use bowline_transport::http::{Body, HttpLink, Limits};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue};
@@ -16,7 +17,8 @@ use url::Url;
 
 use super::approve::Plan;
 use super::limits::Budget;
-use super::names::Names;
+use super::quirks::Quirks;
+use super::tools::Tools;
 use super::words::{Unreadable, Unsayable};
 use super::{anthropic, openai};
 use crate::host::Refusal;
@@ -30,8 +32,17 @@ pub(super) struct Endpoint {
     pub(super) settings: Sampling,
     link: HttpLink,
     veil: Veil,
-    /// What it has turned out not to take.
-    dialect: Mutex<openai::Dialect>,
+    /// What its models have turned out not to take, by the configured name.
+    quirks: Mutex<HashMap<Box<str>, Quirks>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// What the server is told.
+    told: String,
+    /// What is for the log only: an endpoint may speak of accounts and keys.
+    note: Option<String>,
 }
 
 /// A model that cannot be used as configured.
@@ -63,10 +74,8 @@ pub enum Problem {
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 /// How long making a connection may take.
 const CONNECT: Duration = Duration::from_secs(30);
-/// How much of a sentence of the endpoint is passed on.
+/// How much of a sentence of the endpoint is written down.
 const LONGEST_NOTE: usize = 300;
-/// A request is sent again only where the endpoint said which wish it does not take, and there are three.
-const MOST_WISHES: usize = 3;
 
 impl ProviderError {
     pub(super) fn new(problem: Problem) -> Self {
@@ -89,7 +98,7 @@ impl Endpoint {
         }
         let mut headers = settings.headers.clone();
         let secrets = headers.iter().map(|(_, value)| value.clone()).chain(key.clone());
-        let veil = Veil::new(secrets);
+        let veil = Veil::new(secrets).and_url(&settings.base_url);
         if let Some(key) = key {
             let unsendable = |byte: u8| !(0x21..=0x7e).contains(&byte);
             if key.expose().is_empty() || key.expose().bytes().any(unsendable) {
@@ -110,7 +119,7 @@ impl Endpoint {
         let limits =
             Limits { connect: CONNECT.min(settings.timeout), body: LARGEST_ANSWER, event: LARGEST_ANSWER };
         match HttpLink::new(&http, limits) {
-            Ok(link) => Ok(Self { settings, link, veil, dialect: Mutex::default() }),
+            Ok(link) => Ok(Self { settings, link, veil, quirks: Mutex::default() }),
             Err(fault) => wrong(Problem::Unreachable(veil.over(&fault.to_string(), LONGEST_NOTE))),
         }
     }
@@ -126,20 +135,24 @@ impl Endpoint {
         request: &SamplingRequest,
         plan: &Plan,
         budget: &mut Budget,
-    ) -> Result<SamplingResult, Refusal> {
-        let names = Names::of(request);
+    ) -> Result<SamplingResult, Trouble> {
+        let tools = Tools::of(request, self.settings.api)?;
         let limit = self.settings.timeout;
-        let exchange = self.exchange(request, plan, &names, budget);
+        let exchange = self.exchange(request, plan, &tools, budget);
         let body = tokio::time::timeout(limit, exchange)
             .await
             .unwrap_or_else(|_| failed(format!("the model did not answer within {limit:?}")))?;
         let said = match self.settings.api {
-            SamplingApi::OpenAi => openai::read(&body, &names, &plan.model),
-            SamplingApi::Anthropic => anthropic::read(&body, &names, &plan.model),
+            SamplingApi::OpenAi => openai::read(&body, &tools, &plan.model),
+            SamplingApi::Anthropic => anthropic::read(&body, &tools, &plan.model),
         };
         let said = said.or_else(|Unreadable(what)| failed(what))?;
         if let Some(tokens) = said.tokens {
             budget.settle(tokens);
+        }
+        if let Some(length) = said.length.filter(|length| *length > plan.max_tokens) {
+            let (model, most) = (&plan.model, plan.max_tokens);
+            tracing::warn!(%model, length, most, "the endpoint answered with more tokens than it was allowed");
         }
         let uses = |block: &SamplingBlock| matches!(block, SamplingBlock::ToolUse { .. });
         let may_use = !request.tools.is_empty() && request.tool_choice != Some(ToolChoice::None);
@@ -153,17 +166,18 @@ impl Endpoint {
         &self,
         request: &SamplingRequest,
         plan: &Plan,
-        names: &Names,
+        tools: &Tools,
         budget: &mut Budget,
-    ) -> Result<Bytes, Refusal> {
-        let mut refusals = 0;
+    ) -> Result<Bytes, Trouble> {
+        let api = self.settings.api;
+        let write = |quirks| match api {
+            SamplingApi::OpenAi => openai::write(request, plan, tools, quirks),
+            SamplingApi::Anthropic => anthropic::write(request, plan, tools, quirks),
+        };
+        let known = self.quirks().get(&plan.model).copied().unwrap_or_default();
+        let mut quirks = known;
+        let mut body = write(quirks)?;
         loop {
-            let dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
-            let body = match self.settings.api {
-                SamplingApi::OpenAi => openai::write(request, plan, names, dialect),
-                SamplingApi::Anthropic => anthropic::write(request, plan, names),
-            };
-            let body = body.or_else(|Unsayable(what)| failed(what))?;
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
             budget.start();
@@ -173,37 +187,56 @@ impl Endpoint {
                     if fault.may_resend(false) {
                         budget.settle(0);
                     }
-                    return failed(self.veil.over(&format!("no answer of the model: {fault}"), LONGEST_NOTE));
+                    let note = Some(self.veil.over(&fault.to_string(), LONGEST_NOTE));
+                    return Err(Trouble { told: "no answer of the model's endpoint".to_owned(), note });
                 }
             };
             let bytes = match (answer.status, &answer.body) {
-                (200..300, Body::Json(bytes)) => return Ok(bytes.clone()),
+                (200..300, Body::Json(bytes)) => {
+                    // Not before it helped: the complaint may have been about something else.
+                    if quirks != known {
+                        self.quirks().insert(plan.model.clone(), quirks);
+                    }
+                    return Ok(bytes.clone());
+                }
                 (200..300, _) => return failed("the model's endpoint did not answer with JSON"),
                 (_, Body::Json(bytes) | Body::Other(bytes)) => bytes.clone(),
                 (_, Body::Empty | Body::Events(_)) => Bytes::new(),
             };
             // It was refused, so no model has worked on it.
             budget.settle(0);
-            refusals += 1;
-            let adapted = dialect.after(&bytes).filter(|_| {
-                self.settings.api == SamplingApi::OpenAi && answer.status == 400 && refusals <= MOST_WISHES
-            });
-            match adapted {
-                Some(next) => *self.dialect.lock().unwrap_or_else(PoisonError::into_inner) = next,
-                None => return failed(self.complaint(&answer, &bytes)),
+            let adapted = quirks.after(api, &bytes).filter(|_| answer.status == 400);
+            let other = adapted.map(write).transpose()?.filter(|other| *other != body);
+            match (adapted, other) {
+                (Some(next), Some(other)) => (quirks, body) = (next, other),
+                _ => return Err(self.refused(answer.status, &bytes)),
             }
         }
     }
 
-    /// A status and what the endpoint says about it, short and without the key.
-    fn complaint(&self, answer: &Answer, body: &[u8]) -> String {
-        let status = answer.status;
-        let note =
-            sentence(body).map(|note| self.veil.over(&note, LONGEST_NOTE)).filter(|note| !note.is_empty());
-        match note {
-            Some(note) => format!("the model's endpoint answered with HTTP status {status}: {note}"),
-            None => format!("the model's endpoint answered with HTTP status {status}"),
-        }
+    /// A status, and for the log what the endpoint says about it, short and without the key.
+    fn refused(&self, status: u16, body: &[u8]) -> Trouble {
+        let note = sentence(body).map(|note| self.veil.over(&note, LONGEST_NOTE));
+        Trouble { told: format!("the model's endpoint answered with HTTP status {status}"), note }
+    }
+
+    fn quirks(&self) -> MutexGuard<'_, HashMap<Box<str>, Quirks>> {
+        self.quirks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Trouble {
+    /// Writes down what happened to a request of `server`, and keeps what that server is told.
+    pub(super) fn logged(self, server: &str) -> Refusal {
+        let Self { told, note } = self;
+        tracing::warn!(server, why = told, note, "no model answered");
+        Refusal::Failed(told)
+    }
+}
+
+impl From<Unsayable> for Trouble {
+    fn from(Unsayable(told): Unsayable) -> Self {
+        Self { told, note: None }
     }
 }
 
@@ -220,8 +253,8 @@ fn add(headers: &mut Vec<(String, Secret)>, name: &str, value: Secret) {
     }
 }
 
-fn failed<T>(why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::Failed(why.into()))
+fn failed<T>(told: impl Into<String>) -> Result<T, Trouble> {
+    Err(Trouble { told: told.into(), note: None })
 }
 
 /// The base URL with the path of the API, however much of it the base has already.

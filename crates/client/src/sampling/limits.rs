@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bowline_config::Sampling;
 use bowline_proto::wire::view::SamplingRequest;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use crate::host::Refusal;
+use crate::host::line::{Line, Turn};
 
 /// What was asked and used so far. Only numbers are kept, and none for longer than an hour.
 #[derive(Debug)]
@@ -20,10 +20,24 @@ pub(super) struct Meter {
     per_hour: Option<u64>,
     /// How long a request waits for others to end.
     patience: Duration,
-    turns: Semaphore,
-    person: Semaphore,
-    asked: Mutex<HashMap<Arc<str>, VecDeque<Instant>>>,
+    turns: Line,
+    person: Line,
+    asked: Arc<Mutex<HashMap<Arc<str>, Asker>>>,
     spent: Arc<Mutex<Spent>>,
+}
+
+/// What one server has asked.
+#[derive(Debug, Default)]
+struct Asker {
+    open: usize,
+    recent: VecDeque<Instant>,
+}
+
+/// A request that was let in, until it is answered or taken back.
+#[derive(Debug)]
+pub(super) struct Open {
+    server: Arc<str>,
+    asked: Arc<Mutex<HashMap<Arc<str>, Asker>>>,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +58,8 @@ pub(super) struct Budget {
     spent: Arc<Mutex<Spent>>,
 }
 
+/// How many requests of one server may be open: waiting for a person, for others or for the model.
+const MOST_OPEN: usize = 8;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -55,18 +71,18 @@ impl Meter {
             tool_rounds: whole(settings.tool_rounds),
             per_hour: settings.tokens_per_hour,
             patience: settings.timeout,
-            turns: Semaphore::new(whole(settings.concurrent).clamp(1, Semaphore::MAX_PERMITS)),
-            person: Semaphore::new(1),
-            asked: Mutex::default(),
+            turns: Line::new(whole(settings.concurrent)),
+            person: Line::new(1),
+            asked: Arc::default(),
             spent: Arc::default(),
         }
     }
 
-    /// SA-07: a conversation that has used tools often enough does not go on with their results. The history
-    /// itself is the count, so that none has to be kept.
+    /// SA-07: a conversation that has used tools often enough does not go on, whoever speaks last in it: those are
+    /// the server's words too. The history itself is the count, so that none has to be kept.
     pub(super) fn rounds(&self, request: &SamplingRequest) -> Result<(), Refusal> {
         let rounds = super::tool_rounds(request);
-        if super::continues_tools(request) && rounds > self.tool_rounds {
+        if rounds > self.tool_rounds {
             let why = format!("{rounds} rounds of tool calls; {} are allowed", self.tool_rounds);
             return Err(Refusal::Limited(why));
         }
@@ -74,53 +90,61 @@ impl Meter {
     }
 
     /// Counts a request of `server`, or refuses it.
-    pub(super) fn admit(&self, server: &Arc<str>) -> Result<(), Refusal> {
+    pub(super) fn admit(&self, server: &Arc<str>) -> Result<Open, Refusal> {
         let now = Instant::now();
-        let mut asked = lock(&self.asked);
+        let mut servers = lock(&self.asked);
         // Servers that were quiet for a minute leave nothing behind.
-        asked.retain(|_, times| {
-            while times.front().is_some_and(|time| now.duration_since(*time) >= MINUTE) {
-                times.pop_front();
+        servers.retain(|_, asker| {
+            while asker.recent.front().is_some_and(|time| now.duration_since(*time) >= MINUTE) {
+                asker.recent.pop_front();
             }
-            !times.is_empty()
+            asker.open > 0 || !asker.recent.is_empty()
         });
-        let times = asked.entry(Arc::clone(server)).or_default();
-        if times.len() >= self.per_minute {
+        let asker = servers.entry(Arc::clone(server)).or_default();
+        if asker.recent.len() >= self.per_minute {
             return Err(Refusal::Limited(format!("more than {} requests in a minute", self.per_minute)));
         }
-        times.push_back(now);
-        Ok(())
+        if asker.open >= MOST_OPEN {
+            return Err(Refusal::Limited(format!("more than {MOST_OPEN} requests are open")));
+        }
+        asker.recent.push_back(now);
+        asker.open += 1;
+        Ok(Open { server: Arc::clone(server), asked: Arc::clone(&self.asked) })
     }
 
-    /// Waits until there is room for another request.
-    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, Refusal> {
-        let busy = || Refusal::Limited("too many requests are under way".to_owned());
-        timeout(self.patience, self.turns.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())
+    /// Waits until there is room for another request at the model. Servers take turns.
+    pub(super) async fn turn(&self, server: &Arc<str>) -> Result<Turn, Refusal> {
+        let busy = |_| Refusal::Limited("too many requests are under way".to_owned());
+        timeout(self.patience, self.turns.turn(server)).await.map_err(busy)
     }
 
-    /// Waits until the person is free. It is never closed.
-    pub(super) async fn person(&self) -> Option<SemaphorePermit<'_>> {
-        self.person.acquire().await.ok()
+    /// Waits until the person is free. Servers take turns.
+    pub(super) async fn person(&self, server: &Arc<str>) -> Turn {
+        self.person.turn(server).await
+    }
+
+    /// `tokens`, or as many as are left just now. Nothing is set aside.
+    pub(super) fn left(&self, tokens: u64) -> Result<u64, Refusal> {
+        self.left_of(&mut lock(&self.spent), tokens)
     }
 
     /// Sets `tokens` aside, or as many as are left.
     pub(super) fn budget(&self, tokens: u64) -> Result<Budget, Refusal> {
         let mut spent = lock(&self.spent);
-        let left = match self.per_hour {
-            None => tokens,
-            Some(most) => {
-                spent.forget(Instant::now());
-                let used = spent.used.iter().fold(spent.reserved, |all, (_, used)| all.saturating_add(*used));
-                most.saturating_sub(used)
-            }
-        };
-        if left == 0 {
-            return Err(Refusal::Limited("the tokens of this hour are used up".to_owned()));
-        }
-        let tokens = tokens.min(left);
+        let tokens = self.left_of(&mut spent, tokens)?;
         spent.reserved = spent.reserved.saturating_add(tokens);
         drop(spent);
         Ok(Budget { tokens, cost: 0, spent: Arc::clone(&self.spent) })
+    }
+
+    fn left_of(&self, spent: &mut Spent, tokens: u64) -> Result<u64, Refusal> {
+        let Some(most) = self.per_hour else { return Ok(tokens) };
+        spent.forget(Instant::now());
+        let used = spent.used.iter().fold(spent.reserved, |all, (_, used)| all.saturating_add(*used));
+        match most.saturating_sub(used) {
+            0 => Err(Refusal::Limited("the tokens of this hour are used up".to_owned())),
+            left => Ok(tokens.min(left)),
+        }
     }
 }
 
@@ -128,15 +152,6 @@ impl Budget {
     /// How many tokens the answer may have.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
-    }
-
-    /// Gives back what is above `tokens`.
-    pub(super) fn lower(&mut self, tokens: u64) {
-        let tokens = tokens.min(self.tokens);
-        let mut spent = lock(&self.spent);
-        spent.reserved = spent.reserved.saturating_sub(self.tokens - tokens);
-        drop(spent);
-        self.tokens = tokens;
     }
 
     /// From here on the model may be at work.
@@ -147,6 +162,14 @@ impl Budget {
     /// It is known what it cost.
     pub(super) fn settle(&mut self, tokens: u64) {
         self.cost = tokens;
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(asker) = lock(&self.asked).get_mut(&self.server) {
+            asker.open -= 1;
+        }
     }
 }
 
@@ -218,14 +241,14 @@ mod tests {
         let mut first = meter.budget(60).unwrap();
         first.start();
         // What is under way is set aside, and the next gets what is left.
-        let mut second = meter.budget(60).unwrap();
+        let second = meter.budget(60).unwrap();
         assert_eq!(second.tokens(), 40);
         assert_eq!(limited(meter.budget(1)), "the tokens of this hour are used up");
-        second.lower(10);
-        assert_eq!(meter.budget(60).unwrap().tokens(), 30);
+        assert_eq!(limited(meter.left(1)), "the tokens of this hour are used up");
         first.settle(5);
         drop((first, second));
-        assert_eq!(meter.budget(200).unwrap().tokens(), 95, "the second asked nobody");
+        assert_eq!(meter.left(200), Ok(95), "the second asked nobody");
+        assert_eq!(meter.budget(200).unwrap().tokens(), 95, "to look takes nothing");
         let mut lost = meter.budget(90).unwrap();
         lost.start();
         drop(lost);
@@ -237,9 +260,26 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_wait_for_each_other_and_not_for_ever() {
         let meter = meter(|settings| settings.concurrent = 1);
-        let first = meter.turn().await.unwrap();
-        assert_eq!(limited(meter.turn().await), "too many requests are under way");
-        let (second, ()) = tokio::join!(meter.turn(), async { drop(first) });
+        let server = Arc::from("one");
+        let first = meter.turn(&server).await.unwrap();
+        assert_eq!(limited(meter.turn(&server).await), "too many requests are under way");
+        let (second, ()) = tokio::join!(meter.turn(&server), async { drop(first) });
         drop(second.unwrap());
+    }
+
+    /// SA-02: requests of one server that are not answered yet do not pile up, however slowly they come.
+    #[tokio::test(start_paused = true)]
+    async fn sa_02_open_requests_are_limited() {
+        let meter = meter(|_| {});
+        let (one, other) = (Arc::from("one"), Arc::from("other"));
+        let mut open = Vec::new();
+        for _ in 0..MOST_OPEN {
+            open.push(meter.admit(&one).unwrap());
+            advance(MINUTE).await;
+        }
+        assert_eq!(limited(meter.admit(&one)), "more than 8 requests are open");
+        meter.admit(&other).unwrap();
+        open.pop();
+        meter.admit(&one).unwrap();
     }
 }

@@ -26,6 +26,8 @@ mod endpoint;
 mod limits;
 mod names;
 mod openai;
+mod quirks;
+mod tools;
 mod words;
 
 use std::collections::BTreeMap;
@@ -49,9 +51,11 @@ pub use endpoint::{Problem, ProviderError};
 /// - The policy is asked first: `deny` and `ask` without an [`Approve`] refuse everything.
 /// - The key goes to the configured origin and nowhere else; redirects to another are not followed. It is in no
 ///   log, no error and no `Debug`.
-/// - A request is sent once. If that fails, the server is told the status and a short note, out of which the key
-///   is taken should the endpoint repeat it.
-/// - An answer never has more tokens than the server allows, nor than the user does (SA-03).
+/// - Servers take turns, with the person as with the model. A person who thinks keeps no other server from the
+///   model, and no tokens.
+/// - A request is sent once, unless the endpoint refuses one of its wishes. If it fails, the server is told the
+///   status and no more; what the endpoint says about it goes to the log, without the key.
+/// - An answer is never allowed more tokens than the server says, nor than the user does (SA-03).
 /// - Nothing that was said is kept between requests (SA-07).
 /// - Dropping the future of a request ends its exchange with the endpoint. Its tokens count as spent.
 #[derive(Clone)]
@@ -111,13 +115,13 @@ impl Provider {
             (SamplingPolicy::Allow, _) => None,
         };
         self.meter.rounds(&asked.request)?;
-        self.meter.admit(&asked.server)?;
-        let turn = self.meter.turn().await?;
-        let mut budget = self.meter.budget(self.cap(&asked.request)?)?;
-        let mut plan = self.plan(&asked.request, budget.tokens());
+        let _open = self.meter.admit(&asked.server)?;
+        // Only looked at: while a person thinks, the model and its tokens are for others.
+        let most = self.meter.left(self.cap(&asked.request)?)?;
+        let mut plan = self.plan(&asked.request, most);
         if let Some(approver) = approver {
             let verdict = {
-                let _person = self.meter.person().await;
+                let _person = self.meter.person(&asked.server).await;
                 approver.request(&asked, &plan).await
             };
             match verdict {
@@ -126,19 +130,21 @@ impl Provider {
                 Verdict::Replace(edited) => {
                     asked.request = *edited;
                     // It can only be lowered: a person may spend less than the server allows, not more.
-                    budget.lower(asked.request.max_tokens);
-                    plan = self.plan(&asked.request, budget.tokens());
+                    plan = self.plan(&asked.request, most.min(asked.request.max_tokens));
                 }
             }
         }
         if plan.max_tokens == 0 {
             return Err(Refusal::Failed("no token is allowed for the answer".to_owned()));
         }
+        let turn = self.meter.turn(&asked.server).await?;
+        let mut budget = self.meter.budget(plan.max_tokens)?;
+        plan.max_tokens = budget.tokens();
         let said = self.endpoint.ask(&asked.request, &plan, &mut budget).await;
-        let result = said.inspect_err(|refusal| log(&asked, refusal))?;
+        let result = said.map_err(|trouble| trouble.logged(&asked.server))?;
         drop((turn, budget));
         let Some(approver) = approver else { return Ok(result) };
-        let _person = self.meter.person().await;
+        let _person = self.meter.person(&asked.server).await;
         match approver.result(&asked, &result).await {
             Verdict::Accept => Ok(result),
             Verdict::Refuse => Err(Refusal::Declined),
@@ -190,20 +196,6 @@ fn key(
     let Some(name) = &settings.key_env else { return Ok(None) };
     let key = variable(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
     key.map(|key| Some(Secret::new(key))).ok_or_else(|| ProviderError::new(Problem::KeyMissing))
-}
-
-fn log(asked: &SampleRequest, refusal: &Refusal) {
-    if let Refusal::Failed(why) | Refusal::Limited(why) = refusal {
-        tracing::warn!(server = %asked.server, why, "no model answered");
-    }
-}
-
-/// Whether the conversation goes on with results of tools.
-fn continues_tools(request: &SamplingRequest) -> bool {
-    let last = request.messages.last();
-    last.is_some_and(|message| {
-        message.content.iter().any(|block| matches!(block, SamplingBlock::ToolResult { .. }))
-    })
 }
 
 /// How often the model has used tools so far.

@@ -9,80 +9,49 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::approve::Plan;
-use super::names::Names;
+use super::quirks::Quirks;
+use super::tools::Tools;
 use super::words::{self, Said, Unreadable, Unsayable};
 
 pub(super) const PATH: &str = "chat/completions";
-
-/// What an endpoint has refused of the wishes of a request. It is not sent again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Dialect {
-    /// It knows the limit of the answer by its newer name only.
-    completion_tokens: bool,
-    no_temperature: bool,
-    no_stop: bool,
-}
 
 /// More stop sequences are refused by most endpoints.
 const MOST_STOPS: usize = 4;
 /// More parts of one text are not read.
 const MOST_PARTS: usize = 64;
 
-impl Dialect {
-    /// What is to be done differently after a refusal, if it is about a wish: `None` is nothing. The endpoint
-    /// names the member it does not take; its sentences are not read.
-    pub(super) fn after(self, refusal: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Refused {
-            error: Named,
-        }
-        #[derive(Deserialize)]
-        struct Named {
-            param: String,
-        }
-        let refused: Refused = serde_json::from_slice(refusal).ok()?;
-        let next = match &*refused.error.param {
-            "max_tokens" => Self { completion_tokens: true, ..self },
-            "temperature" => Self { no_temperature: true, ..self },
-            "stop" => Self { no_stop: true, ..self },
-            _ => return None,
-        };
-        (next != self).then_some(next)
-    }
-}
-
-/// The request, in the form that this endpoint takes.
+/// The request, in the form that this model takes.
 pub(super) fn write(
     request: &SamplingRequest,
     plan: &Plan,
-    names: &Names,
-    dialect: Dialect,
+    tools: &Tools,
+    quirks: Quirks,
 ) -> Result<Value, Unsayable> {
     let mut messages = Vec::new();
     if let Some(prompt) = &request.system_prompt {
         messages.push(json!({ "role": "system", "content": prompt }));
     }
     for message in &request.messages {
-        turn(message, names, &mut messages)?;
+        turn(message, tools, &mut messages)?;
     }
-    let limit = if dialect.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
+    let limit = if quirks.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
     let mut body = json!({
         "model": plan.model,
         "messages": messages,
         limit: plan.max_tokens,
         "stream": false,
     });
-    if let Some(temperature) = request.temperature.filter(|_| !dialect.no_temperature) {
+    if let Some(temperature) = request.temperature.filter(|_| !quirks.no_temperature) {
         body["temperature"] = temperature.clamp(0.0, 2.0).into();
     }
     let stops = request.stop_sequences.iter().filter(|stop| !stop.is_empty()).take(MOST_STOPS);
     let stops: Vec<&str> = stops.map(|stop| &**stop).collect();
-    if !stops.is_empty() && !dialect.no_stop {
+    if !stops.is_empty() && !quirks.no_stop {
         body["stop"] = stops.into();
     }
     if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|tool| function(tool, names));
-        body["tools"] = tools.collect::<Result<Vec<_>, _>>()?.into();
+        let said = request.tools.iter().zip(tools.said(request));
+        body["tools"] = said.map(|(tool, (name, schema))| function(tool, name, schema)).collect();
         if let Some(choice) = request.tool_choice {
             body["tool_choice"] = match choice {
                 ToolChoice::Auto => "auto",
@@ -95,19 +64,16 @@ pub(super) fn write(
     Ok(body)
 }
 
-fn function(tool: &Tool, names: &Names) -> Result<Value, Unsayable> {
-    let mut function = json!({
-        "name": names.sent(&tool.name),
-        "parameters": words::tree(&tool.input_schema, "the schema of a tool")?,
-    });
+fn function(tool: &Tool, name: &str, schema: &Value) -> Value {
+    let mut function = json!({ "name": name, "parameters": schema });
     if let Some(description) = tool.description() {
         function["description"] = description.into();
     }
-    Ok(json!({ "type": "function", "function": function }))
+    json!({ "type": "function", "function": function })
 }
 
 /// One turn. Each result of a tool is a message of its own here.
-fn turn(message: &SamplingMessage, names: &Names, messages: &mut Vec<Value>) -> Result<(), Unsayable> {
+fn turn(message: &SamplingMessage, tools: &Tools, messages: &mut Vec<Value>) -> Result<(), Unsayable> {
     let mut parts = Vec::new();
     let mut calls = Vec::new();
     for block in &message.content {
@@ -116,7 +82,7 @@ fn turn(message: &SamplingMessage, names: &Names, messages: &mut Vec<Value>) -> 
             SamplingBlock::ToolUse { id, name, input, .. } => calls.push(json!({
                 "id": id,
                 "type": "function",
-                "function": { "name": names.sent(name), "arguments": input.as_str() },
+                "function": { "name": tools.name(name), "arguments": tools.input(name, input).as_str() },
             })),
             SamplingBlock::ToolResult { tool_use_id, content, structured, is_error, .. } => {
                 let text = result_text(content, structured.as_ref(), *is_error)?;
@@ -227,7 +193,7 @@ struct Function {
     arguments: Value,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Usage {
     #[serde(rename = "total_tokens")]
     total: Option<u64>,
@@ -238,7 +204,7 @@ struct Usage {
 }
 
 /// Reads a completion.
-pub(super) fn read(body: &Bytes, names: &Names, asked: &str) -> Result<Said, Unreadable> {
+pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unreadable> {
     let completion: Completion =
         serde_json::from_slice(body).map_err(|_| Unreadable("the answer is not a chat completion"))?;
     let choice = completion.choices.into_iter().next().ok_or(Unreadable("the answer holds no choice"))?;
@@ -252,7 +218,7 @@ pub(super) fn read(body: &Bytes, names: &Names, asked: &str) -> Result<Said, Unr
     let mut blocks: Vec<SamplingBlock> = texts.take(MOST_PARTS).map(SamplingBlock::text).collect();
     for call in tool_calls.into_iter().flatten() {
         let input = arguments(&call.function.arguments)?;
-        let used = words::tool_use(call.id.as_deref(), &call.function.name, &input, names, &blocks)?;
+        let used = words::tool_use(call.id.as_deref(), &call.function.name, &input, tools, &blocks)?;
         blocks.push(used);
     }
     let stop = match choice.finish_reason.as_deref() {
@@ -262,11 +228,9 @@ pub(super) fn read(body: &Bytes, names: &Names, asked: &str) -> Result<Said, Unr
         Some("tool_calls" | "function_call") => Some("toolUse".to_owned()),
         other => other.map(str::to_owned),
     };
-    let tokens = completion.usage.and_then(|usage| {
-        let Usage { total, prompt, completion } = usage;
-        total.or_else(|| Some(prompt?.saturating_add(completion?)))
-    });
-    Ok(Said { result: words::result(blocks, completion.model.as_deref(), stop, asked), tokens })
+    let Usage { total, prompt, completion: length } = completion.usage.unwrap_or_default();
+    let tokens = total.or_else(|| Some(prompt?.saturating_add(length?)));
+    Ok(Said { result: words::result(blocks, completion.model.as_deref(), stop, asked), tokens, length })
 }
 
 /// Arguments are JSON in a string. Some endpoints leave the string out, or have it empty where there are none.

@@ -6,7 +6,7 @@ use bowline_proto::wire::Json;
 use bowline_proto::wire::view::{Body, Content, SamplingBlock, SamplingResult};
 use serde_json::Value;
 
-use super::names::Names;
+use super::tools::Tools;
 
 /// Something that the model's API has no form for. The text is for people.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(super) struct Said {
     pub(super) result: SamplingResult,
     /// Tokens of the conversation and the answer, if the endpoint counts them.
     pub(super) tokens: Option<u64>,
+    /// Tokens of the answer alone.
+    pub(super) length: Option<u64>,
 }
 
 /// An answer that is none. The text is for people.
@@ -68,7 +70,7 @@ pub(super) fn tool_use(
     id: Option<&str>,
     name: &str,
     input: &Json,
-    names: &Names,
+    tools: &Tools,
     taken: &[SamplingBlock],
 ) -> Result<SamplingBlock, Unreadable> {
     if taken.len() > MOST_CALLS {
@@ -82,7 +84,8 @@ pub(super) fn tool_use(
         let mut numbered = (1..).map(|count| format!("call_{count}"));
         numbered.find(|id| !is_taken(id)).expect("there are more numbers than calls")
     });
-    Ok(SamplingBlock::tool_use(&id, names.meant(name), input))
+    let (name, input) = tools.meant(name, input);
+    Ok(SamplingBlock::tool_use(&id, name, &input))
 }
 
 /// Puts the parts together. An answer of nothing is an empty text: the protocol wants a block.

@@ -11,12 +11,16 @@ use super::graph::{Graph, Node, NodeId, ROOT};
 
 /// How much work a check is: less than the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cost(u64);
+pub(super) struct Cost {
+    units: u64,
+    /// Bytes of the longest way to a value, and of names that a reason may list.
+    longest: u64,
+}
 
 impl Cost {
-    /// Whether all reasons can be collected: at most one for each unit.
+    /// Whether all reasons can be collected: at most one for each unit, and each says where.
     pub(super) fn is_small(self) -> bool {
-        self.0 <= SMALL
+        self.units <= SMALL && self.units.saturating_mul(self.longest) <= SMALL_BYTES
     }
 }
 
@@ -24,6 +28,8 @@ impl Cost {
 const BUDGET: u64 = 5_000_000;
 /// Up to here reasons are collected; they take memory.
 const SMALL: u64 = 100_000;
+/// The same in bytes of places: a server may call a member by a name of megabytes.
+const SMALL_BYTES: u64 = 64 << 20;
 /// How deeply schemas may be applied within each other. The validator recurses the same way, on the stack.
 const MAX_DEPTH: usize = 400;
 /// Steps of a pattern that are one unit.
@@ -31,9 +37,9 @@ const STEPS: u64 = 32;
 
 /// What a check would cost. `None`: too much, or too deep.
 pub(super) fn of(graph: &Graph, value: &Value) -> Option<Cost> {
-    let mut walk = Walk { graph, left: BUDGET, scope: Vec::new() };
+    let mut walk = Walk { graph, left: BUDGET, scope: Vec::new(), path: 0, longest: 0 };
     walk.apply(ROOT, value, 0)?;
-    Some(Cost(BUDGET - walk.left))
+    Some(Cost { units: BUDGET - walk.left, longest: walk.longest })
 }
 
 /// Goes the way of a check. Bounded by three things: `left`, which every step takes from; the depth; and
@@ -45,6 +51,9 @@ struct Walk<'g> {
     left: u64,
     /// The resources that were entered and not left: where `$dynamicRef` looks.
     scope: Vec<u32>,
+    /// Bytes of the names on the way to where it is.
+    path: u64,
+    longest: u64,
 }
 
 impl Walk<'_> {
@@ -99,7 +108,15 @@ impl Walk<'_> {
     fn members(&mut self, node: &Node, members: &serde_json::Map<String, Value>, depth: usize) -> Option<()> {
         // Each is looked up, whether or not it is there.
         self.take(node.properties.len() as u64)?;
+        let before = self.path;
+        if !node.each_member.is_empty() {
+            // A reason may list all members that should not be there.
+            let names: u64 = members.keys().map(|name| name.len() as u64).sum();
+            self.longest = self.longest.max(before + names);
+        }
         for (name, member) in members {
+            self.path = before + name.len() as u64;
+            self.longest = self.longest.max(self.path);
             for &(states, pattern) in &node.patterns {
                 self.take(1 + name.len() as u64 * states / STEPS)?;
                 self.apply(pattern, member, depth + 1)?;
@@ -114,6 +131,7 @@ impl Walk<'_> {
                 self.apply(each, member, depth + 1)?;
             }
         }
+        self.path = before;
         Some(())
     }
 

@@ -63,20 +63,28 @@ pub(super) struct Dynamic {
     otherwise: NodeId,
 }
 
+/// States of all patterns of a schema together: compiling them takes time, and up to 400 bytes each.
+const MAX_STATES: u64 = 50_000;
+
 /// What each schema with a reference refers to, by where it is in memory.
 pub(crate) type Targets<'s> = HashMap<*const Value, &'s Value>;
 
 impl Graph {
     /// Reads `schema`, whose nesting the parser has bounded.
     pub(super) fn of(schema: &Value, dialect: Draft) -> Result<Self, SchemaError> {
-        Self::with_targets(schema, dialect).map(|(graph, _)| graph)
+        let (graph, _, states) = Self::read(schema, dialect)?;
+        if states > MAX_STATES { Err(SchemaError::Patterns) } else { Ok(graph) }
     }
 
-    /// The same, with what the references mean.
-    pub(super) fn with_targets(schema: &Value, dialect: Draft) -> Result<(Self, Targets<'_>), SchemaError> {
+    /// What its references mean. Its patterns may be of any size: nothing is compiled.
+    pub(super) fn targets(schema: &Value, dialect: Draft) -> Result<Targets<'_>, SchemaError> {
+        Self::read(schema, dialect).map(|(_, targets, _)| targets)
+    }
+
+    fn read(schema: &Value, dialect: Draft) -> Result<(Self, Targets<'_>, u64), SchemaError> {
         let read = read::Reader::read(schema, dialect)?;
         let graph = Self { nodes: read.nodes, anchors: read.anchors };
-        if graph.is_endless() { Err(SchemaError::Endless) } else { Ok((graph, read.targets)) }
+        if graph.is_endless() { Err(SchemaError::Endless) } else { Ok((graph, read.targets, read.states)) }
     }
 
     pub(super) fn node(&self, id: NodeId) -> &Node {

@@ -20,7 +20,7 @@ mod pattern;
 use std::fmt::{self, Write as _};
 
 use bowline_proto::wire::Json;
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, Regex, Validator};
 use serde_json::Value;
 
 use self::graph::Graph;
@@ -71,7 +71,7 @@ pub enum SchemaError {
 /// One way in which a value does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Where in the value, as a JSON pointer; empty for the whole.
+    /// Where in the value, as a JSON pointer; empty for the whole. Of a long one only the end, after `…`.
     pub at: String,
     /// What is wrong there. It may quote the value, shortened.
     pub what: String,
@@ -96,20 +96,32 @@ const MAX_PARTS: usize = 10_000;
 const MAX_VALUE: usize = 8 << 20;
 /// How many violations are told.
 const MAX_VIOLATIONS: usize = 20;
-/// How much of one is told, in characters: it may quote a whole value.
+/// How much of one is told, in characters: it may quote a whole value, and so may the place.
 const MAX_TEXT: usize = 300;
 /// Memory for one compiled pattern.
 const MAX_PATTERN: usize = 4 << 20;
+
+/// About how large a pattern is. See [`pattern::states`].
+pub(crate) fn pattern_states(pattern: &str) -> u64 {
+    pattern::states(pattern)
+}
+
+/// Whether a pattern is well-formed and runs in linear time. It is compiled: look at its size first.
+pub(crate) fn is_linear(pattern: &str) -> bool {
+    let options = jsonschema::options().with_pattern_options(patterns()).offline();
+    options.build(&serde_json::json!({ "pattern": pattern })).is_ok()
+}
+
+fn patterns() -> PatternOptions<Regex> {
+    PatternOptions::regex().size_limit(MAX_PATTERN)
+}
 
 impl Schema {
     /// Compiles a schema.
     pub fn compile(schema: &Json) -> Result<Self, SchemaError> {
         let Read { value, dialect } = Read::of(schema)?;
         let graph = Graph::of(&value, dialect)?;
-        let options = jsonschema::options()
-            .with_draft(dialect)
-            .with_pattern_options(PatternOptions::regex().size_limit(MAX_PATTERN))
-            .offline();
+        let options = jsonschema::options().with_draft(dialect).with_pattern_options(patterns()).offline();
         let validator = options.build(&value).map_err(|error| SchemaError::Invalid(short(&error)))?;
         Ok(Self { validator, graph })
     }
@@ -153,7 +165,7 @@ impl Schema {
         let violations = errors
             .iter()
             .take(MAX_VIOLATIONS)
-            .map(|error| Violation { at: error.instance_path().as_str().to_owned(), what: short(error) });
+            .map(|error| Violation { at: end(error.instance_path().as_str()), what: short(error) });
         Verdict::Misfits(violations.collect())
     }
 }
@@ -178,7 +190,7 @@ impl Read {
 
     /// What its references mean. It is an error if one leads out of it, or round in a circle.
     pub(crate) fn targets(&self) -> Result<Targets<'_>, SchemaError> {
-        Graph::with_targets(&self.value, self.dialect).map(|(_, targets)| targets)
+        Graph::targets(&self.value, self.dialect)
     }
 }
 
@@ -191,6 +203,14 @@ impl fmt::Debug for Schema {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.at.is_empty() { f.write_str(&self.what) } else { write!(f, "{}: {}", self.at, self.what) }
+    }
+}
+
+/// The end of a place, which says more than its beginning does.
+fn end(place: &str) -> String {
+    match place.char_indices().rev().nth(MAX_TEXT - 1) {
+        Some((at, _)) if at > 0 => format!("…{}", &place[at..]),
+        _ => place.to_owned(),
     }
 }
 

@@ -1,17 +1,23 @@
 //! Owns how large a pattern is, before it is compiled.
 
-/// About how many states a pattern compiles to. A match takes at most so many steps for each byte of text.
+/// About how many states a pattern compiles to: some 400 bytes each. A match takes at most so many steps for
+/// each byte of text.
 ///
-/// Counted repetitions multiply what they repeat, also when they are nested; that is all that can make a
-/// short pattern large. What is malformed gets some number: compiling will refuse it.
+/// Counted repetitions multiply what they repeat, also when they are nested, and a class may have hundreds of
+/// ranges; that is all that can make a short pattern large. What is malformed gets some number: compiling will
+/// refuse it.
 pub(super) fn states(pattern: &str) -> u64 {
     let mut groups: Vec<u64> = Vec::new();
     // States so far in the open group, without the last atom, which a repetition may still multiply.
     let (mut before, mut last) = (0_u64, 0_u64);
+    let mut shorthands = 0_u64;
     let mut rest = pattern.chars();
     while let Some(character) = rest.next() {
         let atom = match character {
             '(' => {
+                if ignores_space(rest.as_str()) {
+                    return u64::MAX;
+                }
                 groups.push(before.saturating_add(last));
                 (before, last) = (0, 0);
                 continue;
@@ -32,42 +38,112 @@ pub(super) fn states(pattern: &str) -> u64 {
                 1
             }
             '*' | '+' | '?' => continue,
-            '\\' => match rest.next() {
-                Some('p' | 'P') => UNICODE,
-                _ => 2,
-            },
-            '[' => class(&mut rest),
+            '\\' => {
+                let atom = escape(&mut rest);
+                shorthands += u64::from(atom.shorthand);
+                atom.states
+            }
+            '[' => class(&mut rest, &mut shorthands),
+            '.' => ANY,
             _ => 1,
         };
         before = before.saturating_add(last);
         last = atom;
     }
-    groups.into_iter().fold(before.saturating_add(last), u64::saturating_add).max(1)
+    let states = groups.into_iter().fold(before.saturating_add(last), u64::saturating_add);
+    // Each shorthand is replaced by what it stands for in a pass of its own over all of the pattern.
+    let passes = shorthands.saturating_mul(pattern.len() as u64) / PASS;
+    states.saturating_add(passes).max(1)
+}
+
+/// Whether a group sets the flag by which white space and comments do not count. What is repeated could not be
+/// seen here then. The flag is not of the language that patterns are in.
+fn ignores_space(group: &str) -> bool {
+    let flags = group.strip_prefix('?').unwrap_or_default();
+    let end = flags.find(|flag: char| flag != '-' && !flag.is_ascii_alphabetic()).unwrap_or(flags.len());
+    flags[..end].contains('x')
 }
 
 /// How often `{n}`, `{n,}` or `{n,m}` repeats, and how many bytes it has after its `{`; 0 if it is none.
 fn repetition(rest: &str) -> (u64, usize) {
     let Some(end) = rest.find('}') else { return (1, 0) };
     let (least, most) = rest[..end].split_once(',').unwrap_or((&rest[..end], ""));
-    let Ok(least) = least.trim().parse::<u64>() else { return (1, 0) };
-    (most.trim().parse::<u64>().unwrap_or(0).max(least).max(1), end + 1)
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    // Too many digits are too many times.
+    let huge = |text: &str| !text.trim().is_empty() && text.trim().bytes().all(|byte| byte.is_ascii_digit());
+    let times = |text: &str| number(text).or(huge(text).then_some(u64::MAX));
+    match (times(least), times(most)) {
+        (None, None) => (1, 0),
+        (least, most) => (most.unwrap_or(0).max(least.unwrap_or(0)).max(1), end + 1),
+    }
+}
+
+struct Escape {
+    states: u64,
+    /// It is replaced by what it stands for.
+    shorthand: bool,
+}
+
+/// What a backslash begins, up to the end of it: `\p{L}` is one atom.
+fn escape(rest: &mut std::str::Chars<'_>) -> Escape {
+    let (states, shorthand) = match rest.next() {
+        Some('p' | 'P') => {
+            if !braced(rest) {
+                rest.next();
+            }
+            (UNICODE, false)
+        }
+        Some('x' | 'u' | 'U') => {
+            braced(rest);
+            (2, false)
+        }
+        Some('D' | 'W' | 's' | 'S') => (2 * ANY, true),
+        Some('d' | 'w' | 'c') => (2, true),
+        _ => (2, false),
+    };
+    Escape { states, shorthand }
+}
+
+/// Passes over what stands in braces, if that is what follows.
+fn braced(rest: &mut std::str::Chars<'_>) -> bool {
+    let text = rest.as_str();
+    let end = text.starts_with('{').then(|| text.find('}')).flatten();
+    if let Some(end) = end {
+        *rest = text[end + 1..].chars();
+    }
+    end.is_some()
 }
 
 /// States of a class, up to the `]` that ends it.
-fn class(rest: &mut std::str::Chars<'_>) -> u64 {
-    let mut states = 4;
+fn class(rest: &mut std::str::Chars<'_>, shorthands: &mut u64) -> u64 {
+    let (mut widest, mut plain, mut wide) = (0, 0_u64, 0_u64);
+    let mut first = true;
     while let Some(character) = rest.next() {
         match character {
-            '\\' if matches!(rest.next(), Some('p' | 'P')) => states += UNICODE,
-            ']' => break,
-            _ => {}
+            '\\' => {
+                let atom = escape(rest);
+                *shorthands += u64::from(atom.shorthand);
+                // What overlaps is merged: two large ones are hardly larger than one.
+                widest = atom.states.max(widest);
+                plain += 4;
+            }
+            '^' if first => continue,
+            // As the first it is a member.
+            ']' if !first => break,
+            _ if character.is_ascii() => plain += 1,
+            _ => wide += 1,
         }
+        first = false;
     }
-    states
+    4 + widest + plain / 8 + wide
 }
 
+/// States of `.`: characters have up to four bytes.
+const ANY: u64 = 4;
 /// States of a class such as `\p{L}`: it has hundreds of ranges.
-const UNICODE: u64 = 64;
+const UNICODE: u64 = 128;
+/// Bytes of a pattern that are passed over in the time that a state takes.
+const PASS: u64 = 8;
 
 #[cfg(test)]
 mod tests {
@@ -80,10 +156,37 @@ mod tests {
         assert!(states("(a{100}){100}") >= 10_000);
         assert!(states("((a{1,1000}){1000}){1000}") >= 1_000_000_000);
         assert!(states("(((((a{9999}){9999}){9999}){9999}){9999}){9999}") > 1 << 60);
+        assert!(states("a{99999999999999999999999}") > 1 << 60);
         let uuid = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
         assert!(states(uuid) < 200, "{}", states(uuid));
         for odd in ["", "(", "[", "\\", "{", "a{", "a{x}", ")", "a}", "[\\]"] {
             assert!(states(odd) >= 1, "{odd}");
         }
+    }
+
+    /// A class of hundreds of ranges is one atom, however it is written: a repetition multiplies all of it.
+    #[test]
+    fn classes_are_multiplied_whole() {
+        for large in [
+            r"\p{L}{50}",
+            r"\pL{50}",
+            r"\P{Lu}{50}",
+            r"[\p{L}]{50}",
+            r"[]\p{L}]{50}",
+            r"[^]\p{L}]{50}",
+            r"(?:\p{L}){50}",
+        ] {
+            assert!(states(large) >= 3_200, "{large}: {}", states(large));
+        }
+        assert_eq!(states(r"(?x)\p{L} {50}"), u64::MAX);
+        assert_eq!(states(r"(?i-x:\p{L} {50})"), u64::MAX);
+        assert!(states("(?<x>a)(?:x)(?i)") < 20);
+        // A name in two alphabets, as it is met in the field.
+        assert!(states(r"^[\p{L}\p{M}\p{N} '-]{1,64}$") < 10_000);
+        let letters: String = (0x400..0x500).filter_map(char::from_u32).collect();
+        assert!(states(&format!("[{letters}]{{10}}")) >= 2_560);
+        assert!(states(&r"\d".repeat(10_000)) > 10_000_000, "it is passed over ten thousand times");
+        assert!(states(&r"\cA".repeat(10_000)) > 10_000_000);
+        assert!(states(r"^\d{3}-\d{4}$") < 30);
     }
 }

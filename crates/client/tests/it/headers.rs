@@ -122,6 +122,22 @@ async fn hm_04_annotated_arguments() {
 
 /// HM-10: on a header mismatch the list is fetched anew and the call made once more, with a new id.
 #[tokio::test]
+async fn hm_10_a_header_mismatch_is_mended_though_the_list_is_kept() {
+    let hour = std::time::Duration::from_secs(3600);
+    let server = testkit::server().modern().tool("echo").ttl(hour).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    let error =
+        json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32020, "message": "a header is missing" } });
+    server.arm(Fault::answer(Answer::new(400).json(&error)).on("tools/call").times(1));
+    client.call_tool("echo", &json!({})).await.unwrap();
+    let methods: Vec<_> = server.received().iter().map(|received| received.method.clone()).collect();
+    assert_eq!(methods, ["server/discover", "tools/list", "tools/call", "tools/list", "tools/call"]);
+    client.close().await;
+}
+
+/// HM-10: and only once.
+#[tokio::test]
 async fn hm_10_a_header_mismatch_is_mended_once() {
     let server = testkit::server().modern().tool("echo").run().await;
     let client = Client::connect(http(&server)).await.unwrap();

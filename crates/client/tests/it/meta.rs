@@ -71,8 +71,12 @@ async fn ot_01_the_callers_trace_travels() {
         let options = CallOptions::new()
             .trace(TraceContext::parse(PARENT).unwrap().child(7).state("v=1"))
             .meta(MetaKey::parse("com.example/tenant").unwrap(), Json::of(&json!({ "id": 7 })).unwrap());
+        // MT-02: the protocol's own keys are not the caller's to set.
+        let reserved = MetaKey::parse("io.modelcontextprotocol/clientCapabilities").unwrap();
+        let options = options.meta(reserved, Json::of(&json!({ "sampling": {} })).unwrap());
         client.call_tool_with("echo", &json!({}), &options).await.unwrap();
         let meta = last_meta(&running);
+        assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"]["sampling"], Value::Null, "{name}");
         assert_eq!(meta["traceparent"], "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000007-01", "{name}");
         assert_eq!(meta["tracestate"], "v=1", "{name}");
         assert_eq!(meta["com.example/tenant"], json!({ "id": 7 }), "{name}");

@@ -14,6 +14,10 @@ use crate::support::{everywhere, http};
 const DIALECTS: [Dialect; 4] =
     [Dialect::OpenAi, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini];
 
+/// One pixel.
+const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 fn text(value: &Value) -> Json {
     Json::of(value).unwrap()
 }
@@ -206,7 +210,7 @@ async fn tl_07_results_for_the_model() {
     let (client, _server) = listed(json!([])).await;
     let mut options = ModelOptions::new(Dialect::Anthropic);
     options.max_result = 500;
-    options.max_media = 8;
+    options.max_media = PNG.len();
     let context = client.model_context(&options).await.unwrap();
     assert_eq!(context.instructions, None);
     assert_eq!(context.definitions(), json!([]));
@@ -224,8 +228,8 @@ async fn tl_07_results_for_the_model() {
         { "type": "text", "text": "for both" },
         { "type": "text", "text": "for the person", "annotations": { "audience": ["user"] } },
         { "type": "text", "text": "for the model", "annotations": { "audience": ["user", "assistant"] } },
-        { "type": "image", "data": "AAAA", "mimeType": "image/png" },
-        { "type": "image", "data": "AAAAAAAAAAAA", "mimeType": "image/png" },
+        { "type": "image", "data": PNG, "mimeType": "image/png" },
+        { "type": "image", "data": format!("{PNG}AAAA"), "mimeType": "image/png" },
         { "type": "audio", "data": "AAAA", "mimeType": "audio/wav" },
         { "type": "resource_link", "uri": "file:///a", "name": "a" },
         { "type": "resource", "resource": { "uri": "file:///b", "text": "inside" } },
@@ -242,7 +246,7 @@ async fn tl_07_results_for_the_model() {
     assert_eq!(seen.text, expected);
     assert_eq!(
         seen.content[2],
-        json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "AAAA" } })
+        json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": PNG } })
     );
 
     let alone = context.tool_result(&result(&json!({ "content": [], "structuredContent": { "n": 1 } })));
@@ -262,6 +266,119 @@ async fn tl_07_results_for_the_model() {
     let failed = to_all
         .tool_result(&result(&json!({ "content": [{ "type": "text", "text": "no" }], "isError": true })));
     assert_eq!(failed.content, json!({ "error": "no" }));
+    client.close().await;
+}
+
+/// What a provider refuses, it refuses with the whole conversation: no blank text, no picture that is none, and
+/// no more pictures than fit.
+#[tokio::test]
+async fn a_result_cannot_spoil_the_conversation() {
+    let (client, _server) = listed(json!([])).await;
+    let mut options = ModelOptions::new(Dialect::Anthropic);
+    options.max_pictures = 3;
+    let context = client.model_context(&options).await.unwrap();
+    let blank = |text: &str| json!({ "type": "text", "text": text });
+    let blanks = json!([blank(""), blank(" \n\t\u{a0}"), blank("\u{200b}\u{200d}\u{2060}")]);
+    let seen = context.tool_result(&result(&json!({ "content": blanks })));
+    assert_eq!((seen.content, &*seen.text), (json!([]), ""));
+    let seen = context.tool_result(&result(&json!({ "content": blanks, "structuredContent": { "n": 1 } })));
+    assert_eq!(seen.content, json!([{ "type": "text", "text": r#"{"n":1}"# }]));
+    let seen = context.tool_result(&result(&json!({ "content": blanks, "isError": true })));
+    assert_eq!(seen.text, "The tool failed, and did not say how.");
+
+    let image = |data: &str, kind: &str| json!({ "type": "image", "data": data, "mimeType": kind });
+    for (data, kind) in [
+        (PNG, "image/jpeg"),
+        (PNG, "image/svg+xml"),
+        ("", "image/png"),
+        ("AAAA", "image/png"),
+        ("PHN2Zy8+", "image/png"),
+        (&PNG[1..], "image/png"),
+        ("not base64", "image/png"),
+    ] {
+        let seen = context.tool_result(&result(&json!({ "content": [image(data, kind)] })));
+        let word = format!("[picture, {kind}, not shown]");
+        assert_eq!(seen.content, json!([{ "type": "text", "text": word }]), "{data}");
+    }
+    let shown = |options: &ModelOptions, failed: bool| {
+        let images = vec![image(PNG, "image/png"); 5];
+        (options.clone(), result(&json!({ "content": images, "isError": failed })))
+    };
+    let mut small = options.clone();
+    small.max_media_total = 2 * PNG.len() + 1;
+    for (most, (options, result)) in
+        [(3, shown(&options, false)), (2, shown(&small, false)), (0, shown(&options, true))]
+    {
+        let context = client.model_context(&options).await.unwrap();
+        let seen = context.tool_result(&result);
+        let kinds: Vec<_> =
+            seen.content.as_array().unwrap().iter().map(|block| block["type"].clone()).collect();
+        let expected: Vec<_> = (0..5).map(|at| json!(if at < most { "image" } else { "text" })).collect();
+        assert_eq!(kinds, expected);
+    }
+    client.close().await;
+}
+
+/// What the server gets is what the model wrote, to the last digit.
+#[tokio::test]
+async fn arguments_keep_their_numbers() {
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" }, "filter[id]": {} } });
+    let (client, _server) = listed(json!([{ "name": "t", "inputSchema": schema }])).await;
+    for dialect in DIALECTS {
+        let context = client.model_context(&ModelOptions::new(dialect)).await.unwrap();
+        let plain = Json::parse(r#"{ "n" : 123456789012345678901234, "m":[1.0, 1e2] }"#).unwrap();
+        assert_eq!(context.check_arguments("t", &plain).unwrap().as_str(), plain.as_str(), "{dialect:?}");
+        let definition = context.resolve("t").unwrap().definition.to_string();
+        let id = definition.split('"').find(|part| part.starts_with("filter")).unwrap();
+        let said = format!(r#"{{"{id}":{{"a":0.10,"{id}":123456789012345678901234}}}}"#);
+        let meant = r#"{"filter[id]":{"a":0.10,"filter[id]":123456789012345678901234}}"#;
+        let arguments = context.check_arguments("t", &Json::parse(said).unwrap()).unwrap();
+        assert_eq!(arguments.as_str(), meant, "{dialect:?}");
+        // Of two members of one name only one would be checked.
+        for twice in
+            [r#"{"n":"x","n":1}"#.to_owned(), format!(r#"{{"a":[{{"{id}":1,"filter[id]":2,"{id}":3}}]}}"#)]
+        {
+            let why = context.check_arguments("t", &Json::parse(twice).unwrap()).unwrap_err();
+            assert!(why[0].what.contains("twice"), "{why:?}");
+        }
+    }
+    client.close().await;
+}
+
+/// One tool's odd pattern costs no other tool the request, and is checked all the same where it can be.
+#[tokio::test]
+async fn patterns_that_a_provider_refuses_are_not_said() {
+    let member = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+    let schema = json!({ "type": "object", "properties": {
+        "date": member("^[0-9]{4}-[0-9]{2}$"),
+        "ahead": member("^(?=a)b"),
+        "letters": member("^\\p{L}+$"),
+        "broken": member("("),
+        "again": member("(a)\\1"),
+        "step": { "type": "number", "multipleOf": 0 },
+        "back": { "type": "number", "multipleOf": -2 },
+        "half": { "type": "number", "multipleOf": 0.5 },
+    } });
+    let letters = json!({ "type": "object", "properties": { "l": member("^\\p{L}+$") } });
+    let large: serde_json::Map<_, _> = (0..400).map(|n| (n.to_string(), member(r"^\p{L}{50}"))).collect();
+    let (client, _server) = listed(json!([
+        { "name": "t", "inputSchema": schema },
+        { "name": "l", "inputSchema": letters },
+        { "name": "large", "inputSchema": { "type": "object", "properties": large } },
+    ]))
+    .await;
+    for dialect in DIALECTS {
+        let context = client.model_context(&ModelOptions::new(dialect)).await.unwrap();
+        let definition = context.resolve("t").unwrap().definition.to_string();
+        assert_eq!(definition.matches("\"pattern\"").count(), 1, "{dialect:?}: {definition}");
+        assert!(definition.contains(r#""pattern":"^[0-9]{4}-[0-9]{2}$""#), "{dialect:?}: {definition}");
+        let steps = usize::from(dialect != Dialect::Gemini);
+        assert_eq!(definition.matches("multipleOf").count(), steps, "{dialect:?}: {definition}");
+        assert!(context.check_arguments("l", &text(&json!({ "l": "é" }))).is_ok(), "{dialect:?}");
+        assert!(context.check_arguments("l", &text(&json!({ "l": "7" }))).is_err(), "{dialect:?}");
+        let large = context.resolve("large").expect("what cannot be checked can be called");
+        assert!(!large.definition.to_string().contains("\"pattern\""), "{dialect:?}");
+    }
     client.close().await;
 }
 
@@ -306,5 +423,34 @@ async fn tl_09_many_servers() {
     let bare = registry.model_context(&ModelOptions::new(Dialect::Anthropic).prefix(Prefix::None)).await;
     let unique: HashSet<_> = bare.tools.iter().map(|tool| &tool.name).collect();
     assert_eq!(unique.len(), bare.tools.len(), "told apart without a prefix, too");
+    registry.close().await;
+}
+
+/// TL-09: where there is not room for all tools, no server takes the room of another.
+#[tokio::test]
+async fn tl_09_servers_share_the_room() {
+    let many = (0..20).fold(testkit::server(), |server, n| server.tool(&*format!("tool{n:02}")));
+    let (many, few) =
+        (many.run().await, testkit::server().tool("first").tool("second").tool("third").run().await);
+    let odd = testkit::server().tool("echo").run().await;
+    let at = |name: &str, url: &str| bowline::Server::http(name, url).unwrap();
+    let registry = Registry::open([at("many", &many.url()), at("few", &few.url()), at("odd", &odd.url())]);
+    registry.settled().await;
+    let tool = |name: &str, schema: Value| json!({ "name": name, "inputSchema": schema });
+    let far = json!({ "type": "object", "properties": { "a": { "$ref": "https://example.com/s" } } });
+    let page = json!({ "resultType": "complete", "tools": [tool("far", far), tool("near", json!({}))] });
+    odd.arm(Fault::reply(page).on("tools/list").times(100));
+    let mut options = ModelOptions::new(Dialect::Anthropic);
+    options.max_tools = 6;
+    let context = registry.model_context(&options).await;
+    let names: Vec<_> = context.tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(
+        names,
+        ["many__tool00", "many__tool01", "many__tool02", "few__first", "few__second", "odd__near"],
+        "{:?}",
+        context.left_out
+    );
+    assert!(context.left_out.iter().any(|left| left.name.as_deref() == Some("third")));
+    assert_eq!(context.left_out.len(), 17 + 1 + 1, "{:?}", context.left_out);
     registry.close().await;
 }

@@ -180,3 +180,29 @@ async fn el_11_otherwise_the_servers_error_stands() {
     assert_eq!(error.server_error().map(|error| error.code), Some(-32042));
     client.close().await;
 }
+
+/// A handler that panics costs nobody the connection.
+#[tokio::test]
+async fn a_panicking_handler_does_not_end_the_connection() {
+    struct Clumsy;
+    impl Handler for Clumsy {
+        fn capabilities(&self) -> Json {
+            Json::empty_object()
+        }
+
+        fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+            unreachable!("nothing is declared")
+        }
+
+        fn page_completed(&self, _: &str, _: &str) {
+            panic!("as it happens")
+        }
+    }
+    let server = testkit::server().legacy().tool("counter").stdio().await;
+    let entry = crate::support::stdio(&server).with_protocol(Protocol::Legacy);
+    let client = Client::builder(entry).handler(Clumsy).connect().await.unwrap();
+    server.send(complete("e1")).await;
+    timeout(SOON, client.call_tool("counter", &Value::Null)).await.unwrap().unwrap();
+    assert_eq!(server.runs(), 1);
+    client.close().await;
+}

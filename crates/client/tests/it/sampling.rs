@@ -2,6 +2,8 @@
 
 mod endpoint;
 mod failures;
+mod quirks;
+mod schemas;
 mod terms;
 
 use std::sync::{Arc, Mutex};
@@ -142,7 +144,7 @@ async fn sa_06_chat_completions() {
             ],
             "tools": [
                 { "type": "function", "function": { "name": "weather_now", "description": "Weather", "parameters": schema } },
-                { "type": "function", "function": { "name": "time", "parameters": { "type": "object" } } },
+                { "type": "function", "function": { "name": "time", "parameters": { "type": "object", "properties": {} } } },
             ],
             "tool_choice": "required",
         })
@@ -208,7 +210,7 @@ async fn sa_06_messages() {
             ],
             "tools": [
                 { "name": "weather_now", "description": "Weather", "input_schema": schema },
-                { "name": "time", "input_schema": { "type": "object" } },
+                { "name": "time", "input_schema": { "type": "object", "properties": {} } },
             ],
             "tool_choice": { "type": "any" },
         })
@@ -237,7 +239,7 @@ async fn sa_04_tools_of_the_past_cannot_be_called() {
     let endpoint = Endpoint::new([Reply::Json(200, json!({ "content": [] }))]).await;
     let result = provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(asked(params)).await.unwrap();
     let body = endpoint.only().body;
-    let past = |name: &str| json!({ "name": name, "input_schema": { "type": "object" } });
+    let past = |name: &str| json!({ "name": name, "input_schema": { "type": "object", "properties": {} } });
     assert_eq!(body["tools"], json!([past("time"), past("weather_now")]));
     assert_eq!(body["tool_choice"], json!({ "type": "none" }));
     // Nothing was said, and the protocol wants a block.
@@ -409,6 +411,26 @@ impl Approve for Person {
         };
         Box::pin(async move { verdict })
     }
+}
+
+/// What is written to the log from here on, in this thread.
+fn log() -> (impl Fn() -> String, tracing::subscriber::DefaultGuard) {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let sink = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || sink.clone()).finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    (move || String::from_utf8(lines.0.lock().unwrap().clone()).unwrap(), guard)
 }
 
 fn failed(outcome: Result<SamplingResult, Refusal>) -> String {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use bowline::config::Protocol;
 use bowline::fault::{Cause, Execution};
 use bowline::view::CallToolResult;
 use bowline::wire::Json;
@@ -330,5 +331,31 @@ async fn a_new_session_is_known_anew() {
     assert_eq!(peer.instructions.as_deref(), Some("new"));
     assert!(peer.capabilities.prompts.is_some());
     server.wait_for(|received| received.is("notifications/roots/list_changed"), SOON).await;
+    client.close().await;
+}
+
+/// A session that is left can be gone on with, by another client; one that is gone is replaced.
+#[tokio::test]
+async fn a_session_can_be_left_and_taken_up() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let entry = || http(&server).with_protocol(Protocol::Legacy);
+    let client = Client::connect(entry()).await.unwrap();
+    count(&client).await;
+    let saved = client.leave().await.expect("there is a session");
+    assert_eq!(server.received().iter().filter(|received| received.http == "DELETE").count(), 0);
+    let session = server.sessions()[0].id.clone();
+    assert!(!format!("{saved:?}").contains(&session), "it is as good as a password");
+    // As it would be kept on disk.
+    let saved: bowline::SavedSession = serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap();
+    let client = Client::builder(entry()).resume(saved.clone()).connect().await.unwrap();
+    count(&client).await;
+    assert_eq!(server.initialize_count(), 1, "no second handshake");
+    assert!(client.server().await.unwrap().capabilities.tools.is_some(), "what it offers is still known");
+    // HL-04: closed, it is ended.
+    client.close().await;
+    assert_eq!(server.received().iter().filter(|received| received.http == "DELETE").count(), 1);
+    let client = Client::builder(entry()).resume(saved).connect().await.unwrap();
+    count(&client).await;
+    assert_eq!(server.initialize_count(), 2, "it was gone");
     client.close().await;
 }

@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use crate::support::{Running, SOON, everywhere, http};
 
 fn script() -> Script {
-    testkit::server().tool("echo").resource("a:1", "one").resource("a:2", "two").prompt("p", "hi")
+    let server = testkit::server().tool("echo").prompt("p", "hi");
+    server.resource("a:1", "one").resource("a:2", "two").resource("a:10", "ten")
 }
 
 /// The next notification about this, whatever else is said before.
@@ -105,6 +106,13 @@ async fn sb_01_the_filter_is_what_is_offered() {
         }
         running.announce_tools();
         assert!(!hear(&mut events, |topic| *topic == Topic::ToolsChanged).await, "{name}");
+        // MT-03: how it came is nobody's business.
+        running.announce_prompts();
+        while let Ok(event) = events.try_recv() {
+            if let Event::Notification(said) = event {
+                assert_eq!(said.params.as_ref().and_then(|params| params.member("_meta")), None, "{name}");
+            }
+        }
         client.close().await;
         assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
     }
@@ -275,4 +283,222 @@ async fn sb_06_a_quiet_subscription_is_no_call() {
     assert!(!timeout(SOON, subscription.next()).await.unwrap().unwrap().inferred);
     assert_eq!((server.count("subscriptions/listen"), server.runs()), (1, 1));
     client.close().await;
+}
+
+/// The next update that the server itself tells of.
+async fn told(subscription: &mut bowline::Subscription) -> String {
+    let told = async {
+        loop {
+            let update = subscription.next().await.expect("the subscription goes on");
+            if !update.inferred {
+                return update.uri;
+            }
+        }
+    };
+    timeout(SOON, told).await.expect("an update comes")
+}
+
+/// RS-03: whoever leaves and comes back at once is heard of once more: what the server is told last is what is
+/// wanted last.
+#[tokio::test]
+async fn rs_03_leaving_and_coming_back() {
+    for (name, running, server) in everywhere(script()).await {
+        let client = Client::connect(server).await.unwrap();
+        for _ in 0..5 {
+            drop(client.subscribe("a:1").await.unwrap());
+        }
+        let mut subscription = client.subscribe("a:1").await.unwrap();
+        // Whatever is still to be said has been by then.
+        client.call_tool("echo", &json!({})).await.unwrap();
+        until("it is told", || running.announce_resource("a:1") > 0).await;
+        assert_eq!(told(&mut subscription).await, "a:1", "{name}");
+        client.close().await;
+    }
+}
+
+/// RS-03: a resource below the one that is subscribed to is meant, one whose name only begins alike is not.
+#[tokio::test]
+async fn rs_03_only_what_is_below() {
+    for (name, running, server) in everywhere(script()).await {
+        let client = Client::connect(server).await.unwrap();
+        let mut one = client.subscribe("a:1").await.unwrap();
+        let _ten = client.subscribe("a:10").await.unwrap();
+        until("it is told", || running.announce_resource("a:10") > 0).await;
+        until("it is told", || running.announce_resource("a:1") > 0).await;
+        assert_eq!(told(&mut one).await, "a:1", "{name}");
+        client.close().await;
+    }
+}
+
+/// RS-03: a subscription whose caller left before the answer is taken back.
+#[tokio::test]
+async fn rs_03_a_dropped_future_unsubscribes() {
+    let server = script().legacy().stdio().await;
+    let client =
+        Client::connect(crate::support::stdio(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    server.arm(bowline_testkit::Fault::silent().executed().on("resources/subscribe"));
+    {
+        let subscribing = client.subscribe("a:1");
+        tokio::pin!(subscribing);
+        tokio::select! {
+            _ = &mut subscribing => panic!("nobody answers"),
+            _ = server.wait_for(|received| received.is("resources/subscribe"), SOON) => {}
+        }
+    }
+    server.wait_for(|received| received.is("resources/unsubscribe"), SOON).await;
+    client.close().await;
+}
+
+/// SB-04: what the server has ended ends here too, and can be asked for again.
+#[tokio::test]
+async fn sb_04_an_ended_subscription_says_so() {
+    let server = script().modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let mut one = client.subscribe("a:1").await.unwrap();
+    assert_eq!(server.end_listening(None, ListenEnd::Result), 1);
+    assert_eq!(timeout(SOON, one.next()).await.unwrap(), None);
+    let mut again = client.subscribe("a:1").await.unwrap();
+    assert_eq!(server.subscriptions(), 1);
+    server.announce_resource("a:1");
+    assert_eq!(told(&mut again).await, "a:1");
+    client.close().await;
+}
+
+/// SB-02, SB-06: a new subscription that is refused costs the old one nothing.
+#[tokio::test]
+async fn sb_06_a_refused_filter_leaves_the_old_one() {
+    for (name, running, server) in everywhere(script()).await {
+        if name.starts_with("legacy") {
+            continue;
+        }
+        let client = Client::connect(server).await.unwrap();
+        let mut one = client.subscribe("a:1").await.unwrap();
+        running.arm(bowline_testkit::Fault::error(-32602, "no such resource").on("subscriptions/listen"));
+        let error = client.subscribe("a:2").await.unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::NotGranted(why) if why.contains("no such resource")),
+            "{error}"
+        );
+        assert_eq!(running.announce_resource("a:1"), 1, "{name}");
+        assert_eq!(told(&mut one).await, "a:1", "{name}");
+        // Nor does it stand in the way of another try.
+        let mut two = client.subscribe("a:2").await.unwrap();
+        running.announce_resource("a:2");
+        assert_eq!(told(&mut two).await, "a:2", "{name}");
+        client.close().await;
+    }
+}
+
+/// SB-05: one bad answer while it is opened again, as in a rolling deployment, is not the end of a subscription.
+#[tokio::test]
+async fn sb_05_a_subscription_survives_a_bad_reopening() {
+    use bowline_testkit::Fault;
+    for trouble in [Fault::status(404), Fault::status(503), Fault::error(-32000, "not now")] {
+        let server = script().modern().run().await;
+        let client = Client::connect(http(&server)).await.unwrap();
+        let mut one = client.subscribe("a:1").await.unwrap();
+        server.arm(trouble.on("subscriptions/listen").times(1));
+        assert_eq!(server.end_listening(None, ListenEnd::Silent), 1);
+        until("it is open again", || server.subscriptions() == 1).await;
+        server.announce_resource("a:1");
+        assert_eq!(told(&mut one).await, "a:1");
+        client.close().await;
+    }
+}
+
+/// SB-02: a server that never answers has granted nothing; it is asked again.
+#[tokio::test(start_paused = true)]
+async fn sb_02_silence_is_no_consent() {
+    let server = script().modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(bowline_testkit::Fault::silent().on("subscriptions/listen").times(1));
+    let mut one = client.subscribe("a:1").await.unwrap();
+    assert_eq!((server.count("subscriptions/listen"), server.subscriptions()), (2, 1));
+    server.announce_resource("a:1");
+    assert_eq!(told(&mut one).await, "a:1");
+    client.close().await;
+}
+
+/// SB-05: what may have been missed is looked at once nothing more can be: after the server is listened to, not
+/// before.
+#[tokio::test]
+async fn sb_05_the_look_comes_after_the_subscription() {
+    use bowline_testkit::Fault;
+    let late = || Fault::delay(std::time::Duration::from_millis(700)).on("subscriptions/listen").times(1);
+    // A process that was started again.
+    let server = script().modern().stdio().await;
+    let client = Client::connect(crate::support::stdio(&server)).await.unwrap();
+    let mut one = client.subscribe("a:1").await.unwrap();
+    server.arm(late());
+    server.exit(1);
+    assert!(timeout(SOON, one.next()).await.unwrap().unwrap().inferred);
+    assert_eq!(server.subscriptions(), 1, "from here on it would be told");
+    client.close().await;
+    // A list that changed between the first look and the subscription.
+    let server = script().ttl(std::time::Duration::from_secs(3600)).modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    client.list_tools().await.unwrap();
+    server.arm(late());
+    client.track_lists();
+    server.wait_for(|received| received.is("prompts/list"), SOON).await;
+    server.edit(|script| script.tool("new"));
+    assert_eq!(server.announce_tools(), 0, "nobody listens yet");
+    let seen = async {
+        while !client.list_tools().await.unwrap().iter().any(|tool| &*tool.name == "new") {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, seen).await.expect("it is not stale for an hour");
+    client.close().await;
+}
+
+/// SB-05: a gap is told once. What is subscribed to later is no gap.
+#[tokio::test]
+async fn sb_05_a_gap_is_told_once() {
+    let server = script().modern().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let mut one = client.subscribe("a:1").await.unwrap();
+    server.end_listening(None, ListenEnd::Silent);
+    assert!(timeout(SOON, one.next()).await.unwrap().unwrap().inferred);
+    let _two = client.subscribe("a:2").await.unwrap();
+    until("it is told", || server.announce_resource("a:1") > 0).await;
+    let update = timeout(SOON, one.next()).await.unwrap().unwrap();
+    assert!(!update.inferred, "the server's own word");
+    client.close().await;
+}
+
+/// TL-10: a server that says the same thing all the time is looked at as often as looks take, and no look waits behind
+/// another that waits.
+#[tokio::test]
+async fn tl_10_looks_do_not_queue_up() {
+    let server = script().legacy().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let _events = client.events();
+    client.list_tools().await.unwrap();
+    client.track_tools();
+    server.wait_for_nth(1, |received| received.is("tools/list"), SOON).await;
+    let before = server.count("tools/list");
+    server.arm(bowline_testkit::Fault::delay(std::time::Duration::from_secs(3)).on("tools/list").times(1));
+    for _ in 0..12 {
+        server.announce_tools();
+        tokio::time::sleep(std::time::Duration::from_millis(220)).await;
+    }
+    server.wait_for_nth(before + 1, |received| received.is("tools/list"), SOON).await;
+    // Quick now: a queue would be worked off in no time.
+    client.list_tools().await.unwrap();
+    client.list_tools().await.unwrap();
+    assert!(server.count("tools/list") <= before + 4, "{}", server.count("tools/list"));
+    client.close().await;
+}
+
+/// SB-06, ST-06: a server on a pipe is told before it is left, so that it need not be killed over an open request.
+#[tokio::test]
+async fn st_06_a_closed_connection_ends_its_subscriptions() {
+    let server = script().modern().stdio().await;
+    let client = Client::connect(crate::support::stdio(&server)).await.unwrap();
+    let _one = client.subscribe("a:1").await.unwrap();
+    let id = server.listening()[0].id.clone();
+    client.close().await;
+    let told = server.cancellations();
+    assert!(told.contains(&id), "{told:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use bowline::wire::Json;
+use bowline::wire::{Json, method};
 use bowline::{Client, Event, Life, Status, Turn};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -69,6 +69,8 @@ pub(super) async fn to_host(
 /// Tells the host of one event. Breaks when there are no more, or nobody to tell.
 async fn tell(event: Result<Event, RecvError>, link: &HostLink, gate: &Gate) -> ControlFlow<()> {
     match event {
+        // Of a task that is followed for the host. It has asked for none.
+        Ok(Event::Notification(said)) if *said.method == *method::TASK => {}
         Ok(Event::Notification(said)) => {
             if gate.open().await.is_none() {
                 return ControlFlow::Break(());

@@ -76,6 +76,29 @@ fn numbers_and_lengths() {
     }
 }
 
+/// EL-07: what a schema says beyond the subset is checked all the same.
+#[test]
+fn el_07_exclusive_bounds_steps_and_repeats() {
+    let said = |schema: &Value, value: Value| check_field(&field(schema), &Json::of(&value).unwrap());
+    let between = json!({ "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1 });
+    assert_eq!(said(&between, json!(0.5)), Ok(()));
+    assert_eq!(said(&between, json!(0)), Err("must be more than 0".into()));
+    assert_eq!(said(&between, json!(1.0)), Err("must be less than 1".into()));
+    let cents = json!({ "type": "number", "multipleOf": 0.01 });
+    for good in [json!(0), json!(19.99), json!(-0.07), json!(3)] {
+        assert_eq!(said(&cents, good), Ok(()));
+    }
+    assert_eq!(said(&cents, json!(19.995)), Err("must be a multiple of 0.01".into()));
+    let dozens = json!({ "type": "integer", "multipleOf": 12 });
+    assert!(fits(&dozens, &json!(12_000_000_000_000_i64)) && !fits(&dozens, &json!(12_000_000_000_001_i64)));
+    let items = json!({ "type": "string", "enum": ["x", "y"] });
+    let set = json!({ "type": "array", "items": items, "uniqueItems": true });
+    assert!(fits(&set, &json!(["x", "y"])));
+    assert_eq!(said(&set, json!(["x", "y", "x"])), Err("must not have a choice twice".into()));
+    let list = json!({ "type": "array", "items": items, "uniqueItems": false });
+    assert!(fits(&list, &json!(["x", "x"])));
+}
+
 /// EL-04: the formats of the protocol are checked, others ask for nothing.
 #[test]
 fn el_04_formats() {

@@ -1,5 +1,6 @@
 //! [`TaskHandle`]: what has to be kept of a task to find it again, in another session or another process.
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use crate::wire::view::{Dialect, Task};
 ///
 /// It names no server: whoever keeps it keeps that beside it. A task's id may be all that guards it, so a
 /// handle is to be kept like a password.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 #[non_exhaustive]
 pub struct TaskHandle {
@@ -36,6 +37,18 @@ struct Stored {
     ttl_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     poll_interval_ms: Option<u64>,
+}
+
+impl fmt::Debug for TaskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id: _, dialect, created_at, ttl, poll_interval } = self;
+        f.debug_struct("TaskHandle")
+            .field("dialect", dialect)
+            .field("created_at", created_at)
+            .field("ttl", ttl)
+            .field("poll_interval", poll_interval)
+            .finish_non_exhaustive()
+    }
 }
 
 impl TaskHandle {

@@ -193,25 +193,94 @@ fn tn_09_gone_and_lost() {
     assert_eq!(ended(&mut follow), End::Lost);
 }
 
-/// A change is progress; a task that only says that it is there is not.
+/// An answered poll is a sign of life, and the time between polls is not the server's silence, however long the
+/// server wants to be left alone: only the cap ends a task that works on.
 #[test]
-fn silence_is_measured_by_what_changes() {
+fn a_task_that_answers_is_not_silent() {
+    for interval in [S, 10 * S, 600 * S] {
+        let mut now = Instant::now();
+        let start = now;
+        let mut follow = begun(now, Dialect::Extension, Some(interval));
+        let mut polls = 0;
+        let end = loop {
+            match next(&mut follow, &mut now) {
+                Some(Action::Get) => {
+                    polls += 1;
+                    follow.handle_state(now, &state(Dialect::Extension, "working", ""), Source::Polled);
+                }
+                Some(Action::End(end)) => break end,
+                other => assert_eq!(other, None),
+            }
+        };
+        assert_eq!(end, End::Timeout(Limit::Total), "{interval:?}");
+        assert!(polls >= 1 && now - start >= interval, "{interval:?}");
+    }
+}
+
+/// A server that answers nothing is given up after the idle limit.
+#[test]
+fn a_task_of_a_silent_server_is_given_up() {
     let mut now = Instant::now();
-    let mut follow = begun(now, Dialect::Extension, Some(10 * S));
-    let mut polls = 0;
+    let mut follow = begun(now, Dialect::Extension, Some(S));
     let end = loop {
         match next(&mut follow, &mut now) {
             Some(Action::Get) => {
-                polls += 1;
-                let message = format!(r#""statusMessage":"{}""#, polls.min(4));
-                follow.handle_state(now, &state(Dialect::Extension, "working", &message), Source::Polled);
+                now += S;
+                follow.handle_poll_lost(now);
             }
             Some(Action::End(end)) => break end,
             other => assert_eq!(other, None),
         }
     };
-    // Four changes, ten seconds apart, and then the idle limit.
-    assert_eq!((end, polls), (End::Timeout(Limit::Idle), 6));
+    assert_eq!(end, End::Timeout(Limit::Idle));
+}
+
+/// TN-05: what a person answered is sent until the server takes it, or has refused it for good.
+#[test]
+fn tn_05_answers_survive_an_error() {
+    let asks = r#""inputRequests":{"k":{"method":"elicitation/create"}}"#;
+    let answered = |now: &mut Instant| {
+        let mut follow = begun(*now, Dialect::Extension, Some(S));
+        assert_eq!(next(&mut follow, now), Some(Action::Get));
+        follow.handle_state(*now, &state(Dialect::Extension, "input_required", asks), Source::Polled);
+        assert!(matches!(next(&mut follow, now), Some(Action::Ask(_))));
+        follow.handle_answers(*now, vec![("k".into(), json("{}"))]);
+        follow
+    };
+    let error = |code| RpcError { code, message: "no".into(), data: None };
+    for (code, tries) in [(-32603, 3), (-32602, 1)] {
+        let mut now = Instant::now();
+        let mut follow = answered(&mut now);
+        let mut updates = 0;
+        let end = loop {
+            match next(&mut follow, &mut now) {
+                Some(Action::Update(_)) => {
+                    updates += 1;
+                    follow.handle_update_error(now, error(code));
+                }
+                Some(Action::Get) => {
+                    follow.handle_state(
+                        now,
+                        &state(Dialect::Extension, "input_required", asks),
+                        Source::Polled,
+                    );
+                }
+                Some(Action::End(end)) => break end,
+                other => assert_eq!(other, None),
+            }
+        };
+        assert_eq!((end, updates), (End::Error(error(code)), tries));
+    }
+    // One that passes costs nothing but time.
+    let mut now = Instant::now();
+    let mut follow = answered(&mut now);
+    assert!(matches!(next(&mut follow, &mut now), Some(Action::Update(_))));
+    follow.handle_update_error(now, error(-32603));
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &state(Dialect::Extension, "input_required", asks), Source::Polled);
+    assert!(matches!(next(&mut follow, &mut now), Some(Action::Update(_))));
+    follow.handle_updated(now);
+    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
 }
 
 /// TA-03, TN-08: what the server says unasked is as good as a poll, and nothing depends on it.

@@ -92,7 +92,7 @@ impl Doing<'_> {
             }
             Done::Answers(answers) => self.follow.handle_answers(now, answers?),
             Done::Updated(Ok(_)) => self.follow.handle_updated(now),
-            Done::Updated(Err(Failure::Server(_))) => self.follow.handle_update_error(now),
+            Done::Updated(Err(Failure::Server(error))) => self.follow.handle_update_error(now, error),
             Done::Updated(Err(failure)) => {
                 self.trouble = self.shared.passing(self.method, failure)?;
                 self.follow.handle_update_lost(now);

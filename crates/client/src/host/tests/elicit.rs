@@ -66,10 +66,18 @@ async fn el_04_forms_beyond_the_subset_are_declined() {
     ] {
         assert_eq!(ask(&host, ELICIT, form(properties)).await, Ok(json!({ "action": "decline" })));
     }
+    for schema in [
+        json!({ "type": "object", "required": ["a"] }),
+        json!({ "type": "object", "oneOf": [] }),
+        json!({ "properties": {} }),
+    ] {
+        let params = json!({ "message": "?", "requestedSchema": schema });
+        assert_eq!(ask(&host, ELICIT, params).await, Ok(json!({ "action": "decline" })), "{schema}");
+    }
     for params in [
         json!({}),
         json!([]),
-        json!({ "message": 5, "requestedSchema": {} }),
+        json!({ "message": 5, "requestedSchema": { "type": "object" } }),
         json!({ "message": "?", "requestedSchema": [] }),
         json!({ "mode": "voice", "message": "?" }),
         json!({ "mode": "url", "message": "?" }),

@@ -33,6 +33,23 @@ async fn cn_04_one_question_at_a_time() {
     assert_eq!(seen.try_recv(), Ok(shown("c")));
 }
 
+/// EL-12: a server with many questions does not keep another's away.
+#[tokio::test]
+async fn el_12_servers_take_turns() {
+    let (person, mut seen) = Person::new(Modes::FORM, []);
+    let host = Host::new().elicitation(person);
+    let mut open: Vec<_> = ["a", "a", "a", "b"].map(|server| (server, asking(&host, server))).into();
+    for next in ["a", "b", "a", "a"] {
+        for (_, question) in &mut open {
+            assert!(question.now_or_never().is_none());
+        }
+        assert_eq!(seen.try_recv(), Ok(shown(next)));
+        let at = open.iter().position(|(server, _)| *server == next).unwrap();
+        drop(open.remove(at));
+        assert_eq!(seen.try_recv(), Ok(Seen::Dismissed));
+    }
+}
+
 /// EL-12: how many may wait, by server. What is taken back makes room.
 #[tokio::test]
 async fn el_12_questions_do_not_pile_up() {

@@ -215,7 +215,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// Whether a schema says nothing but where to look. Words for people do not count.
+/// Whether a schema says nothing but where to look. Words do not count.
 pub(super) fn only_refers(node: &Value) -> bool {
     const WORDS: [&str; 12] = [
         "$ref",

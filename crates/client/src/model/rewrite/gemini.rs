@@ -91,7 +91,8 @@ impl<'s> Rewriter<'s> {
                     out.insert("enum".to_owned(), json!(values));
                 } else {
                     copy_counts(flat, ["minLength", "maxLength"], &mut out);
-                    if let Some(pattern) = flat.text("pattern") {
+                    if let Some(pattern) = flat.text("pattern").filter(|pattern| self.patterns.takes(pattern))
+                    {
                         out.insert("pattern".to_owned(), pattern.into());
                     }
                     if flat.text("format") == Some("date-time") {

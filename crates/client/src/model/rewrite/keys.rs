@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
+use bowline_proto::wire::Json;
+use bowline_proto::wire::object::quote;
+use serde_json::Value;
 
 use super::Rules;
 use crate::model::names::Hash;
@@ -11,7 +13,7 @@ use crate::model::names::Hash;
 /// Members with names that the provider refuses, each with another. One name means the same everywhere in
 /// a tool's arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::model) struct Keys {
+pub(crate) struct Keys {
     said: HashMap<String, String>,
     meant: HashMap<String, String>,
 }
@@ -49,30 +51,64 @@ impl Keys {
     }
 
     /// What the model calls it.
-    pub(super) fn said<'a>(&'a self, name: &'a str) -> &'a str {
+    pub(super) fn said_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.said.get(name).map_or(name, String::as_str)
     }
 
-    /// The arguments with the names that the server gave.
-    pub(in crate::model) fn meant(&self, value: Value) -> Value {
-        if self.meant.is_empty() {
-            return value;
+    /// Arguments that the model sent, with the names that the server gave. All else stays as it is written.
+    pub(crate) fn meant(&self, arguments: &Json) -> Json {
+        renamed(arguments, &self.meant)
+    }
+
+    /// Arguments with the names that the server gave, as the model knows them: for calls that were made before
+    /// and are told again.
+    pub(crate) fn said(&self, arguments: &Json) -> Json {
+        renamed(arguments, &self.said)
+    }
+}
+
+/// The same text with other names of members, at any depth. It is not read into a tree: numbers would come out
+/// as other numbers.
+fn renamed(json: &Json, names: &HashMap<String, String>) -> Json {
+    if names.is_empty() {
+        return json.clone();
+    }
+    let text = json.as_str();
+    let mut out = String::with_capacity(text.len());
+    // Bytes that were written, and where to look for the next string.
+    let (mut written, mut at) = (0, 0);
+    while let Some(start) = text[at..].find('"').map(|found| at + found) {
+        at = end_of_string(text, start);
+        // In JSON a string before a colon is a name, and nothing else is.
+        if !text[at..].trim_start().starts_with(':') {
+            continue;
         }
-        match value {
-            Value::Object(members) => {
-                let mut out = Map::new();
-                for (name, member) in members {
-                    let name = self.meant.get(&name).cloned().unwrap_or(name);
-                    out.insert(name, self.meant(member));
-                }
-                Value::Object(out)
-            }
-            Value::Array(elements) => {
-                Value::Array(elements.into_iter().map(|element| self.meant(element)).collect())
-            }
-            other => other,
+        // A name that no text can hold was not in the schema.
+        let name = serde_json::from_str::<String>(&text[start..at]).ok();
+        if let Some(other) = name.and_then(|name| names.get(&name)) {
+            out.push_str(&text[written..start]);
+            out.push_str(&quote(other));
+            written = at;
         }
     }
+    if written == 0 {
+        return json.clone();
+    }
+    out.push_str(&text[written..]);
+    Json::parse(out).expect("one name for another leaves JSON as valid as it was")
+}
+
+/// Where the string that begins at `start` is over.
+fn end_of_string(text: &str, start: usize) -> usize {
+    let mut bytes = text.as_bytes().iter().enumerate().skip(start + 1);
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'\\' => drop(bytes.next()),
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 /// The names of all members of `properties`, wherever they are.

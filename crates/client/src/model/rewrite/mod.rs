@@ -6,10 +6,19 @@
 //! loss of safety: arguments are checked against the original.
 //!
 //! Everything is bounded by the steps of one rewriting; a schema that needs more is not said at all.
+//!
+//! For the rest of the crate:
+//!
+//! ```text
+//! for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, Keys), Unsayable>   (Unsayable: Display)
+//! Keys::meant(&self, arguments: &Json) -> Json    what the model sent, with the server's names for members
+//! Keys::said(&self, arguments: &Json) -> Json     what the server sent, with the model's names for members
+//! ```
 
 mod flat;
 mod gemini;
 mod keys;
+mod pattern;
 mod plain;
 mod strict;
 #[cfg(test)]
@@ -20,9 +29,11 @@ use std::collections::{BTreeMap, HashMap};
 use bowline_proto::wire::Json;
 use serde_json::{Map, Value, json};
 
-pub(super) use self::keys::Keys;
+pub(crate) use self::keys::Keys;
 
 use self::flat::{Flat, Union};
+use super::options::{Dialect, ModelOptions};
+use super::text;
 use crate::schema::{Read, SchemaError, Targets};
 
 /// Whose rules apply.
@@ -35,6 +46,16 @@ pub(super) enum Rules {
     Anthropic,
     /// The subset of OpenAPI 3.0 that `parameters` takes: no references.
     Gemini,
+}
+
+impl Rules {
+    pub(super) fn of(dialect: Dialect, strict: bool) -> Self {
+        match dialect {
+            Dialect::OpenAi | Dialect::OpenAiResponses => Self::OpenAi { strict },
+            Dialect::Anthropic => Self::Anthropic,
+            Dialect::Gemini => Self::Gemini,
+        }
+    }
 }
 
 /// A schema in a provider's dialect.
@@ -51,7 +72,7 @@ pub(super) struct Rewritten {
 
 /// Why a schema cannot be said.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unsayable {
+pub(crate) enum Unsayable {
     #[error("{0}")]
     Schema(#[from] SchemaError),
     #[error("its arguments are not an object")]
@@ -64,6 +85,15 @@ pub(super) enum Unsayable {
     TooLarge,
 }
 
+/// `schema` as the provider takes it, and the names of members that it had to change. Not in strict mode.
+///
+/// An object, except for a Gemini tool without arguments: there it is null, and `parameters` must be left out.
+pub(crate) fn for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, Keys), Unsayable> {
+    let most = ModelOptions::new(dialect).max_description;
+    let Rewritten { parameters, keys, .. } = rewrite(schema, Rules::of(dialect, false), most)?;
+    Ok((parameters.unwrap_or(Value::Null), keys))
+}
+
 /// Writes `schema` anew. Texts in it have at most `most` characters.
 pub(super) fn rewrite(schema: &Json, rules: Rules, most: usize) -> Result<Rewritten, Unsayable> {
     let read = Read::of(schema)?;
@@ -72,6 +102,7 @@ pub(super) fn rewrite(schema: &Json, rules: Rules, most: usize) -> Result<Rewrit
         rules,
         most,
         left: MAX_STEPS,
+        patterns: pattern::Budget::default(),
         keys: Keys::of(&read.value, rules),
         open: Vec::new(),
         names: HashMap::new(),
@@ -105,6 +136,7 @@ struct Rewriter<'s> {
     rules: Rules,
     most: usize,
     left: usize,
+    patterns: pattern::Budget,
     keys: Keys,
     /// What is being written just now.
     open: Vec<*const Value>,
@@ -158,9 +190,9 @@ impl<'s> Rewriter<'s> {
                 _ if gemini => gemini::any_of(written),
                 _ => json!({ "anyOf": written }),
             };
-            properties.insert(self.keys.said(name).to_owned(), value);
+            properties.insert(self.keys.said_name(name).to_owned(), value);
         }
-        let required = union.required.iter().map(|name| self.keys.said(name));
+        let required = union.required.iter().map(|name| self.keys.said_name(name));
         let required: Vec<&str> = required.filter(|name| properties.contains_key(*name)).collect();
         if !required.is_empty() {
             out.insert("required".to_owned(), json!(required));
@@ -188,7 +220,16 @@ impl<'s> Rewriter<'s> {
             && flat::only_refers(node)
             && let Some(&target) = self.targets.get(&place)
         {
-            return self.definition(target, depth);
+            let mut reference = self.definition(target, depth)?;
+            // What it is here is often said only here: the definition has other uses.
+            if let Some(words) = node.get("description").and_then(Value::as_str) {
+                self.pay(1 + words.len() / 64)?;
+                let words = self.text(words);
+                if !text::is_blank(&words) {
+                    reference["description"] = words.into();
+                }
+            }
+            return Ok(reference);
         }
         if self.open.contains(&place) {
             if !refers {
@@ -250,7 +291,7 @@ impl<'s> Rewriter<'s> {
     }
 
     fn text(&self, text: &str) -> String {
-        super::text::tidy(text, self.most)
+        text::tidy(text, self.most)
     }
 }
 

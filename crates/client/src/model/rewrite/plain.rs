@@ -7,7 +7,7 @@ use super::{Rewriter, Unsayable};
 
 /// Keywords that are copied where their value is of the right kind.
 const COUNTS: [&str; 4] = ["minLength", "maxLength", "minItems", "maxItems"];
-const NUMBERS: [&str; 3] = ["minimum", "maximum", "multipleOf"];
+const NUMBERS: [&str; 2] = ["minimum", "maximum"];
 
 impl<'s> Rewriter<'s> {
     pub(super) fn plain(&mut self, flat: &Flat<'s>, depth: usize) -> Result<Value, Unsayable> {
@@ -40,10 +40,11 @@ impl<'s> Rewriter<'s> {
         if let Some(values) = flat.get("enum").and_then(Value::as_array).filter(|values| !values.is_empty()) {
             out.insert("enum".to_owned(), json!(values));
         }
-        for keyword in ["format", "pattern"] {
-            if let Some(text) = flat.text(keyword) {
-                out.insert(keyword.to_owned(), text.into());
-            }
+        if let Some(format) = flat.text("format") {
+            out.insert("format".to_owned(), format.into());
+        }
+        if let Some(pattern) = flat.text("pattern").filter(|pattern| self.patterns.takes(pattern)) {
+            out.insert("pattern".to_owned(), pattern.into());
         }
         for keyword in COUNTS {
             if let Some(count) = flat.count(keyword) {
@@ -54,6 +55,11 @@ impl<'s> Rewriter<'s> {
             if let Some(number) = flat.get(keyword).filter(|number| number.is_number()) {
                 out.insert(keyword.to_owned(), number.clone());
             }
+        }
+        // Nothing is a multiple of nothing: a schema that says so is no schema to a provider.
+        if let Some(step) = flat.get("multipleOf").filter(|step| step.as_f64().is_some_and(|step| step > 0.0))
+        {
+            out.insert("multipleOf".to_owned(), step.clone());
         }
         if flat.get("uniqueItems") == Some(&Value::Bool(true)) {
             out.insert("uniqueItems".to_owned(), true.into());

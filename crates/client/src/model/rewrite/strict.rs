@@ -4,6 +4,8 @@
 //! member is not put into it: the usual way, to require the member and let it be null, gives arguments that
 //! the server never asked for.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 /// What strict mode takes. Bounds are left out: they are taken by some models only, and are checked anyway.
@@ -62,6 +64,12 @@ fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
         };
         out.insert(keyword.clone(), value);
     }
+    // A list of values alone is not taken.
+    if !given.contains_key("type") && !given.contains_key("anyOf") {
+        let listed = given.get("enum").and_then(Value::as_array);
+        let values = given.get("const").map_or(listed.map_or(&[][..], Vec::as_slice), std::slice::from_ref);
+        out.insert("type".to_owned(), kind(values)?);
+    }
     let is_object = match given.get("type") {
         Some(Value::String(kind)) => kind == "object",
         Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
@@ -79,4 +87,27 @@ fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
         out.insert("additionalProperties".to_owned(), false.into());
     }
     Some(Value::Object(out))
+}
+
+/// What these are. `None` where they are something that would have to say what is in it, or nothing.
+fn kind(values: &[Value]) -> Option<Value> {
+    let mut kinds = BTreeSet::new();
+    for value in values {
+        kinds.insert(match value {
+            Value::String(_) => "string",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::Bool(_) => "boolean",
+            Value::Null => "null",
+            Value::Array(_) | Value::Object(_) => return None,
+        });
+    }
+    if kinds.contains("number") {
+        kinds.remove("integer");
+    }
+    match kinds.len() {
+        0 => None,
+        1 => kinds.first().map(|only| (*only).into()),
+        _ => Some(kinds.into_iter().collect()),
+    }
 }

@@ -415,7 +415,19 @@ fn odd_members_come_back() {
         let inner = said["properties"][outer]["properties"].as_object().unwrap().keys().next().unwrap();
         let arguments = json!({ (outer): { (inner.as_str()): 1 }, "plain": [{ (outer): 1 }] });
         let meant = json!({ "filter[id]": { "$top": 1 }, "plain": [{ "filter[id]": 1 }] });
-        assert_eq!(keys.meant(arguments), meant, "{rules:?}");
+        assert_eq!(keys.meant(&Json::of(&arguments).unwrap()).decode::<Value>().unwrap(), meant, "{rules:?}");
+        assert_eq!(keys.said(&Json::of(&meant).unwrap()).decode::<Value>().unwrap(), arguments, "{rules:?}");
+        // Everything else is the text that it was: numbers that no double holds, white space, strings.
+        let text = |name: &str| {
+            format!(
+                r#"{{ {name} : 123456789012345678901234, "plain":"{outer}\\", "a":[1.0,"{outer}"], "\ud800":{{"b\"":1e400}} }}"#
+            )
+        };
+        let escaped = format!("\"\\u{:04x}{}\"", u32::from(outer.as_bytes()[0]), &outer[1..]);
+        for name in [format!("\"{outer}\""), escaped] {
+            let back = keys.meant(&Json::parse(text(&name)).unwrap());
+            assert_eq!(back.as_str(), text(r#""filter[id]""#), "{rules:?}");
+        }
         // A member that is called like the other name of another.
         let mut taken = schema.clone();
         taken["properties"][outer] = json!({});
@@ -441,7 +453,7 @@ fn strict_where_nothing_is_optional() {
             "additionalProperties": false,
             "properties": {
                 "a": { "type": "string" },
-                "b": { "type": "object", "additionalProperties": false, "properties": { "c": { "enum": [1, 2] } }, "required": ["c"] },
+                "b": { "type": "object", "additionalProperties": false, "properties": { "c": { "type": "integer", "enum": [1, 2] } }, "required": ["c"] },
             },
             "required": ["a", "b"],
         })
@@ -463,6 +475,75 @@ fn strict_where_nothing_is_optional() {
         assert!(!loose.strict, "{why}");
         assert_eq!(loose.parameters.unwrap(), parameters_of(&schema), "{why}");
     }
+}
+
+/// A list of values says of what type they are; strict mode does not take it otherwise.
+#[test]
+fn strict_values_have_a_type() {
+    let strict = Rules::OpenAi { strict: true };
+    let schema =
+        |member: &Value| json!({ "type": "object", "properties": { "a": member }, "required": ["a"] });
+    for (member, kind) in [
+        (json!({ "enum": ["x", "y"] }), json!("string")),
+        (json!({ "enum": ["x", null] }), json!(["null", "string"])),
+        (json!({ "enum": [1, 1.5] }), json!("number")),
+        (json!({ "const": true }), json!("boolean")),
+    ] {
+        let Rewritten { parameters, strict, .. } = rewritten(&schema(&member), strict).unwrap();
+        assert!(strict, "{member}");
+        assert_eq!(parameters.unwrap()["properties"]["a"]["type"], kind, "{member}");
+    }
+    for member in [json!({ "enum": [["x"]] }), json!({ "const": {} })] {
+        assert!(!rewritten(&schema(&member), strict).unwrap().strict, "{member}");
+    }
+}
+
+/// What a member is for is said beside its reference.
+#[test]
+fn words_beside_a_reference_are_kept() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "from": { "$ref": "#/$defs/p", "description": "where it begins" },
+            "to": { "$ref": "#/$defs/p", "description": " where it ends " },
+            "via": { "$ref": "#/$defs/p", "description": " " },
+        },
+        "required": ["from", "to", "via"],
+        "$defs": { "p": { "type": "object", "properties": { "x": { "type": "number" } }, "required": ["x"], "description": "a point" } },
+    });
+    for rules in [OPEN_AI, Rules::Anthropic] {
+        let said = parameters(&schema, rules);
+        judge(&said, rules).unwrap();
+        let properties = &said["properties"];
+        assert_eq!(properties["from"], json!({ "$ref": "#/$defs/d1", "description": "where it begins" }));
+        assert_eq!(properties["to"], json!({ "$ref": "#/$defs/d1", "description": "where it ends" }));
+        assert_eq!(properties["via"], json!({ "$ref": "#/$defs/d1" }));
+    }
+    let said = rewritten(&schema, Rules::OpenAi { strict: true }).unwrap();
+    assert!(said.strict);
+    // There nothing may stand beside it.
+    assert_eq!(said.parameters.unwrap()["properties"]["from"], json!({ "$ref": "#/$defs/d1" }));
+}
+
+/// The same for the rest of the crate, by dialect.
+#[test]
+fn a_schema_for_a_provider() {
+    let schema = Json::parse(r#"{"type":"object","properties":{"a b":{"pattern":"(?=x)"}}}"#).unwrap();
+    for dialect in [Dialect::OpenAi, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini] {
+        let (said, keys) = for_provider(&schema, dialect).unwrap();
+        let name = said["properties"].as_object().unwrap().keys().next().unwrap();
+        assert!(said["properties"][name].get("pattern").is_none());
+        let arguments = Json::of(&json!({ (name.as_str()): 1 })).unwrap();
+        let meant = keys.meant(&arguments);
+        assert_eq!(meant.as_str(), r#"{"a b":1}"#);
+        assert_eq!(keys.said(&meant), arguments);
+    }
+    let none = Json::empty_object();
+    assert_eq!(
+        for_provider(&none, Dialect::Anthropic).unwrap().0,
+        json!({ "type": "object", "properties": {} })
+    );
+    assert_eq!(for_provider(&none, Dialect::Gemini).unwrap().0, Value::Null);
 }
 
 fn parameters_of(schema: &Value) -> Value {

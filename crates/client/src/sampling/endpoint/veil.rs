@@ -2,6 +2,7 @@
 //! not repeat what it was sent.
 
 use bowline_config::Secret;
+use url::Url;
 
 /// What must not be shown.
 pub(super) struct Veil {
@@ -19,6 +20,17 @@ impl Veil {
         Self { secrets: secrets.into_iter().filter(|secret| !secret.expose().is_empty()).collect() }
     }
 
+    /// The same, and what may be a key or an account in the address: its path and the values of its query. Parts
+    /// that are shorter than a key are words.
+    pub(super) fn and_url(mut self, url: &Url) -> Self {
+        let segments = url.path_segments().into_iter().flatten().map(str::to_owned);
+        let written = url.query().into_iter().flat_map(|query| query.split(['&', '='])).map(str::to_owned);
+        let meant = url.query_pairs().map(|(_, value)| value.into_owned());
+        let parts = segments.chain(written).chain(meant).filter(|part| part.chars().count() >= RUN);
+        self.secrets.extend(parts.map(Secret::new));
+        self
+    }
+
     /// `text` on one line, without any secret or part of one, cut to `most` characters.
     pub(super) fn over(&self, text: &str, most: usize) -> String {
         let letters: Vec<char> = text.chars().take(LONGEST).collect();
@@ -33,6 +45,7 @@ impl Veil {
                 }
             }
         }
+        cover_masked(&letters, &mut covered);
         let mut shown = String::new();
         let mut inside = false;
         for (letter, covered) in letters.into_iter().zip(covered) {
@@ -48,6 +61,17 @@ impl Veil {
             Some((at, _)) => format!("{}…", &shown[..at]),
             None => shown.to_owned(),
         }
+    }
+}
+
+/// A word with stars in it is a key that somebody else has covered, and never all of it.
+fn cover_masked(letters: &[char], covered: &mut [bool]) {
+    let mut start = 0;
+    for word in letters.split(|letter| letter.is_whitespace()) {
+        if word.windows(2).any(|pair| pair == ['*', '*']) {
+            covered[start..start + word.len()].fill(true);
+        }
+        start += word.len() + 1;
     }
 }
 
@@ -67,6 +91,7 @@ mod tests {
             ),
             ("an abc in it", "an [redacted] in it"),
             ("the model is 12345 years old", "the model is 12345 years old"),
+            ("Incorrect key: sk-li******6789 (see a*b)", "Incorrect key: [redacted] (see a*b)"),
             ("two\nlines\t\u{1b}[31m", "two lines  [31m"),
             ("", ""),
         ] {
@@ -75,5 +100,18 @@ mod tests {
         // Cut after it was covered: half a key would be left otherwise.
         assert_eq!(veil.over("key sk-live-0123456789", 8), "key [red…");
         assert_eq!(Veil::new([]).over(&"x".repeat(10_000), 5), "xxxxx…");
+    }
+    #[test]
+    fn an_address_holds_secrets_too() {
+        let url = "https://gateway.example/v1/account-4711/x?token=a%2Fb-c-d-e-f&v=1".parse().unwrap();
+        let veil = Veil::new([]).and_url(&url);
+        for (said, shown) in [
+            ("no credit left for account-4711", "no credit left for [redacted]"),
+            ("token a/b-c-d-e-f is not known", "token [redacted] is not known"),
+            ("token a%2Fb-c-d-e-f is not known", "token [redacted] is not known"),
+            ("v1 of the API has 1 error", "v1 of the API has 1 error"),
+        ] {
+            assert_eq!(veil.over(said, 100), shown);
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! Who agrees, and what it may cost.
 
 use bowline::config::{Config, Sampling, SamplingApi, SamplingPolicy, Server};
-use bowline::host::{Refusal, Sample as _};
-use bowline::sampling::{Problem, Provider};
-use bowline::view::SamplingResult;
+use bowline::host::{Asked, Refusal, Sample as _, SampleRequest};
+use bowline::sampling::{Approve, Plan, Problem, Provider, Verdict};
+use bowline::view::{SamplingRequest, SamplingResult};
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::{Endpoint, KEY, Person, asked, completion, conversation, hello, provider};
+use crate::support::SOON;
 
 /// SA-02: without a person there is no answer, unless the configuration says that none is needed.
 #[tokio::test]
@@ -122,7 +124,7 @@ async fn sa_03_hints_choose_among_the_models() {
 /// SA-07: a loop of tools ends. What is counted is in the conversation; nothing is kept.
 #[tokio::test]
 async fn sa_07_a_loop_of_tools_is_bounded() {
-    let endpoint = Endpoint::new([completion("x"), completion("y")]).await;
+    let endpoint = Endpoint::new([completion("x")]).await;
     let provider = provider(SamplingApi::OpenAi, &endpoint, |settings| settings.tool_rounds = 2);
     let rounds = |count: usize| {
         let mut params = conversation();
@@ -133,14 +135,69 @@ async fn sa_07_a_loop_of_tools_is_bounded() {
         asked(params)
     };
     provider.sample(rounds(2)).await.unwrap();
-    let refused = provider.sample(rounds(3)).await.unwrap_err();
-    assert_eq!(refused, Refusal::Limited("3 rounds of tool calls; 2 are allowed".to_owned()));
-    // A person has spoken since: that is no loop.
+    let limited = Err(Refusal::Limited("3 rounds of tool calls; 2 are allowed".to_owned()));
+    assert_eq!(provider.sample(rounds(3)).await, limited);
+    // Whoever speaks last in a conversation, the server wrote it: one more word does not begin a new count.
     let mut spoken = rounds(3);
     spoken.request.messages.push(hello().request.messages.remove(0));
-    provider.sample(spoken).await.unwrap();
-    // SA-07: what was said before is not sent along.
-    assert_eq!(endpoint.seen()[1].body["messages"].as_array().unwrap().len(), 12);
+    assert_eq!(provider.sample(spoken).await, limited);
+    assert_eq!(endpoint.seen().len(), 1);
+}
+
+/// SA-07: what was said before is not sent along.
+#[tokio::test]
+async fn sa_07_nothing_is_kept_between_requests() {
+    let endpoint = Endpoint::new([completion("x"), completion("y")]).await;
+    let provider = provider(SamplingApi::OpenAi, &endpoint, |_| {});
+    provider.sample(asked(conversation())).await.unwrap();
+    provider.sample(hello()).await.unwrap();
+    assert_eq!(endpoint.seen()[1].body["messages"], json!([{ "role": "user", "content": "Hi" }]));
+}
+
+/// SA-02: while a person thinks about one server's requests, another's have the model and the tokens.
+#[tokio::test]
+async fn sa_02_a_thoughtful_person_keeps_no_server_waiting() {
+    /// Thinks for ever.
+    struct Thinker;
+    impl Approve for Thinker {
+        fn request<'a>(
+            &'a self,
+            _: &'a SampleRequest,
+            plan: &'a Plan,
+        ) -> Asked<'a, Verdict<SamplingRequest>> {
+            assert_eq!(plan.max_tokens, 50, "what could be had is shown");
+            Box::pin(std::future::pending())
+        }
+
+        fn result<'a>(
+            &'a self,
+            _: &'a SampleRequest,
+            _: &'a SamplingResult,
+        ) -> Asked<'a, Verdict<SamplingResult>> {
+            panic!("nothing was agreed to")
+        }
+    }
+    let endpoint = Endpoint::new([completion("x")]).await;
+    let provider = provider(SamplingApi::OpenAi, &endpoint, |settings| {
+        settings.policy = SamplingPolicy::Ask;
+        settings.concurrent = 1;
+        settings.per_minute = 100;
+        settings.tokens_per_hour = Some(60);
+    });
+    let provider = provider.approver(Thinker).server_policy("other", SamplingPolicy::Allow);
+    let mut waiting: Vec<_> = (0..8).map(|_| provider.sample(hello())).collect();
+    for request in &mut waiting {
+        assert!(request.now_or_never().is_none());
+    }
+    let full = Err(Refusal::Limited("more than 8 requests are open".to_owned()));
+    assert_eq!(provider.sample(hello()).now_or_never(), Some(full));
+    let mut other = hello();
+    other.server = "other".into();
+    tokio::time::timeout(SOON, provider.sample(other)).await.expect("nobody is in its way").unwrap();
+    assert_eq!(endpoint.only().body["max_tokens"], 50);
+    // What is taken back makes room.
+    drop(waiting.pop());
+    assert!(provider.sample(hello()).now_or_never().is_none());
 }
 
 /// SA-02: a server that asks too often is refused, before anybody is bothered.

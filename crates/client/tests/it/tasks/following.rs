@@ -170,3 +170,36 @@ async fn tn_08_a_notification_is_as_good_as_a_poll() {
         client.close().await;
     }
 }
+
+/// TN-04, CN-06: a server that wants to be asked rarely is not taken for a silent one, and neither is one that answers
+/// every poll with the same.
+#[tokio::test]
+async fn tn_04_rare_polls_are_no_silence() {
+    let (short, long) = (Duration::from_millis(300), Duration::from_millis(700));
+    for (name, running, server) in
+        everywhere(works(TaskPlan::after_polls(3).required().poll_interval(long))).await
+    {
+        let client = Client::connect(server.with_timeout(short)).await.unwrap();
+        client.list_tools().await.unwrap();
+        client.call_tool("work", &json!({})).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(running.count("tasks/cancel"), 0, "{name}");
+        client.close().await;
+    }
+}
+
+/// CN-06: to find out how a tool is to be called takes none of another call's time.
+#[tokio::test]
+async fn cn_06_the_hidden_list_is_bounded_by_the_call() {
+    let server = works(TaskPlan::after_polls(1)).legacy().run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    server.arm(Fault::silent().on("tools/list").always());
+    let options =
+        bowline::CallOptions::new().timeout(Duration::from_millis(200)).max_timeout(Duration::from_secs(2));
+    let call = client.call_tool_with("echo", &serde_json::Value::Null, &options);
+    // The list alone would have a minute.
+    tokio::time::timeout(SOON, call).await.expect("it ends in its own time").unwrap();
+    let again = client.call_tool_with("echo", &serde_json::Value::Null, &options);
+    tokio::time::timeout(SOON, again).await.unwrap().unwrap();
+    assert_eq!(server.count("tools/list"), 1, "once is enough");
+    client.close().await;
+}

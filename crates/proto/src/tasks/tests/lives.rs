@@ -184,7 +184,10 @@ impl Life {
                 self.pass(500);
                 match self.random.u8(..10) {
                     0 => self.follow.handle_update_lost(self.now),
-                    1 => self.follow.handle_update_error(self.now),
+                    1 => {
+                        let code = if self.random.bool() { code::INVALID_PARAMS } else { code::INTERNAL_ERROR };
+                        self.follow.handle_update_error(self.now, error(code));
+                    }
                     _ => {
                         // It acts on them now or never.
                         if self.random.bool() {

@@ -1,6 +1,8 @@
 //! What a server may ask a person, and how the answer is written (group EL, Appendix H of the checklist
 //! for the shapes of fields).
 
+use std::collections::HashSet;
+
 use super::ViewError;
 use super::read::{Object, elements, text};
 use crate::wire::Json;
@@ -49,6 +51,21 @@ pub struct Field {
     pub kind: FieldKind,
     /// What to fill in beforehand, of the field's type (EL-06).
     pub default: Option<Json>,
+    /// What the protocol's subset has no place for, and the schema may still say.
+    pub(crate) bounds: Bounds,
+}
+
+/// Conditions beyond the subset that can be checked without guessing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Bounds {
+    /// More than this.
+    pub(crate) above: Option<f64>,
+    /// Less than this.
+    pub(crate) below: Option<f64>,
+    /// So often a whole number of times. More than zero.
+    pub(crate) multiple_of: Option<f64>,
+    /// No choice twice.
+    pub(crate) unique: bool,
 }
 
 /// What a field takes.
@@ -145,17 +162,32 @@ impl Form {
         Ok(Self { message: object.required("message")?, schema, fields })
     }
 
-    /// EL-04: one field that is not understood makes the form one that must be declined.
+    /// EL-04: anything that is not understood, in one field or around them, makes the form one that must be
+    /// declined: whoever fills it in would be asked for something else than the server checks.
     fn fields(schema: &Json) -> Result<Vec<Field>, ViewError> {
         let object = Object::of(schema)?;
-        let required: Vec<Box<str>> = object.value("required").unwrap_or_default();
-        let Some(properties) = object.json("properties") else { return Ok(Vec::new()) };
+        if object.string("type").as_deref() != Some("object") {
+            return Err(object.misfit("type", "`object`"));
+        }
+        refuse(&object, &BEYOND_FORMS)?;
+        let mut required: HashSet<Box<str>> = match object.given("required") {
+            None => HashSet::new(),
+            Some(_) => {
+                object.value("required").ok_or_else(|| object.misfit("required", "a list of names"))?
+            }
+        };
+        let properties = object.json("properties").unwrap_or_else(Json::empty_object);
         let properties = Object::of(&properties).map_err(|error| error.under("properties"))?;
         let field = |(name, json): (&str, Json)| {
-            let field = Field::of(name, &json, required.iter().any(|required| &**required == name));
+            let field = Field::of(name, &json, required.remove(name));
             field.map_err(|error| error.under(name).under("properties"))
         };
-        properties.iter().map(field).collect()
+        let fields = properties.iter().map(field).collect::<Result<_, _>>()?;
+        // What is left is no field, so nobody can fill it in.
+        if !required.is_empty() {
+            return Err(object.misfit("required", "a list of names of properties"));
+        }
+        Ok(fields)
     }
 
     /// The answer that leaves every default as it is (EL-06).
@@ -173,8 +205,15 @@ impl Field {
     fn of(name: &str, json: &Json, required: bool) -> Result<Self, ViewError> {
         let object = Object::of(json)?;
         let kind = FieldKind::of(&object)?;
+        refuse(&object, &BEYOND_FIELDS)?;
+        match &kind {
+            FieldKind::Choice(_) | FieldKind::Text { .. } => {}
+            FieldKind::Number { .. } | FieldKind::Boolean => refuse(&object, &["enum", "oneOf"])?,
+            FieldKind::Choices { .. } => refuse(&object, &["enum", "oneOf", "contains", "prefixItems"])?,
+        }
+        let bounds = Bounds::of(&object, &kind)?;
         let default = object.json("default").filter(|default| kind.takes(default));
-        Ok(Self { json: json.clone(), name: name.into(), required, kind, default })
+        Ok(Self { json: json.clone(), name: name.into(), required, kind, default, bounds })
     }
 
     /// The title for people, if given.
@@ -185,6 +224,31 @@ impl Field {
     /// What it is for, in the server's words.
     pub fn description(&self) -> Option<String> {
         text(&self.json, "description")
+    }
+}
+
+impl Bounds {
+    fn of(object: &Object<'_>, kind: &FieldKind) -> Result<Self, ViewError> {
+        match kind {
+            FieldKind::Number { .. } => {
+                let multiple_of = number(object, "multipleOf")?;
+                if multiple_of.is_some_and(|step| step <= 0.0) {
+                    return Err(object.misfit("multipleOf", "a number above 0"));
+                }
+                let above = number(object, "exclusiveMinimum")?;
+                let below = number(object, "exclusiveMaximum")?;
+                Ok(Self { above, below, multiple_of, unique: false })
+            }
+            FieldKind::Choices { .. } => {
+                let unique = object.flag("uniqueItems");
+                if unique.is_none() && object.given("uniqueItems").is_some() {
+                    return Err(object.misfit("uniqueItems", "true or false"));
+                }
+                Ok(Self { unique: unique.unwrap_or_default(), ..Self::default() })
+            }
+            // These keywords say nothing about other types.
+            FieldKind::Text { .. } | FieldKind::Boolean | FieldKind::Choice(_) => Ok(Self::default()),
+        }
     }
 }
 
@@ -200,10 +264,10 @@ impl FieldKind {
                     pattern: object.string("pattern").map(Into::into),
                 },
             },
-            Some(number @ ("number" | "integer")) => Self::Number {
-                integer: number == "integer",
-                minimum: object.value("minimum"),
-                maximum: object.value("maximum"),
+            Some(name @ ("number" | "integer")) => Self::Number {
+                integer: name == "integer",
+                minimum: number(object, "minimum")?,
+                maximum: number(object, "maximum")?,
             },
             Some("boolean") => Self::Boolean,
             Some("array") => {
@@ -260,6 +324,43 @@ impl Choice {
         let value = object.required("const")?;
         let title = object.string("title").map_or_else(|| value.clone(), Into::into);
         Ok(Self { value, title })
+    }
+}
+
+/// What would make a form more than a list of fields.
+const BEYOND_FORMS: [&str; 14] = [
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "minProperties",
+    "maxProperties",
+    "patternProperties",
+    "propertyNames",
+];
+
+/// What would make a field more than its type and choices.
+const BEYOND_FIELDS: [&str; 7] = ["$ref", "$dynamicRef", "allOf", "anyOf", "not", "if", "const"];
+
+/// The error that one of `keywords` is there.
+fn refuse(object: &Object<'_>, keywords: &[&str]) -> Result<(), ViewError> {
+    match keywords.iter().find(|keyword| object.raw(keyword).is_some()) {
+        Some(keyword) => Err(object.misfit(keyword, "no such keyword")),
+        None => Ok(()),
+    }
+}
+
+/// A number, if it is given. Draft 4 has `true` in some of these places, which means something else.
+fn number(object: &Object<'_>, name: &'static str) -> Result<Option<f64>, ViewError> {
+    match object.given(name) {
+        None => Ok(None),
+        Some(_) => object.value(name).map(Some).ok_or_else(|| object.misfit(name, "a number")),
     }
 }
 

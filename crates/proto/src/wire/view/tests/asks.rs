@@ -57,9 +57,9 @@ fn tn_10_tasks_in_both_forms() {
     assert_eq!((list.items.len(), list.dropped.len()), (1, 1));
 }
 
-fn form(properties: &str) -> Result<Form, ViewError> {
+fn form(properties: &str, required: &str) -> Result<Form, ViewError> {
     let text = format!(
-        r#"{{"message":"m","requestedSchema":{{"type":"object","properties":{properties},"required":["a"]}}}}"#
+        r#"{{"message":"m","requestedSchema":{{"type":"object","properties":{properties},"required":{required}}}}}"#
     );
     match Elicitation::decode(&json(text))? {
         Elicitation::Form(form) => Ok(form),
@@ -75,6 +75,7 @@ fn el_06_fields_and_defaults() {
             "a":{"type":"integer","minimum":18,"maximum":99.5,"default":20},
             "n":{"type":"number","default":"no number"},
             "b":{"type":"boolean","default":false}}"#,
+        r#"["a"]"#,
     )
     .unwrap();
     let names: Vec<_> = form.fields.iter().map(|field| (&*field.name, field.required)).collect();
@@ -107,6 +108,7 @@ fn el_05_choices() {
             "o":{"type":"string","oneOf":[{"const":"x","title":"X"},{"const":"y"}]},
             "m":{"type":"array","items":{"type":"string","enum":["x"]},"minItems":1,"maxItems":2,"default":["x"]},
             "t":{"type":"array","items":{"anyOf":[{"const":"x","title":"X"}]}}}"#,
+        "[]",
     )
     .unwrap();
     let option = |value: &str, title: &str| Choice { value: value.into(), title: title.into() };
@@ -135,9 +137,57 @@ fn el_04_forms_to_be_declined() {
         (r#"{"v":{"type":"string","enum":[1]}}"#, "requestedSchema.properties.v.enum"),
         (r#"{"v":true}"#, "requestedSchema.properties.v"),
         ("[]", "requestedSchema.properties"),
+        (r#"{"v":{"type":"string","allOf":[]}}"#, "requestedSchema.properties.v.allOf"),
+        (r#"{"v":{"type":"string","not":{"const":""}}}"#, "requestedSchema.properties.v.not"),
+        (r##"{"v":{"type":"string","$ref":"#/x"}}"##, "requestedSchema.properties.v.$ref"),
+        (r#"{"v":{"type":"integer","enum":[1,2]}}"#, "requestedSchema.properties.v.enum"),
+        (r#"{"v":{"type":"boolean","oneOf":[{"const":true}]}}"#, "requestedSchema.properties.v.oneOf"),
+        (
+            r#"{"v":{"type":"array","items":{"enum":["x"]},"contains":{}}}"#,
+            "requestedSchema.properties.v.contains",
+        ),
+        // Draft 4: not a number, and not nothing either.
+        (
+            r#"{"v":{"type":"number","minimum":1,"exclusiveMinimum":true}}"#,
+            "requestedSchema.properties.v.exclusiveMinimum",
+        ),
+        (r#"{"v":{"type":"number","minimum":"1"}}"#, "requestedSchema.properties.v.minimum"),
+        (r#"{"v":{"type":"number","multipleOf":0}}"#, "requestedSchema.properties.v.multipleOf"),
+        (
+            r#"{"v":{"type":"array","items":{"enum":["x"]},"uniqueItems":1}}"#,
+            "requestedSchema.properties.v.uniqueItems",
+        ),
     ] {
-        assert_eq!(form(properties).unwrap_err().path, path, "{properties}");
+        assert_eq!(form(properties, "[]").unwrap_err().path, path, "{properties}");
     }
+}
+
+/// EL-04: conditions on the form as a whole are not guessed at either.
+#[test]
+fn el_04_a_form_is_a_flat_object() {
+    for (schema, path) in [
+        ("{}", "requestedSchema.type"),
+        (r#"{"properties":{"v":{"type":"string"}}}"#, "requestedSchema.type"),
+        (r#"{"type":"string"}"#, "requestedSchema.type"),
+        (r#"{"type":["object","null"]}"#, "requestedSchema.type"),
+        (r##"{"type":"object","$ref":"#/$defs/a"}"##, "requestedSchema.$ref"),
+        (r#"{"type":"object","allOf":[]}"#, "requestedSchema.allOf"),
+        (r#"{"type":"object","anyOf":[]}"#, "requestedSchema.anyOf"),
+        (r#"{"type":"object","oneOf":[{"required":["a"]}]}"#, "requestedSchema.oneOf"),
+        (r#"{"type":"object","not":{}}"#, "requestedSchema.not"),
+        (r#"{"type":"object","if":{}}"#, "requestedSchema.if"),
+        (r#"{"type":"object","minProperties":1}"#, "requestedSchema.minProperties"),
+        (r#"{"type":"object","required":["a"]}"#, "requestedSchema.required"),
+        (r#"{"type":"object","required":[1]}"#, "requestedSchema.required"),
+        (r#"{"type":"object","required":true}"#, "requestedSchema.required"),
+    ] {
+        let text = format!(r#"{{"message":"m","requestedSchema":{schema}}}"#);
+        assert_eq!(Elicitation::decode(&json(text)).unwrap_err().path, path, "{schema}");
+    }
+    // What says nothing about the content is nobody's business.
+    let plain = r#"{"$schema":"x","title":"T","type":"object","$defs":{},"additionalProperties":false}"#;
+    let text = format!(r#"{{"message":"m","requestedSchema":{plain}}}"#);
+    assert!(Elicitation::decode(&json(text)).is_ok());
 }
 
 /// EL-08, EL-10, EL-11, EL-12

@@ -1,0 +1,77 @@
+//! Owns how the tools of a request are told to a model, and which call its answer means: APIs take fewer names and
+//! less of JSON Schema than servers give, and one tool that is not taken fails the whole request.
+
+use std::collections::HashMap;
+
+use bowline_config::SamplingApi;
+use bowline_proto::wire::Json;
+use bowline_proto::wire::view::SamplingRequest;
+use serde_json::Value;
+
+use super::names::Names;
+use super::words::{self, Unsayable};
+use crate::model::Dialect;
+use crate::model::rewrite::{Keys, for_provider};
+
+/// The tools of a request, in the form of one API.
+pub(super) struct Tools {
+    names: Names,
+    /// In the order of the request.
+    schemas: Vec<Value>,
+    /// By the server's name of the tool.
+    keys: HashMap<Box<str>, Keys>,
+}
+
+/// No model chooses among more, and each has a schema to be written.
+const MOST_TOOLS: usize = 512;
+
+impl Tools {
+    /// `Err` where a schema has no form in the API.
+    pub(super) fn of(request: &SamplingRequest, api: SamplingApi) -> Result<Self, Unsayable> {
+        let dialect = match api {
+            SamplingApi::OpenAi => Dialect::OpenAi,
+            SamplingApi::Anthropic => Dialect::Anthropic,
+        };
+        if request.tools.len() > MOST_TOOLS {
+            return Err(Unsayable(format!("more than {MOST_TOOLS} tools cannot be told to a model")));
+        }
+        let mut tools = Self { names: Names::of(request), schemas: Vec::new(), keys: HashMap::new() };
+        for tool in &request.tools {
+            let said = for_provider(&tool.input_schema, dialect);
+            let (schema, keys) = said.map_err(|error| {
+                Unsayable(format!(
+                    "the tool {} cannot be told to this model: {error}",
+                    words::short(&tool.name)
+                ))
+            })?;
+            tools.schemas.push(schema);
+            tools.keys.insert(tool.name.clone(), keys);
+        }
+        Ok(tools)
+    }
+
+    /// The name and schema of each tool, in the order of the request.
+    pub(super) fn said<'a>(
+        &'a self,
+        request: &'a SamplingRequest,
+    ) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        request.tools.iter().map(|tool| self.name(&tool.name)).zip(&self.schemas)
+    }
+
+    /// What the model knows the tool by.
+    pub(super) fn name<'a>(&'a self, name: &'a str) -> &'a str {
+        self.names.sent(name)
+    }
+
+    /// The input of an earlier call of the tool, with the members that the model knows.
+    pub(super) fn input(&self, name: &str, input: &Json) -> Json {
+        self.keys.get(name).map_or_else(|| input.clone(), |keys| keys.said(input))
+    }
+
+    /// The tool and the input that the model means, in the server's words.
+    pub(super) fn meant<'a>(&'a self, name: &'a str, input: &Json) -> (&'a str, Json) {
+        let name = self.names.meant(name);
+        let input = self.keys.get(name).map_or_else(|| input.clone(), |keys| keys.meant(input));
+        (name, input)
+    }
+}

@@ -1,0 +1,47 @@
+//! A session that is left open for another program, or for this one another day.
+//!
+//! Servers that keep something per session, such as tasks of 2025-11-25, lose it when the session is ended, and a
+//! new session does not find it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_proto::era::Peer;
+use bowline_proto::revision::{Era, Revision};
+use bowline_proto::wire::Json;
+use bowline_proto::wire::view::Capabilities;
+use http::HeaderValue;
+use serde::{Deserialize, Serialize};
+
+/// What is needed to go on with a session. Whoever has it can speak in it: keep it like a password.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedSession {
+    id: String,
+    revision: String,
+    capabilities: serde_json::Value,
+}
+
+impl SavedSession {
+    pub(crate) fn of(peer: &Peer, id: &HeaderValue) -> Option<Self> {
+        Some(Self {
+            id: id.to_str().ok()?.to_owned(),
+            revision: peer.revision.as_str().to_owned(),
+            capabilities: peer.capabilities.json.decode().ok()?,
+        })
+    }
+
+    /// What was agreed, and the id that names it. `None`: it was written by somebody else.
+    pub(crate) fn into_parts(self) -> Option<(Arc<Peer>, HeaderValue)> {
+        let revision = Revision::parse(&self.revision).filter(|revision| revision.era() == Era::Legacy)?;
+        let mut id = HeaderValue::from_str(&self.id).ok()?;
+        id.set_sensitive(true);
+        let capabilities = Capabilities::decode(&Json::of(&self.capabilities).ok()?).ok()?;
+        Some((Arc::new(Peer { revision, capabilities, server: None, instructions: None }), id))
+    }
+}
+
+impl fmt::Debug for SavedSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SavedSession").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}

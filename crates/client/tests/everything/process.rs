@@ -1,0 +1,52 @@
+//! What becomes of the server's process.
+
+use bowline::{Client, Server};
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use crate::{required, within};
+
+/// Makes the server write its process id before it does anything else.
+const WRITE_PID: &str = "data:text/javascript,import fs from 'node:fs';\
+    fs.writeFileSync(process.env.PID_FILE, String(process.pid))";
+
+/// ST-04
+#[tokio::test]
+async fn closing_leaves_no_process() {
+    within("close", async {
+        let (client, pid) = connect().await;
+        client.close().await;
+        assert_eq!(kill(pid, None), Err(Errno::ESRCH), "the server outlived its connection");
+    })
+    .await;
+}
+
+/// The last handle that is dropped closes, with nobody waiting for it.
+#[tokio::test]
+async fn dropping_leaves_no_process() {
+    within("drop", async {
+        let (client, pid) = connect().await;
+        let mut status = client.status();
+        drop(client);
+        // Nobody is left to tell of it when all has ended.
+        while status.changed().await.is_ok() {}
+        assert_eq!(*status.borrow(), bowline::Status::Closed);
+        assert_eq!(kill(pid, None), Err(Errno::ESRCH), "the server outlived its connection");
+    })
+    .await;
+}
+
+async fn connect() -> (Client, Pid) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pid");
+    let args = ["--import", WRITE_PID, &required("BOWLINE_EVERYTHING"), "stdio"].map(String::from);
+    let server = Server::stdio("everything", required("BOWLINE_NODE"), args)
+        .with_env("PID_FILE", file.to_str().unwrap())
+        .unwrap();
+    let client = Client::connect(server).await.unwrap();
+    client.ping().await.unwrap();
+    let pid = Pid::from_raw(std::fs::read_to_string(file).unwrap().parse().unwrap());
+    assert_eq!(kill(pid, None), Ok(()), "the server runs while it is connected");
+    (client, pid)
+}
