@@ -24,7 +24,7 @@ pub(crate) use complete::CompleteArgs;
 pub(crate) use connect::{ConnectArgs, Strategy};
 pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
-pub(crate) use host::HostArgs;
+pub(crate) use host::{HostArgs, Sampling};
 pub(crate) use logs::LogsArgs;
 pub(crate) use many::{PsArgs, StatusArgs, WatchArgs};
 pub(crate) use resources::ResourcesArgs;

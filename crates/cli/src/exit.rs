@@ -28,6 +28,12 @@ pub(crate) enum Exit {
     /// Ended from outside (SIGTERM).
     #[cfg_attr(windows, expect(dead_code, reason = "there is no such signal"))]
     Terminated,
+    /// The terminal is gone (SIGHUP).
+    #[cfg_attr(windows, expect(dead_code, reason = "there is no such signal"))]
+    HungUp,
+    /// Ctrl-\ (SIGQUIT).
+    #[cfg_attr(windows, expect(dead_code, reason = "there is no such signal"))]
+    Quit,
 }
 
 impl Exit {
@@ -43,7 +49,9 @@ impl Exit {
             Self::Server => 6,
             Self::Output => 7,
             Self::Schema => 8,
+            Self::HungUp => 129,
             Self::Interrupted => 130,
+            Self::Quit => 131,
             Self::Terminated => 143,
         }
     }
@@ -62,6 +70,8 @@ impl Exit {
             Self::Schema => "schema",
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
+            Self::HungUp => "hung_up",
+            Self::Quit => "quit",
         }
     }
 }
@@ -84,7 +94,9 @@ Exit codes:
     6  the server answered with an error, or does not offer this
     7  the output could not be written; the call was made
     8  the tool's result does not fit its own output schema; it is printed all the same
+  129  the terminal went away; the call was cancelled on the server
   130  interrupted; the call was cancelled on the server
+  131  interrupted by Ctrl-\\; the call was cancelled on the server
   143  ended from outside; the call was cancelled on the server";
 
 #[cfg(test)]
@@ -104,7 +116,9 @@ mod tests {
             Exit::Server,
             Exit::Output,
             Exit::Schema,
+            Exit::HungUp,
             Exit::Interrupted,
+            Exit::Quit,
             Exit::Terminated,
         ];
         assert_eq!(told, all.map(Exit::code));

@@ -9,6 +9,7 @@ mod approve;
 mod browser;
 mod elicit;
 mod field;
+mod folders;
 mod form;
 mod key;
 mod line;
@@ -16,6 +17,7 @@ mod look;
 mod menu;
 mod page;
 mod terminal;
+mod told;
 
 #[cfg(test)]
 mod tests;
@@ -24,10 +26,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bowline::config::{ElicitationPolicy, Sampling, SamplingPolicy, Secret, Server};
-use bowline::host::{Host, Root, Roots};
+use bowline::host::{Host, Roots};
 use bowline::sampling::Provider;
 
-use crate::args::HostArgs;
+use crate::args::{self, HostArgs};
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::settings::files::Origin;
@@ -37,6 +39,7 @@ use approve::Person;
 use browser::Browser;
 use elicit::Asker;
 use terminal::Terminal;
+use told::Told;
 
 /// What the session has to know of dialogs: they can bring an interrupt, and they must end with it.
 pub(crate) struct Dialogs(Option<Arc<Terminal>>);
@@ -59,7 +62,7 @@ impl Dialogs {
 }
 
 /// The host that `server` sees. Every verb declares the same, since servers offer by what is declared.
-pub(crate) fn of(settings: &Settings, server: &Server) -> Outcome<(Host, Dialogs)> {
+pub(crate) async fn of(settings: &Settings, server: &Server) -> Outcome<(Told, Dialogs)> {
     let HostArgs { elicit, answers, roots, no_roots, sampling } = settings.host.clone();
     let configured = Configured::read(settings);
     let printer = &settings.printer;
@@ -72,9 +75,17 @@ pub(crate) fn of(settings: &Settings, server: &Server) -> Outcome<(Host, Dialogs
         printer: printer.clone(),
     };
     let mut host = Host::new().elicitation(asker);
-    let folders = if no_roots { Vec::new() } else { folders(roots, configured.roots)? };
+    let folders =
+        if no_roots { Vec::new() } else { folders::named(roots, configured.roots, printer).await? };
     if !folders.is_empty() {
         host = host.roots(Roots::new(folders));
+    }
+    let wants_model = matches!(sampling, Some(args::Sampling::Ask | args::Sampling::Allow));
+    if wants_model && configured.sampling.is_none() {
+        return Err(Failure::usage_hint(
+            "--sampling: there is no model that servers could ask",
+            "name one under [sampling] in your configuration file",
+        ));
     }
     if let Some(mut model) = configured.sampling {
         model.policy = sampling.map(Into::into).or(server.sampling).unwrap_or(model.policy);
@@ -82,7 +93,7 @@ pub(crate) fn of(settings: &Settings, server: &Server) -> Outcome<(Host, Dialogs
             host = host.sampling(provider.approver(Person::new(terminal.clone(), printer.clone())));
         }
     }
-    Ok((host, Dialogs(terminal)))
+    Ok((Told::new(host, printer.clone()), Dialogs(terminal.ok())))
 }
 
 /// What the files say, as far as they are trusted.
@@ -109,21 +120,6 @@ impl Configured {
         }
         found
     }
-}
-
-/// RT-01, RT-02: the folders that were named, else the one we are in.
-fn folders(typed: Vec<PathBuf>, configured: Option<Vec<PathBuf>>) -> Outcome<Vec<Root>> {
-    if typed.is_empty() && configured.is_none() {
-        // A folder that cannot be named is no root, and no reason to fail.
-        return Ok(std::env::current_dir()
-            .ok()
-            .and_then(|here| Root::folder(here).ok())
-            .into_iter()
-            .collect());
-    }
-    let named = if typed.is_empty() { configured.unwrap_or_default() } else { typed };
-    let root = |path: PathBuf| Root::folder(path).map_err(|error| Failure::usage(error.to_string()));
-    named.into_iter().map(root).collect()
 }
 
 /// The model, unless it may not be asked or has no key. A call that does not need it must not fail for that.

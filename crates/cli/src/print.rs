@@ -24,6 +24,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use bowline::config::Environment;
+use serde_json::{Map, Value, json};
 
 use crate::args::{Color, Format};
 use crate::env;
@@ -138,12 +139,25 @@ impl Printer {
 
     /// A server's text on stdout: exact in a pipe, harmless on a terminal, and with a line end.
     pub(crate) fn text(&self, text: &str) -> io::Result<()> {
-        let shown = if self.out.terminal { escape::text(text) } else { text.into() };
-        let mut out = io::stdout().lock();
-        out.write_all(shown.as_bytes())?;
-        if !shown.ends_with('\n') {
-            out.write_all(b"\n")?;
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        if self.out.terminal {
+            return self.layout(&format!("{}{end}", escape::text(text)));
         }
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.write_all(end.as_bytes())?;
+        out.flush()
+    }
+
+    /// A picture as the terminal draws it, which is not to be looked into.
+    pub(crate) fn drawing(&self, drawing: &str) -> io::Result<()> {
+        if self.out.terminal
+            && curtain::holds(curtain::To::Stdout, drawing, anstream::ColorChoice::AlwaysAnsi)
+        {
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        out.write_all(drawing.as_bytes())?;
         out.flush()
     }
 
@@ -160,6 +174,24 @@ impl Printer {
         self.say(FAINT, "note:", &escape::hanging(text));
     }
 
+    /// The same, and for machines an object on a line: they cannot ask again.
+    pub(crate) fn event(&self, text: &str, kind: &str, members: &Value) {
+        if !self.is_json() {
+            return self.note(text);
+        }
+        if self.quiet {
+            return;
+        }
+        let mut note = Map::from_iter([("kind".to_owned(), Value::from(kind))]);
+        note.extend(members.as_object().cloned().unwrap_or_default());
+        self.stderr(&self.inert_aside(&format!("{}\n", json!({ "note": note }))));
+    }
+
+    /// JSON for stderr, harmless on a terminal.
+    fn inert_aside(&self, json: &str) -> String {
+        if self.err.terminal { json::inert(json) } else { json.to_owned() }
+    }
+
     /// One line of our own on stderr: any server text in it has been escaped.
     pub(crate) fn aside(&self, line: &str) {
         self.stderr(&format!("{line}\n"));
@@ -173,7 +205,7 @@ impl Printer {
     /// A failure, on stderr.
     pub(crate) fn failure(&self, report: &Report) {
         let text = if self.is_json() {
-            report.to_json()
+            self.inert_aside(&report.to_json())
         } else {
             let (bad, hint) = if self.err.color { (BAD, HINT) } else { Default::default() };
             report.to_text(bad, hint)
@@ -193,7 +225,7 @@ impl Printer {
     }
 }
 
-/// Bytes on stdout, as they are.
+/// Bytes of our own on stdout, as they are, from verbs that connect to no server: nobody is asked meanwhile.
 pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
@@ -202,4 +234,24 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
 
 fn choice(color: bool) -> anstream::ColorChoice {
     if color { anstream::ColorChoice::Always } else { anstream::ColorChoice::Never }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While a person is asked, neither a server's text nor a picture is drawn into the question.
+    #[test]
+    fn all_of_stdout_waits_behind_the_curtain() {
+        let terminal = Sink { terminal: true, color: false };
+        let (out, err) = (terminal.clone(), terminal);
+        let printer = Printer { format: Format::Text, quiet: false, dumb: false, width: 80, out, err };
+        let fallen = curtain::Curtain::fall();
+        printer.text("a server's text").unwrap();
+        printer.json("{}").unwrap();
+        printer.layout("a table\n").unwrap();
+        printer.drawing("\x1b_Ga=T;\x1b\\").unwrap();
+        assert_eq!(curtain::waiting(), ["a server's text\n", "{}\n", "a table\n", "\x1b_Ga=T;\x1b\\"]);
+        drop(fallen);
+    }
 }

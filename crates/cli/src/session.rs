@@ -1,10 +1,11 @@
 //! Owns the life of a connection in a command: connect, work, and close, whatever happens between.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bowline::config::{Server, Transport};
-use bowline::{Builder, Client, TraceContext};
+use bowline::config::{Protocol, Server, Transport};
+use bowline::{Builder, Client, SavedSession, TraceContext};
 
 use crate::env;
 use crate::exit::Exit;
@@ -35,11 +36,45 @@ pub(crate) async fn with_outcome<T>(
     server: &Server,
     work: impl AsyncFnOnce(&Client) -> Outcome<T>,
 ) -> Outcome<T> {
+    with_session(settings, server, None, async |client, _| work(client).await).await
+}
+
+/// Whether the server's session outlives the command, and who is told how to go on with it.
+#[derive(Default)]
+pub(crate) struct Stay(RefCell<Option<Told>>);
+
+type Told = Box<dyn FnOnce(SavedSession)>;
+
+impl Stay {
+    /// The session is left as it is. `told` gets what is needed to go on with it, if there is one.
+    pub(crate) fn then(&self, told: impl FnOnce(SavedSession) + 'static) {
+        *self.0.borrow_mut() = Some(Box::new(told));
+    }
+
+    /// The session is ended after all: nothing is kept in it.
+    pub(crate) fn no_longer(&self) {
+        *self.0.borrow_mut() = None;
+    }
+}
+
+/// [`with_outcome`], going on with a session that was left by an earlier command, or leaving one for a later.
+pub(crate) async fn with_session<T>(
+    settings: &Settings,
+    server: &Server,
+    left: Option<SavedSession>,
+    work: impl AsyncFnOnce(&Client, &Stay) -> Outcome<T>,
+) -> Outcome<T> {
+    let stay = Stay::default();
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
     let records = settings.records();
-    let (asked, dialogs) = host::of(settings, server)?;
+    let (asked, dialogs) = host::of(settings, server).await?;
     let builder = traced(builder(server.clone(), records.as_deref()).handler(asked), settings);
+    // A session is of the older revisions. Whoever wants the newer one to be spoken wants none.
+    let builder = match left.filter(|_| server.protocol != Protocol::Modern) {
+        Some(left) => builder.resume(left),
+        None => builder,
+    };
     if matches!(server.transport, Transport::Stdio(_)) {
         sweep(records);
     }
@@ -53,7 +88,7 @@ pub(crate) async fn with_outcome<T>(
     bar.finish();
     let outcome = match connected {
         Ok(_) => tokio::select! {
-            outcome = work(&client) => outcome,
+            outcome = work(&client, &stay) => outcome,
             exit = interrupt.next() => {
                 printer.note("interrupted");
                 Err(Failure::Signal(exit))
@@ -67,9 +102,19 @@ pub(crate) async fn with_outcome<T>(
     };
     // What a server still asks has nothing to be for any more.
     dialogs.dismiss().await;
+    let closed = async {
+        match stay.0.take() {
+            Some(told) => {
+                if let Some(session) = client.leave().await {
+                    told(session);
+                }
+            }
+            None => client.close().await,
+        }
+    };
     // The server is told that we leave; one that does not listen is left all the same.
     tokio::select! {
-        _ = tokio::time::timeout(CLOSING, client.close()) => {}
+        _ = tokio::time::timeout(CLOSING, closed) => {}
         _ = interrupt.next() => {}
     }
     outcome

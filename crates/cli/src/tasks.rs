@@ -10,8 +10,8 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use bowline::TaskHandle;
 use bowline::config::Server;
+use bowline::{SavedSession, TaskHandle};
 use serde::{Deserialize, Serialize};
 
 use crate::env;
@@ -27,10 +27,13 @@ pub(crate) struct Kept {
     /// The tool that was called.
     pub(crate) tool: String,
     pub(crate) handle: TaskHandle,
+    /// The session that it was begun in. Some servers know a task nowhere else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<SavedSession>,
 }
 
 /// Where they are kept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
 }
@@ -39,7 +42,26 @@ impl Kept {
     /// A task of this server.
     pub(crate) fn new(server: &Server, tool: &str, handle: TaskHandle) -> Self {
         let tool = tool.chars().take(LONGEST_TOOL).collect();
-        Self { version: VERSION, server: server.name.clone(), mark: mark::of(server), tool, handle }
+        Self {
+            version: VERSION,
+            server: server.name.clone(),
+            mark: mark::of(server),
+            tool,
+            handle,
+            session: None,
+        }
+    }
+
+    /// The same with the session that it can be found in. One that does not fit into the file is not kept.
+    pub(crate) fn in_session(mut self, session: SavedSession) -> Self {
+        let size = serde_json::to_vec(&session).map_or(usize::MAX, |bytes| bytes.len());
+        self.session = (size <= LARGEST_SESSION).then_some(session);
+        self
+    }
+
+    /// The session that it was begun in, if that was left open.
+    pub(crate) fn session(&self) -> Option<&SavedSession> {
+        self.session.as_ref()
     }
 
     /// Whether the server has surely forgotten it. Its clock and ours may differ.
@@ -74,6 +96,15 @@ impl Store {
             self.forget(old);
         }
         Ok(())
+    }
+
+    /// Writes again what is known of a task, unless it has been taken off meanwhile.
+    pub(crate) fn renew(&self, kept: &Kept) {
+        if self.path(kept).exists()
+            && let Err(error) = self.keep(kept)
+        {
+            tracing::debug!(%error, "the session of a task could not be kept");
+        }
     }
 
     /// The tasks of this server, the newest first. Those that are over are taken off on the way.
@@ -158,6 +189,8 @@ const MOST: usize = 1000;
 const MOST_FILES: usize = 4 * MOST;
 /// A larger file is none of ours.
 const LARGEST: u64 = 16 * 1024;
+/// Leaves room for the rest of the file.
+const LARGEST_SESSION: usize = 8 * 1024;
 /// Of a tool's name.
 const LONGEST_TOOL: usize = 256;
 /// How long a task is kept for which the server gave no time.
@@ -241,6 +274,26 @@ mod tests {
         assert_eq!((mode(&store.folder), mode(&store.path(&mine))), (0o700, 0o600));
         // People put keys into URLs.
         assert!(!fs::read_to_string(store.path(&mine)).unwrap().contains("k3y"));
+    }
+
+    #[test]
+    fn a_session_is_kept_if_there_is_room() {
+        let (_folder, store) = store();
+        let server = Server::http("a", "https://h/mcp").unwrap();
+        let session = |capabilities: &str| -> SavedSession {
+            let text =
+                format!(r#"{{"id":"s1","revision":"2025-11-25","capabilities":{{"x":"{capabilities}"}}}}"#);
+            serde_json::from_str(&text).unwrap()
+        };
+        let mine = kept(&server, "1", "", now_ms());
+        store.renew(&mine.clone().in_session(session("")));
+        assert_eq!(store.tasks(&server), [], "what was taken off stays off");
+        store.keep(&mine).unwrap();
+        store.renew(&mine.clone().in_session(session("")));
+        assert_eq!(store.tasks(&server)[0].session(), Some(&session("")));
+        // A server that has much to say of itself must not cost the task.
+        store.renew(&mine.clone().in_session(session(&"x".repeat(20_000))));
+        assert_eq!(store.tasks(&server), [mine]);
     }
 
     #[test]

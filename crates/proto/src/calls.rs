@@ -56,6 +56,11 @@ impl<T> Default for Calls<T> {
 }
 
 impl<T> Calls<T> {
+    /// Counts from `first` on: in a session that somebody else has spoken in, the small numbers are taken (BM-02).
+    pub fn counting_from(first: u64) -> Self {
+        Self { next: first, ..Self::default() }
+    }
+
     /// A number that no request of this client had before (BM-02). For requests that are not kept here.
     pub fn fresh_id(&mut self) -> u64 {
         let id = self.next;

@@ -10,7 +10,7 @@ pub(crate) struct ContentArgs {
     /// Save images, sounds and binary resources into this folder
     ///
     /// Without it, what the terminal does not draw is saved into a new folder among the system's temporary
-    /// files. Where each went is printed.
+    /// files. Where each went is printed; with --json, as an object on stderr.
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
     /// How to draw images in the terminal

@@ -74,13 +74,16 @@ impl From<Sampling> for SamplingPolicy {
 }
 
 impl Verb {
-    /// What was said about a server that asks; nothing, for verbs during which none does.
+    /// What was said about a server that asks. Nothing, for verbs that list or stay but a moment: there the
+    /// configuration decides.
     pub(crate) fn host(&self) -> HostArgs {
         match self {
             Self::Call(args) => args.host.clone(),
             Self::Read(args) => args.host.clone(),
             Self::Tasks(args) => args.host.clone(),
             Self::Prompt(args) => args.host.clone(),
+            Self::Resources(args) => args.host.clone(),
+            Self::Logs(args) => args.host.clone(),
             _ => HostArgs::default(),
         }
     }

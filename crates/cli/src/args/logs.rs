@@ -3,7 +3,7 @@
 use bowline::view::Level;
 use clap::Args;
 
-use super::TargetArgs;
+use super::{HostArgs, TargetArgs};
 
 /// `bowline logs`
 #[derive(Debug, Args)]
@@ -28,6 +28,8 @@ pub(crate) struct LogsArgs {
     /// From which level up
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
     pub(crate) level: Level,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }

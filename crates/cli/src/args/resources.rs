@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::TargetArgs;
+use super::{HostArgs, TargetArgs};
 
 /// `bowline resources`
 #[derive(Debug, Args)]
@@ -27,6 +27,8 @@ pub(crate) struct ResourcesArgs {
     /// Print the new contents as well
     #[arg(long, requires = "watch")]
     pub(crate) read: bool,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }

@@ -46,7 +46,7 @@ pub(crate) struct TasksArgs {
 pub(crate) struct TaskArgs {
     /// Wait for the end of a task and print its result
     ///
-    /// Without --timeout and --max-timeout for as long as the server keeps the task.
+    /// Without --max-timeout for as long as the server keeps the task, and answers.
     #[arg(long, value_name = "ID")]
     pub(crate) wait: Option<String>,
     /// Print the result of a task that has ended

@@ -32,7 +32,7 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     let whole = arguments::whole(args, file.as_deref())?;
     let given = Given::parse(whole.as_deref(), words.pairs()?)?;
     let printer = &settings.printer;
-    let called = session::with_outcome(settings, &server, async |client| {
+    let called = session::with_session(settings, &server, None, async |client, stay| {
         let failed = |error: bowline::Error| Failure::call(&error, &server);
         let (arguments, known) = if unchecked {
             (given.typed(&Value::Null)?, None)
@@ -44,7 +44,7 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
         };
         let mut at_once = None;
         if task {
-            match begin(settings, client, &server, typed.as_deref(), &tool, &arguments).await? {
+            match begin(settings, client, stay, &server, typed.as_deref(), &tool, &arguments).await? {
                 Begun::Task => return Ok(None),
                 Begun::Done(result) => at_once = Some(*result),
             }
@@ -99,7 +99,7 @@ async fn logged(
 }
 
 /// TL-06: a result that breaks the server's own promise is told, and is shown all the same.
-fn judge(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
+pub(super) fn judge(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
     let what = match check {
         OutputCheck::NoSchema | OutputCheck::Fits => return Exit::Ok,
         // Nobody knows whether it fits, so nobody can be blamed.
@@ -174,7 +174,8 @@ fn misfit(server: &Server, tool: &Tool, schema: &Value, misfits: Vec<String>) ->
 /// The result, for a machine as it came.
 pub(super) fn show(printer: &Printer, viewer: &Viewer<'_>, result: &CallToolResult) -> Outcome<()> {
     if printer.is_json() {
-        return Ok(printer.json(result.json.as_str())?);
+        printer.json(result.json.as_str())?;
+        return Ok(viewer.save_blocks(&result.content)?);
     }
     viewer.result(result)?;
     for dropped in &result.dropped {

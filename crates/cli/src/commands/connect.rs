@@ -82,6 +82,8 @@ async fn serve(server: Server, records: Option<PathBuf>, printer: &Printer) {
     while let Ok(life) = lives.try_recv() {
         news.tell(&life);
     }
+    // What a host sends after that comes too late to be meant otherwise.
+    interrupt.ignore();
 }
 
 /// More turns than come before they are printed.

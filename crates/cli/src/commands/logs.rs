@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::settings::words::Words;
 
 pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
-    let LogsArgs { words, level, target } = args;
+    let LogsArgs { words, level, host: _, target } = args;
     let name = Words::new("logs", "", words, &target.command)?.end()?;
     let server = settings.server(name.as_deref(), target)?;
     let printer = &settings.printer;

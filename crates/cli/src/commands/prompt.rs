@@ -88,7 +88,8 @@ fn missing(
 
 fn show(printer: &Printer, viewer: &Viewer<'_>, result: &GetPromptResult) -> Outcome<()> {
     if printer.is_json() {
-        return Ok(printer.json(result.json.as_str())?);
+        printer.json(result.json.as_str())?;
+        return Ok(viewer.save_blocks(result.messages.iter().map(|message| &message.content))?);
     }
     for (index, message) in result.messages.iter().enumerate() {
         let gap = if index > 0 { "\n" } else { "" };

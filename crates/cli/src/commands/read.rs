@@ -32,6 +32,7 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
     }
     if printer.is_json() {
         printer.json(result.json.as_str())?;
+        viewer.save_contents(&result.contents)?;
         return Ok(Exit::Ok);
     }
     // `bowline read … > picture.png` gives the picture.

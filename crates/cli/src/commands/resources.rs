@@ -21,8 +21,19 @@ use crate::settings::Settings;
 use crate::settings::words::Words;
 
 pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
-    let ResourcesArgs { words, watch, read, target } = args;
+    let ResourcesArgs { words, watch, read, host: _, target } = args;
     let Some(uris) = watch else { return list::resources(ListArgs { words, target }, settings).await };
+    if uris.iter().any(String::is_empty) {
+        return Err(Failure::usage("--watch: a URI is empty"));
+    }
+    let typed: Vec<&str> = uris.iter().map(String::as_str).collect();
+    if let ([], [], [first, rest @ ..]) = (&*words, &*target.command, &*typed) {
+        let right = [&["bowline resources", first, "--watch"], rest].concat().join(" ");
+        return Err(Failure::usage_hint(
+            format!("SERVER is missing: `{first}` comes after --watch, and so is one of its URIs"),
+            format!("write `{right}`"),
+        ));
+    }
     let name = Words::new("resources", "", words, &target.command)?.end()?;
     let server = settings.server(name.as_deref(), target)?;
     let content = ContentArgs { save: None, images: Images::Auto };

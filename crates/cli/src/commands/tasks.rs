@@ -1,22 +1,31 @@
-//! `bowline tasks`, and the beginning of one for `bowline call --task`
+//! `bowline tasks`
 
+mod begin;
+mod row;
+mod spelling;
+
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use bowline::config::{Server, Transport};
-use bowline::view::{CallToolResult, Progress, Task};
-use bowline::wire::Id;
-use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOr};
-use serde::Serialize;
-use serde_json::{Value, json};
+use bowline::fault::{Cause, Limit};
+use bowline::schema::{OutputCheck, check_output};
+use bowline::view::{CallToolResult, Task};
+use bowline::{CallOptions, Client, ErrorKind, SavedSession, TaskEnd, TaskHandle};
+use serde_json::Value;
+
+pub(super) use begin::{Begun, begin};
+use row::{Row, State, said, stands, state_json};
+use spelling::{flag, spelled};
 
 use crate::args::TasksArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, Report};
+use crate::print::Printer;
 use crate::print::content::Viewer;
 use crate::print::progress::Bar;
 use crate::print::table::Table;
-use crate::print::{Printer, clock, escape};
-use crate::session;
+use crate::session::{self, Stay};
 use crate::settings::Settings;
 use crate::settings::words::Words;
 use crate::tasks::{Kept, Store};
@@ -29,6 +38,11 @@ pub(super) async fn run(args: TasksArgs, settings: &Settings) -> Outcome {
     let name = Words::new("tasks", "", words, &target.command)?.end()?;
     let server = settings.server(name.as_deref(), target)?;
     let server = Asked { settings, server: &server, spelled: spelled(name.as_deref()) };
+    for (flag, id) in [("--wait", &what.wait), ("--result", &what.result), ("--cancel", &what.cancel)] {
+        if id.as_ref().is_some_and(String::is_empty) {
+            return Err(Failure::usage(format!("{flag}: the id is empty")));
+        }
+    }
     match (what.wait, what.result, what.cancel) {
         (Some(id), ..) => {
             let viewer =
@@ -43,67 +57,6 @@ pub(super) async fn run(args: TasksArgs, settings: &Settings) -> Outcome {
         (.., Some(id)) => server.cancel(&id).await,
         _ => server.list().await,
     }
-}
-
-/// What came of a call that was to become a task.
-pub(super) enum Begun {
-    /// It did; that was told.
-    Task,
-    /// It was answered at once.
-    Done(Box<CallToolResult>),
-}
-
-/// Calls a tool as a task, keeps it, and says how to go on.
-pub(super) async fn begin(
-    settings: &Settings,
-    client: &Client,
-    server: &Server,
-    typed: Option<&str>,
-    tool: &str,
-    arguments: &(impl Serialize + ?Sized),
-) -> Outcome<Begun> {
-    let printer = &settings.printer;
-    let bar = Bar::start(printer, tool);
-    let listener = bar.clone();
-    let options = CallOptions::new().on_progress(move |progress| listener.update(&progress));
-    let begun = client.call_tool_task(tool, arguments, &options).await;
-    bar.finish();
-    let handle = match begun.map_err(|error| Failure::call(&error, server))? {
-        TaskOr::Task(handle) => handle,
-        TaskOr::Done(result) => {
-            printer.note(&format!("`{}` answered at once: there is no task", server.name));
-            return Ok(Begun::Done(Box::new(result)));
-        }
-    };
-    let kept = Kept::new(server, tool, handle.clone());
-    let held = match Store::of(settings).map(|store| store.keep(&kept)) {
-        Some(Ok(())) => true,
-        Some(Err(error)) => {
-            printer.note(&format!("the task could not be kept: {error}; its id is all there is of it"));
-            false
-        }
-        None => {
-            printer.note("the task was not kept: HOME is not set; its id is all there is of it");
-            false
-        }
-    };
-    if printer.is_json() {
-        printer.json(
-            &json!({ "task": handle_json(&handle), "kept": held, "server": server.name }).to_string(),
-        )?;
-        return Ok(Begun::Task);
-    }
-    printer.text(&handle.id)?;
-    if is_started(server) {
-        printer.note(&format!(
-            "`{}` is started by a command, and ends with this one: a task that it keeps in memory is lost. \
-             Without --task the call is waited for",
-            server.name
-        ));
-    }
-    let spelled = spelled(typed);
-    printer.note(&format!("it goes on; `bowline tasks {spelled} --wait {}` waits for it", word(&handle.id)));
-    Ok(Begun::Task)
 }
 
 /// The server that is meant, and how it was.
@@ -121,42 +74,19 @@ impl Asked<'_> {
     async fn list(&self) -> Outcome {
         let store = Store::of(self.settings);
         let kept = store.as_ref().map(|store| store.tasks(self.server)).unwrap_or_default();
-        let rows = session::with_outcome(self.settings, self.server, async |client| {
-            let mut rows = Vec::new();
-            for kept in kept.iter().take(MOST_LISTED) {
-                let state = match client.task(&kept.handle).await {
-                    Ok(task) => State::Seen(task),
-                    Err(error) => match error.kind() {
-                        ErrorKind::Task(end) => {
-                            if let Some(store) = &store {
-                                store.forget(kept);
-                            }
-                            State::Over(*end)
-                        }
-                        _ => return Err(Failure::call(&error, self.server)),
-                    },
-                };
-                rows.push(Row { handle: kept.handle.clone(), tool: Some(kept.tool.clone()), state });
+        let kept = kept.into_iter().take(MOST_LISTED).collect();
+        let (mut rows, mut others): (Vec<Row>, Vec<Row>) = Default::default();
+        for (session, kept) in by_session(kept) {
+            let (mine, listed) = self.rows(session, &kept, store.as_ref()).await?;
+            rows.extend(mine);
+            others.extend(listed);
+        }
+        rows.sort_by_key(|row| std::cmp::Reverse(row.handle.created_at));
+        for row in others {
+            if rows.len() < 2 * MOST_LISTED && !rows.iter().any(|other| other.handle.id == row.handle.id) {
+                rows.push(row);
             }
-            match client.list_tasks().await {
-                Ok(listed) => {
-                    let others = listed
-                        .items
-                        .into_iter()
-                        .filter(|task| !rows.iter().any(|row| row.handle.id == task.id));
-                    let others: Vec<_> = others.take(MOST_LISTED).collect();
-                    rows.extend(others.into_iter().map(|task| Row {
-                        handle: client.handle_of(&task),
-                        tool: None,
-                        state: State::Seen(task),
-                    }));
-                }
-                Err(error) if matches!(error.kind(), ErrorKind::NotOffered(_)) => {}
-                Err(error) => return Err(Failure::call(&error, self.server)),
-            }
-            Ok(rows)
-        })
-        .await?;
+        }
         let printer = self.printer();
         if printer.is_json() {
             let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
@@ -172,32 +102,129 @@ impl Asked<'_> {
             table.row(row.cells());
         }
         printer.layout(&table.render(printer))?;
-        if is_started(self.server) && rows.iter().any(|row| matches!(row.state, State::Over(TaskEnd::Gone))) {
+        let is_over = |end| rows.iter().any(|row| matches!(row.state, State::Over(over) if over == end));
+        if is_started(self.server) && is_over(TaskEnd::Gone) {
             printer.note(ENDED_WITH_IT);
+        }
+        if is_over(TaskEnd::Foreign) {
+            printer.note("a task of the other revision can be asked for with --protocol legacy or modern");
         }
         Ok(Exit::Ok)
     }
 
+    /// How the kept tasks of a session stand, and what the server itself lists in it.
+    async fn rows(
+        &self,
+        session: Option<SavedSession>,
+        kept: &[Kept],
+        store: Option<&Store>,
+    ) -> Outcome<(Vec<Row>, Vec<Row>)> {
+        session::with_session(self.settings, self.server, session, async |client, stay| {
+            keep_open(stay, store, kept);
+            let mut rows = Vec::new();
+            for kept in kept {
+                let state = match client.task(&kept.handle).await {
+                    Ok(task) => State::Seen(task),
+                    Err(error) => self.unseen(&error)?,
+                };
+                if let (State::Over(TaskEnd::Gone), Some(store)) = (&state, store) {
+                    store.forget(kept);
+                }
+                rows.push(Row { handle: kept.handle.clone(), tool: Some(kept.tool.clone()), state });
+            }
+            if rows.iter().all(|row| matches!(row.state, State::Over(TaskEnd::Gone))) {
+                stay.no_longer();
+            }
+            let listed = match client.list_tasks().await {
+                Ok(listed) => listed.items,
+                Err(error) if matches!(error.kind(), ErrorKind::NotOffered(_)) => Vec::new(),
+                Err(error) => {
+                    // What is known by other means is worth more than what it would add.
+                    if rows.is_empty() || is_connection_lost(&error) {
+                        return Err(Failure::call(&error, self.server));
+                    }
+                    self.printer().note(&format!("the server's own list cannot be read: {error}"));
+                    Vec::new()
+                }
+            };
+            let listed = listed.into_iter().take(MOST_LISTED).map(|task| Row {
+                handle: client.handle_of(&task),
+                tool: None,
+                state: State::Seen(task),
+            });
+            Ok((rows, listed.collect()))
+        })
+        .await
+    }
+
+    /// A task that cannot be read hides no other; a server that cannot be reached hides them all.
+    fn unseen(&self, error: &bowline::Error) -> Outcome<State> {
+        match error.kind() {
+            ErrorKind::Task(end) => Ok(State::Over(*end)),
+            _ if is_connection_lost(error) => Err(Failure::call(error, self.server)),
+            _ => Ok(State::Unread(error.to_string())),
+        }
+    }
+
+    /// Does something with one task, in the session that it was begun in if there is one.
+    async fn with_task<T>(
+        &self,
+        id: &str,
+        work: impl AsyncFnOnce(&Client, &TaskHandle, Option<&Kept>) -> Done<T>,
+    ) -> Outcome<(T, Option<Kept>)> {
+        let (store, kept) = self.kept(id)?;
+        let session = kept.as_ref().and_then(Kept::session).cloned();
+        let done = session::with_session(self.settings, self.server, session, async |client, stay| {
+            keep_open(stay, store.as_ref(), kept.as_slice());
+            // One that was not kept may be known to the server all the same.
+            let handle = match &kept {
+                Some(kept) => kept.handle.clone(),
+                None => client.task_by_id(id).await.map_err(|error| Failure::call(&error, self.server))?,
+            };
+            work(client, &handle, kept.as_ref()).await.map_err(|undone| match undone {
+                Undone::Failed(error) => {
+                    if matches!(error.kind(), ErrorKind::Task(TaskEnd::Gone)) {
+                        stay.no_longer();
+                    }
+                    self.failed(&error, store.as_ref(), kept.as_ref())
+                }
+                Undone::Told(failure) => failure,
+            })
+        })
+        .await?;
+        Ok((done, kept))
+    }
+
     async fn wait(&self, id: &str, limits: &CallOptions, viewer: &Viewer<'_>) -> Outcome {
         let printer = self.printer();
-        let (store, kept) = self.kept(id)?;
-        let ended = session::with_outcome(self.settings, self.server, async |client| {
-            let handle = self.handle(client, kept.as_ref(), id).await?;
-            let bar = Bar::start(printer, &format!("task {}", handle.id));
-            let listener = bar.clone();
-            let options = limits.clone().on_task(move |task| listener.update(&said(task)));
-            let result = client.wait_task(&handle, &options).await;
-            bar.finish();
-            result.map_err(|error| self.failed(&error, store.as_ref(), kept.as_ref()))
-        })
-        .await;
+        let ended = self
+            .with_task(id, async |client, handle, kept| {
+                let bar = Bar::start(printer, &format!("task {}", handle.id));
+                let (listener, seen) = (bar.clone(), Arc::new(Mutex::new(None)));
+                let last = Arc::clone(&seen);
+                let options = limits.clone().on_task(move |task| {
+                    listener.update(&said(task));
+                    *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.clone());
+                });
+                let result = client.wait_task(handle, &options).await;
+                bar.finish();
+                let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match (result, seen) {
+                    (Err(error), Some(task)) if is_out_of_time(&error) => {
+                        let message = format!("the time is over, and the task is still {}", stands(&task));
+                        Err(Undone::Told(self.unended(message, id, &task)))
+                    }
+                    (result, _) => Ok(self.checked(client, kept, result?).await),
+                }
+            })
+            .await;
         match ended {
-            Ok(result) => self.show(kept.as_ref(), viewer, &result),
+            Ok((result, kept)) => self.show(kept.as_ref(), viewer, result),
             Err(Failure::Signal(exit)) => {
-                let id = word(id);
                 printer.note(&format!(
-                    "the task goes on; `bowline tasks {} --wait {id}` waits for it again",
-                    self.spelled
+                    "the task goes on; `bowline tasks {} {}` waits for it again",
+                    self.spelled,
+                    flag("--wait", id)
                 ));
                 Err(Failure::Signal(exit))
             }
@@ -206,33 +233,23 @@ impl Asked<'_> {
     }
 
     async fn result(&self, id: &str, viewer: &Viewer<'_>) -> Outcome {
-        let (store, kept) = self.kept(id)?;
-        let result = session::with_outcome(self.settings, self.server, async |client| {
-            let handle = self.handle(client, kept.as_ref(), id).await?;
-            let failed = |error: bowline::Error| self.failed(&error, store.as_ref(), kept.as_ref());
-            let task = client.task(&handle).await.map_err(failed)?;
+        let ended = self.with_task(id, async |client, handle, kept| {
+            let task = client.task(handle).await?;
             if !task.status.is_terminal() {
                 let message = format!("the task has not ended: {}", stands(&task));
-                let mut report = Report::new(Exit::Timeout, message);
-                report.hint = Some(format!("`bowline tasks {} --wait {}` waits", self.spelled, word(id)));
-                report.members.insert("task".into(), state_json(&task));
-                return Err(report.into());
+                return Err(Undone::Told(self.unended(message, id, &task)));
             }
-            client.wait_task(&handle, &CallOptions::new()).await.map_err(failed)
-        })
-        .await?;
-        self.show(kept.as_ref(), viewer, &result)
+            let result = client.wait_task(handle, &CallOptions::new()).await?;
+            Ok(self.checked(client, kept, result).await)
+        });
+        let (result, kept) = ended.await?;
+        self.show(kept.as_ref(), viewer, result)
     }
 
     async fn cancel(&self, id: &str) -> Outcome {
         let printer = self.printer();
-        let (store, kept) = self.kept(id)?;
-        let task = session::with_outcome(self.settings, self.server, async |client| {
-            let handle = self.handle(client, kept.as_ref(), id).await?;
-            let cancelled = client.cancel_task(&handle).await;
-            cancelled.map_err(|error| self.failed(&error, store.as_ref(), kept.as_ref()))
-        })
-        .await?;
+        let cancelled = self.with_task(id, async |client, handle, _| Ok(client.cancel_task(handle).await?));
+        let (task, _) = cancelled.await?;
         if printer.is_json() {
             printer.json(&state_json(&task).to_string())?;
         } else {
@@ -244,14 +261,43 @@ impl Asked<'_> {
         Ok(Exit::Ok)
     }
 
-    fn show(&self, kept: Option<&Kept>, viewer: &Viewer<'_>, result: &CallToolResult) -> Outcome {
-        super::call::show(self.printer(), viewer, result)?;
+    fn unended(&self, message: String, id: &str, task: &Task) -> Failure {
+        let mut report = Report::new(Exit::Timeout, message);
+        report.hint = Some(format!("`bowline tasks {} {}` waits", self.spelled, flag("--wait", id)));
+        report.members.insert("task".into(), state_json(task));
+        report.into()
+    }
+
+    /// TL-06: a result is held against what its tool promises, however late it comes.
+    async fn checked(&self, client: &Client, kept: Option<&Kept>, result: CallToolResult) -> Checked {
+        let (Some(kept), false) = (kept, result.is_error) else {
+            return Checked { result, check: OutputCheck::NoSchema };
+        };
+        let check = match (client.list_tools().await, client.server().await) {
+            (Ok(tools), Ok(server)) => tools
+                .iter()
+                .find(|known| *known.name == *kept.tool)
+                .map_or(OutputCheck::NoSchema, |known| check_output(known, &result, server.revision)),
+            // The result is there; what could be said of it is not.
+            (Err(error), _) | (_, Err(error)) => {
+                self.printer().note(&format!("the result was not checked: {error}"));
+                OutputCheck::NoSchema
+            }
+        };
+        Checked { result, check }
+    }
+
+    fn show(&self, kept: Option<&Kept>, viewer: &Viewer<'_>, ended: Checked) -> Outcome {
+        let Checked { result, check } = ended;
+        let printer = self.printer();
+        super::call::show(printer, viewer, &result)?;
+        let tool = kept.map_or("", |kept| &*kept.tool);
         if !result.is_error {
-            return Ok(Exit::Ok);
+            return Ok(super::call::judge(printer, tool, check));
         }
-        if !self.printer().is_json() {
-            let tool = kept.map_or_else(String::new, |kept| format!(" `{}`", kept.tool));
-            self.printer().failure(&Report::new(Exit::Tool, format!("the tool{tool} reported an error")));
+        if !printer.is_json() {
+            let tool = if tool.is_empty() { String::new() } else { format!(" `{tool}`") };
+            printer.failure(&Report::new(Exit::Tool, format!("the tool{tool} reported an error")));
         }
         Ok(Exit::Tool)
     }
@@ -263,7 +309,7 @@ impl Asked<'_> {
         if let Some(at) = tasks.iter().position(|kept| *kept.handle.id == *id) {
             return Ok((Some(store), Some(tasks.swap_remove(at))));
         }
-        tasks.retain(|kept| !id.is_empty() && kept.handle.id.starts_with(id));
+        tasks.retain(|kept| kept.handle.id.starts_with(id));
         if tasks.len() > 1 {
             let ids: Vec<_> = tasks.iter().take(10).map(|kept| kept.handle.id.to_string()).collect();
             let message = format!("several tasks begin with `{id}`");
@@ -272,109 +318,95 @@ impl Asked<'_> {
         Ok((Some(store), tasks.pop()))
     }
 
-    /// One that was not kept may be known to the server all the same.
-    async fn handle(&self, client: &Client, kept: Option<&Kept>, id: &str) -> Outcome<TaskHandle> {
-        match kept {
-            Some(kept) => Ok(kept.handle.clone()),
-            None => client.task_by_id(id).await.map_err(|error| Failure::call(&error, self.server)),
-        }
-    }
-
     /// A failure. A task that is gone is not kept any longer.
     fn failed(&self, error: &bowline::Error, store: Option<&Store>, kept: Option<&Kept>) -> Failure {
-        if let (ErrorKind::Task(TaskEnd::Gone), Some(store), Some(kept)) = (error.kind(), store, kept) {
-            store.forget(kept);
-        }
-        Failure::call(error, self.server)
-    }
-}
-
-/// A task in the list.
-struct Row {
-    handle: TaskHandle,
-    tool: Option<String>,
-    state: State,
-}
-
-enum State {
-    Seen(Task),
-    /// The server does not know it.
-    Over(TaskEnd),
-}
-
-impl Row {
-    fn cells(&self) -> [String; 5] {
-        let (status, message) = match &self.state {
-            State::Seen(task) => (task.status.as_str(), task.status_message().unwrap_or_default()),
-            State::Over(end) => ("gone", end.to_string()),
-        };
-        let age = clock::span(self.handle.age(SystemTime::now()));
-        [self.handle.id.to_string(), status.to_owned(), age, self.tool.clone().unwrap_or_default(), message]
-    }
-
-    fn to_json(&self) -> Value {
-        let mut json = handle_json(&self.handle);
-        json["tool"] = self.tool.clone().into();
-        match &self.state {
-            State::Seen(task) => {
-                json["status"] = task.status.as_str().into();
-                json["message"] = task.status_message().into();
+        let mut failure = Failure::call(error, self.server);
+        if let (ErrorKind::Task(TaskEnd::Gone), Some(kept)) = (error.kind(), kept) {
+            if let Some(store) = store {
+                store.forget(kept);
             }
-            State::Over(end) => {
-                json["status"] = "gone".into();
-                json["message"] = end.to_string().into();
+            if let (Failure::Told(report), true) = (&mut failure, is_bound_to_session(kept)) {
+                report.hint = Some(SESSION_OVER.to_owned());
             }
         }
-        json
+        failure
     }
 }
 
-fn handle_json(handle: &TaskHandle) -> Value {
-    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    json!({
-        "id": handle.id,
-        "created_at": clock::utc(handle.created_at),
-        "ttl_ms": handle.ttl.map(millis),
-        "poll_interval_ms": handle.poll_interval.map(millis),
-    })
+/// A result, and what is to be said of it.
+struct Checked {
+    result: CallToolResult,
+    check: OutputCheck,
 }
 
-fn state_json(task: &Task) -> Value {
-    json!({ "id": task.id, "status": task.status.as_str(), "message": task.status_message() })
+/// What came of work with a task.
+type Done<T> = Result<T, Undone>;
+
+enum Undone {
+    Failed(bowline::Error),
+    /// It has been put into words.
+    Told(Failure),
 }
 
-/// How it stands, in a line.
-fn stands(task: &Task) -> String {
-    match task.status_message() {
-        Some(message) => format!("{} ({})", task.status, escape::line(&message)),
-        None => task.status.to_string(),
+impl From<bowline::Error> for Undone {
+    fn from(error: bowline::Error) -> Self {
+        Self::Failed(error)
     }
 }
 
-fn said(task: &Task) -> Progress {
-    Progress { token: Id::from(0_u64), progress: 0.0, total: None, message: Some(stands(task).into()) }
+/// Leaves the session of these tasks as it is: some servers know a task in no other. Where it had to be another
+/// one, the next command begins with that.
+fn keep_open(stay: &Stay, store: Option<&Store>, kept: &[Kept]) {
+    let Some(store) = store.cloned().filter(|_| kept.iter().any(|kept| kept.session().is_some())) else {
+        return;
+    };
+    let kept = kept.to_vec();
+    stay.then(move |session| {
+        for kept in kept.into_iter().filter(|kept| kept.session() != Some(&session)) {
+            store.renew(&kept.in_session(session.clone()));
+        }
+    });
+}
+
+/// Tasks that were begun in the same session are asked about in it. There is always one session: the server may
+/// list tasks itself.
+fn by_session(kept: Vec<Kept>) -> Vec<(Option<SavedSession>, Vec<Kept>)> {
+    let mut groups: Vec<(Option<SavedSession>, Vec<Kept>)> = Vec::new();
+    for kept in kept {
+        match groups.iter_mut().find(|(session, _)| session.as_ref() == kept.session()) {
+            Some((_, group)) => group.push(kept),
+            None => groups.push((kept.session().cloned(), vec![kept])),
+        }
+    }
+    if groups.is_empty() {
+        groups.push((None, Vec::new()));
+    }
+    groups
+}
+
+/// Whether nothing else can be expected of the server either. An answer that makes no sense is one.
+fn is_connection_lost(error: &bowline::Error) -> bool {
+    error.fault().is_some_and(|fault| !matches!(fault.cause, Cause::Protocol(_)))
+}
+
+fn is_out_of_time(error: &bowline::Error) -> bool {
+    error.fault().is_some_and(|fault| matches!(fault.cause, Cause::Timeout(Limit::Total)))
+}
+
+/// Whether it was lost before its time, together with its session.
+fn is_bound_to_session(kept: &Kept) -> bool {
+    kept.session().is_some() && kept.handle.expires_at().is_none_or(|end| end > SystemTime::now())
 }
 
 fn is_started(server: &Server) -> bool {
     matches!(server.transport, Transport::Stdio(_))
 }
 
-/// The server as it can be typed again. A URL with more than a path may hold a key, and a command is long.
-fn spelled(typed: Option<&str>) -> String {
-    typed.filter(|typed| !typed.contains(['?', '@', '#'])).map_or_else(|| "SERVER".to_owned(), word)
-}
-
-/// A word for a shell.
-fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=%+,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", escape::line(text).replace('\'', r"'\''"))
-}
-
 /// Each costs a request.
 const MOST_LISTED: usize = 100;
+
+const SESSION_OVER: &str = "the session that it was begun in is over, and this server keeps tasks per session \
+                            only, or was restarted; without --task a call is waited for";
 
 const ENDED_WITH_IT: &str = "a server that is started by a command ends with each bowline, and most lose their \
                              tasks then; without --task a call is waited for";

@@ -13,12 +13,12 @@ use super::key::Key;
 use super::line::Line;
 use super::look::{Picture, Room, Row, Wrap, bounded, wrapped};
 use super::menu::{Item, Menu};
-use super::terminal::{Dialog, Terminal, room};
+use super::terminal::{Absent, Dialog, Terminal, room};
 use crate::print::{FAINT, HINT, NAME, Printer, STRONG};
 
 /// The person, if there is a terminal.
 pub(super) struct Person {
-    terminal: Option<Arc<Terminal>>,
+    terminal: Result<Arc<Terminal>, Absent>,
     printer: Printer,
 }
 
@@ -28,19 +28,24 @@ const LONGEST: usize = 60;
 const MOST_MESSAGES: usize = 20;
 
 impl Person {
-    pub(super) fn new(terminal: Option<Arc<Terminal>>, printer: Printer) -> Self {
+    pub(super) fn new(terminal: Result<Arc<Terminal>, Absent>, printer: Printer) -> Self {
         Self { terminal, printer }
     }
 
     async fn judge_request(&self, asked: &SampleRequest, plan: &Plan) -> Verdict<SamplingRequest> {
         let from = From { server: &asked.server, during: asked.during.as_deref() };
-        let Some(terminal) = &self.terminal else {
-            self.printer.note(&format!(
-                "{from} wanted to ask your model {}\nit was refused, as there is no terminal to ask you on\n\
-                 to let it, use --sampling allow",
-                plan.model
-            ));
-            return Verdict::Refuse;
+        let terminal = match &self.terminal {
+            Ok(terminal) => terminal,
+            Err(absent) => {
+                let (model, why, hint) = (&plan.model, absent.why(), "to let it, use --sampling allow");
+                let text =
+                    format!("{from} wanted to ask your model {model}\nit was refused, as {why}\n{hint}");
+                let mut members = from.json(&format!("the model {model}"));
+                members["why"] = why.into();
+                members["hint"] = hint.into();
+                self.printer.event(&text, "refused", &members);
+                return Verdict::Refuse;
+            }
         };
         let columns = room().columns;
         let mut heading = from.heading("wants to ask your model", columns);
@@ -71,7 +76,7 @@ impl Person {
     }
 
     async fn judge_result(&self, asked: &SampleRequest, result: &SamplingResult) -> Verdict<SamplingResult> {
-        let Some(terminal) = &self.terminal else { return Verdict::Refuse };
+        let Ok(terminal) = &self.terminal else { return Verdict::Refuse };
         let columns = room().columns;
         let mut heading = vec![
             Row::of(STRONG, "? ")

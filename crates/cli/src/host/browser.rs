@@ -3,6 +3,9 @@
 
 use std::io;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
 
 /// The programs to try, in order, each with what comes before the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +26,14 @@ impl Browser {
         if own.is_empty() { Self(SYSTEM.iter().map(|entry| words(entry)).collect()) } else { Self(own) }
     }
 
-    /// Starts the first that can be started. It is not waited for: it may run as long as the browser does.
-    pub(super) fn open(&self, url: &str) -> io::Result<()> {
-        let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    /// Starts the first that works. One that does not fail soon is taken to: it may run as long as the browser
+    /// does. The error says why the last did not.
+    pub(super) async fn open(&self, url: &str) -> Result<(), String> {
+        let mut failed = String::new();
         for entry in &self.0 {
-            match start(&arguments(entry, url)) {
+            match start(&arguments(entry, url)).await {
                 Ok(()) => return Ok(()),
-                Err(error) => failed = error,
+                Err(why) => failed = format!("{}: {why}", entry[0]),
             }
         }
         Err(failed)
@@ -52,7 +56,10 @@ fn arguments(entry: &[String], url: &str) -> Vec<String> {
     words
 }
 
-fn start(words: &[String]) -> io::Result<()> {
+/// As long as those take that hand an address on, and find nobody to.
+const SOON: Duration = Duration::from_secs(2);
+
+async fn start(words: &[String]) -> io::Result<()> {
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::NotFound)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -60,8 +67,13 @@ fn start(words: &[String]) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = command.spawn()?;
-    std::thread::spawn(move || child.wait());
-    Ok(())
+    let (ended, end) = oneshot::channel();
+    // A thread, as neither the runtime nor its end is to wait for a browser.
+    std::thread::spawn(move || ended.send(child.wait()));
+    match tokio::time::timeout(SOON, end).await {
+        Ok(Ok(Ok(status))) if !status.success() => Err(io::Error::other(status.to_string())),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +94,16 @@ mod tests {
         for none in ["", ":", "  "] {
             assert_eq!(Browser::new(Some(none)), Browser::new(None));
         }
-        assert!(Browser::new(Some("/nowhere/browser")).open(url).is_err());
+    }
+
+    #[tokio::test]
+    #[cfg(unix)]
+    async fn one_that_fails_is_not_one_that_opened() {
+        let open = async |browser| Browser::new(Some(browser)).open("https://h/").await;
+        assert!(open("/nowhere/browser").await.unwrap_err().starts_with("/nowhere/browser: "));
+        assert_eq!(open("false").await.unwrap_err(), "false: exit status: 1");
+        assert_eq!(open("true").await, Ok(()));
+        // The next one is tried.
+        assert_eq!(open("false:true").await, Ok(()));
     }
 }

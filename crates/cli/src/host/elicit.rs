@@ -9,19 +9,20 @@ use bowline::config::ElicitationPolicy;
 use bowline::host::page::Look;
 use bowline::host::{Asked, Elicit, FormRequest, PageRequest};
 use bowline::view::Answer;
+use serde_json::{Value, json};
 
 use super::answers::Answers;
 use super::browser::Browser;
 use super::form::Filling;
 use super::look::{Row, Wrap, bounded, wrapped};
 use super::page::{self, Choice, Consent, Waiting};
-use super::terminal::{Terminal, room};
+use super::terminal::{Absent, Terminal, room};
 use crate::print::{FAINT, GOOD, HINT, NAME, Printer, STRONG};
 
 /// Answers `elicitation/create`.
 pub(super) struct Asker {
     pub(super) policy: ElicitationPolicy,
-    pub(super) terminal: Option<Arc<Terminal>>,
+    pub(super) terminal: Result<Arc<Terminal>, Absent>,
     pub(super) answers: Answers,
     pub(super) browser: Browser,
     pub(super) printer: Printer,
@@ -40,7 +41,7 @@ const LONGEST_MESSAGE: usize = 40;
 impl Asker {
     /// The terminal, if the person is to be asked.
     fn person(&self) -> Option<&Terminal> {
-        self.terminal.as_deref().filter(|_| self.policy == ElicitationPolicy::Ask)
+        self.terminal.as_deref().ok().filter(|_| self.policy == ElicitationPolicy::Ask)
     }
 
     async fn ask_form(&self, request: FormRequest) -> Answer {
@@ -49,8 +50,9 @@ impl Asker {
         let Some(terminal) = self.person() else {
             return match self.answers.fill(&form) {
                 Ok(answer) => {
-                    self.printer
-                        .note(&format!("{from} asked: {}\nyour --answer was sent", brief(&form.message)));
+                    let asked = brief(&form.message);
+                    let text = format!("{from} asked: {asked}\nyour --answer was sent");
+                    self.printer.event(&text, "answered", &from.json(&asked));
                     answer
                 }
                 Err(why) => {
@@ -59,7 +61,7 @@ impl Asker {
                         needed.map(|field| format!("--answer {}=…", field.name)).collect();
                     let how = match (why.is_empty(), needed.is_empty()) {
                         (false, _) => format!("--answer does not fit: {}", why.join("; ")),
-                        (true, true) => self.in_terminal().to_owned(),
+                        (true, true) => self.in_terminal(),
                         (true, false) => format!("{}, or give {}", self.in_terminal(), needed.join(" ")),
                     };
                     self.refused(from, &form.message, &bounded(&how, 1000))
@@ -82,6 +84,7 @@ impl Asker {
 
     async fn ask_page(&self, request: PageRequest) -> Answer {
         let from = From { server: &request.server, during: request.during.as_deref() };
+        // `Told` has said so.
         let Ok(look) = Look::at(&request.page.url) else { return Answer::Decline };
         let Some(terminal) = self.person() else {
             let how = format!("it wanted you to open {}\n{}", look.url, self.in_terminal());
@@ -99,9 +102,11 @@ impl Asker {
         };
         let mut told = outcome(&answer, &request.server);
         if choice == Choice::Open
-            && let Err(error) = self.browser.open(look.url.as_str())
+            && let Err(why) = self.browser.open(look.url.as_str()).await
         {
-            told.push(Row::of(HINT, &format!("  no browser could be started ({error}): open it yourself")));
+            let text = format!("no browser could be opened ({why}). Open it yourself:");
+            told.extend(wrapped(HINT, &text, Wrap { columns, indent: 2, most: 4 }));
+            told.extend(page::address(&look, columns));
         }
         if matches!(answer, Answer::Accept(_)) {
             told.extend(page::onward(&request, columns));
@@ -120,24 +125,32 @@ impl Asker {
     }
 
     /// How to be asked.
-    fn in_terminal(&self) -> &'static str {
+    fn in_terminal(&self) -> String {
+        let place = self.terminal.as_ref().err().copied().map(Absent::elsewhere);
         match self.policy {
-            ElicitationPolicy::Ask => "to answer, run it in a terminal",
+            ElicitationPolicy::Ask => format!("to answer, run it {}", place.unwrap_or("in a terminal")),
             ElicitationPolicy::Decline | ElicitationPolicy::Cancel => {
-                "to answer, use --elicit ask in a terminal"
+                format!("to answer, use --elicit ask {}", place.unwrap_or("in a terminal"))
             }
         }
     }
 
     /// What the policy says, told to whoever reads stderr.
     fn refused(&self, from: From<'_>, asked: &str, how: &str) -> Answer {
-        let because = match self.policy {
-            ElicitationPolicy::Ask => "it was declined, as there is no terminal to ask you on",
-            ElicitationPolicy::Decline => "it was declined, as you wanted",
-            ElicitationPolicy::Cancel => "it was cancelled, as you wanted",
+        let (kind, why) = match self.policy {
+            ElicitationPolicy::Ask => {
+                ("declined", self.terminal.as_ref().err().copied().unwrap_or(Absent::NoTerminal).why())
+            }
+            ElicitationPolicy::Decline => ("declined", "you wanted"),
+            ElicitationPolicy::Cancel => ("cancelled", "you wanted"),
         };
         tracing::info!(server = from.server, policy = %self.policy, "a question was not put to anybody");
-        self.printer.note(&format!("{from} asked: {}\n{because}\n{how}", brief(asked)));
+        let asked = brief(asked);
+        let mut members = from.json(&asked);
+        members["why"] = why.into();
+        members["hint"] = how.into();
+        let text = format!("{from} asked: {asked}\nit was {kind}, as {why}\n{how}");
+        self.printer.event(&text, kind, &members);
         match self.policy {
             ElicitationPolicy::Ask | ElicitationPolicy::Decline => Answer::Decline,
             ElicitationPolicy::Cancel => Answer::Cancel,
@@ -182,6 +195,11 @@ impl From<'_> {
         }
         rows.insert(0, row);
         rows
+    }
+
+    /// For machines.
+    pub(super) fn json(self, asked: &str) -> Value {
+        json!({ "server": self.server, "during": self.during, "asked": asked })
     }
 }
 

@@ -65,6 +65,17 @@ impl Dialog for Consent {
 
 /// The address, whole, with the host set off, and what to beware of.
 pub(super) fn heading(look: &Look, columns: usize) -> Vec<Row> {
+    let mut rows = address(look, columns);
+    rows.push(Row::of(Style::new(), "    it leads to ").then(STRONG, &look.host));
+    for warning in &look.warnings {
+        let wrap = Wrap { columns, indent: 4, most: 4 };
+        rows.extend(wrapped(BAD, &format!("careful: {warning}"), wrap));
+    }
+    rows
+}
+
+/// The address, whole, with the host set off.
+pub(super) fn address(look: &Look, columns: usize) -> Vec<Row> {
     let url = look.url.as_str();
     // The host stands behind whatever comes before an `@`, and is not looked for where it could be a decoy.
     let authority = url.find("://").map_or(0, |at| at + 3);
@@ -83,11 +94,6 @@ pub(super) fn heading(look: &Look, columns: usize) -> Vec<Row> {
         used += 1;
     }
     rows.push(row);
-    rows.push(Row::of(Style::new(), "    it leads to ").then(STRONG, &look.host));
-    for warning in &look.warnings {
-        let wrap = Wrap { columns, indent: 4, most: 4 };
-        rows.extend(wrapped(BAD, &format!("careful: {warning}"), wrap));
-    }
     rows
 }
 

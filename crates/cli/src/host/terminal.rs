@@ -36,6 +36,32 @@ pub(crate) struct Terminal {
     dismissed: CancellationToken,
 }
 
+/// Why nobody can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absent {
+    NoTerminal,
+    /// It says of itself that it only prints.
+    Dumb,
+}
+
+impl Absent {
+    /// After `as`.
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Self::NoTerminal => "there is no terminal to ask you on",
+            Self::Dumb => "TERM is `dumb`, and a question needs a terminal that can move the cursor",
+        }
+    }
+
+    /// Where it would be otherwise.
+    pub(super) fn elsewhere(self) -> &'static str {
+        match self {
+            Self::NoTerminal => "in a terminal",
+            Self::Dumb => "with another TERM",
+        }
+    }
+}
+
 /// Nobody answers: the terminal is gone, or we leave.
 #[derive(Debug)]
 pub(super) struct NoAnswer;
@@ -43,9 +69,12 @@ pub(super) struct NoAnswer;
 impl Terminal {
     /// The terminal, if somebody sits at it: keys come from stdin, and what is asked goes to stderr, so that
     /// stdout stays what it is.
-    pub(super) fn find(dumb: bool, color: bool) -> Option<Self> {
-        let there = io::stdin().is_terminal() && io::stderr().is_terminal() && !dumb;
-        there.then(|| Self { color, ..Self::default() })
+    pub(super) fn find(dumb: bool, color: bool) -> Result<Self, Absent> {
+        match io::stdin().is_terminal() && io::stderr().is_terminal() {
+            false => Err(Absent::NoTerminal),
+            true if dumb => Err(Absent::Dumb),
+            true => Ok(Self { color, ..Self::default() }),
+        }
     }
 
     /// Shows `heading`, which stays, and below it the dialog, which goes when it is done.

@@ -9,7 +9,7 @@ use bowline::view::{Annotations, Body, CallToolResult, Content, Resource, Resour
 use super::media::{Blob, Media};
 use super::save::Saver;
 use super::structured::{self, Structured};
-use super::{FAINT, Printer, bytes, escape, json, units};
+use super::{FAINT, Printer, escape, json, units};
 use crate::args::ContentArgs;
 use crate::settings::Settings;
 
@@ -101,6 +101,40 @@ impl<'a> Viewer<'a> {
         }
     }
 
+    /// Saves what `--save` asks for, where the content itself goes to a machine as it came.
+    pub(crate) fn save_blocks<'b>(&self, blocks: impl IntoIterator<Item = &'b Content>) -> io::Result<()> {
+        for block in blocks {
+            match block {
+                Content::Image(block) => {
+                    self.save("image", &block.data.get(), Some(&block.mime_type))?;
+                }
+                Content::Audio(block) => {
+                    self.save("audio", &block.data.get(), Some(&block.mime_type))?;
+                }
+                Content::Resource(block) => self.save_contents([&block.resource])?,
+                Content::Text(_) | Content::ResourceLink(_) | Content::Unknown(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for the parts of a resource.
+    pub(crate) fn save_contents<'b>(
+        &self,
+        parts: impl IntoIterator<Item = &'b ResourceContents>,
+    ) -> io::Result<()> {
+        for part in parts {
+            if let Body::Blob(blob) = &part.body {
+                self.save("binary", &blob.get(), part.mime_type().as_deref())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn save(&self, noun: &str, base64: &str, mime: Option<&str>) -> io::Result<()> {
+        self.media.save(self.printer, Blob { noun, base64, mime })
+    }
+
     /// Says whose contents follow.
     pub(crate) fn heading(&self, part: &ResourceContents) -> io::Result<()> {
         self.heading_with(part, &[])
@@ -131,7 +165,7 @@ impl<'a> Viewer<'a> {
     fn media(&self, noun: &str, base64: &str, mime: Option<&str>, hints: &[String]) -> io::Result<()> {
         let shown = self.media.show(self.printer, Blob { noun, base64, mime })?;
         if let Some(drawing) = &shown.drawing {
-            bytes(drawing.as_bytes())?;
+            self.printer.drawing(drawing)?;
         }
         self.aside(&with(shown.line, hints))
     }

@@ -88,6 +88,12 @@ pub(super) fn holds(to: To, text: &str, color: ColorChoice) -> bool {
     true
 }
 
+/// The texts that wait.
+#[cfg(test)]
+pub(super) fn waiting() -> Vec<String> {
+    stage().held.iter().flatten().map(|held| held.text.clone()).collect()
+}
+
 /// The terminal as a progress bar sees it: always there, and sometimes nobody looks.
 #[derive(Debug)]
 pub(super) struct Bars;

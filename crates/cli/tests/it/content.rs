@@ -318,3 +318,31 @@ async fn a_template_is_filled_in_and_read() {
     ");
     assert_eq!(server.count("resources/read"), 0);
 }
+
+/// `--save` holds for machines too, which read on stderr where to.
+#[tokio::test]
+async fn what_is_saved_is_saved_beside_json() {
+    let context = Context::new();
+    let image = json!({"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"});
+    let server = showing(json!({"content": [image]}))
+        .resource_with(Resource::blob("file:///a.bin", "application/x-knot", b"hello"))
+        .prompt_json(json!({"name": "look"}), json!([{"role": "user", "content": image}]))
+        .run()
+        .await;
+    let out = context.path("out");
+    for (verb, name, file) in [
+        ("call", "show", "show-1.png"),
+        ("read", "file:///a.bin", "a-bin-1.bin"),
+        ("prompt", "look", "look-1.png"),
+    ] {
+        let words = [verb, &server.url(), name, "--json", "--save", out.to_str().unwrap()];
+        let output = context.bowline(words).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).expect("the result alone");
+        let note: Value = serde_json::from_slice(&output.stderr).expect("one object");
+        assert_eq!((&note["note"]["kind"], &note["note"]["bytes"]), (&json!("saved"), &json!(5)), "{note}");
+        assert_eq!(note["note"]["path"], out.join(file).to_str().unwrap());
+        assert_eq!(std::fs::read(out.join(file)).unwrap(), b"hello");
+        let without = context.bowline([verb, &server.url(), name, "--json"]).output().unwrap();
+        assert_eq!(String::from_utf8(without.stderr).unwrap(), "");
+    }
+}

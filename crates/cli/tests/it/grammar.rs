@@ -5,7 +5,7 @@ use crate::context::{Context, snapshot};
 #[test]
 fn help_in_short() {
     let context = Context::new();
-    snapshot!(context.run(context.bowline(["-h"])), @"
+    snapshot!(context.run(context.bowline(["-h"])), @r"
     exit: 0
     --- stdout
     MCP connections that hold: connect to Model Context Protocol servers, look, and call.
@@ -58,7 +58,9 @@ fn help_in_short() {
         6  the server answered with an error, or does not offer this
         7  the output could not be written; the call was made
         8  the tool's result does not fit its own output schema; it is printed all the same
+      129  the terminal went away; the call was cancelled on the server
       130  interrupted; the call was cancelled on the server
+      131  interrupted by Ctrl-\; the call was cancelled on the server
       143  ended from outside; the call was cancelled on the server
 
     Environment:
@@ -116,7 +118,7 @@ fn help_of_call() {
               Save images, sounds and binary resources into this folder
 
               Without it, what the terminal does not draw is saved into a new folder among the system's
-              temporary files. Where each went is printed.
+              temporary files. Where each went is printed; with --json, as an object on stderr.
 
           --images <HOW>
               How to draw images in the terminal

@@ -97,3 +97,56 @@ async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
     server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
     assert!(testkit::ended(grandchild, PATIENCE).await, "the grandchild is still there");
 }
+
+/// What is written to somebody who does not read it can be ended too.
+#[tokio::test]
+async fn a_signal_ends_output_that_nobody_reads() {
+    let context = Context::new();
+    for (signal, code) in
+        [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131)]
+    {
+        // More than a pipe holds.
+        let text = "x".repeat(4 << 20);
+        let server = testkit::server()
+            .tool_fn("say", serde_json::json!({"type": "object"}), move |_| text.clone().into())
+            .run()
+            .await;
+        let mut child = spawn(context.bowline(["call", &server.url(), "say"]));
+        // The first byte of it is there: nothing listens for signals any more.
+        let mut stdout = child.stdout.take().expect("a pipe");
+        let stdout = tokio::task::spawn_blocking(move || {
+            std::io::Read::read_exact(&mut stdout, &mut [0]).expect("a byte");
+            stdout
+        });
+        let stdout = tokio::time::timeout(PATIENCE, stdout).await.expect("output").expect("no panic");
+        send(signal, &child);
+        let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
+        let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+        assert_eq!(status.code(), Some(code));
+        drop(stdout);
+    }
+}
+
+/// `nohup` holds: the end of a terminal is nothing to a command that was to outlive it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_signal_that_is_ignored_stays_ignored() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("slow").run().await;
+    let bowline = context.bowline(["call", &server.url(), "slow", "ms=60000"]);
+    let mut shell = context.bowline([""; 0]);
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .arg(bowline.get_program())
+        .args(bowline.get_args());
+    command.current_dir(context.path("project/below")).env_clear();
+    for (name, value) in shell.stdin(Stdio::null()).get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let child = spawn(command);
+    server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+    send(Signal::SIGHUP, &child);
+    // Had the first ended it, that would be told.
+    assert_eq!(interrupted(child, &server, Signal::SIGTERM).await, Some(143));
+}

@@ -62,7 +62,10 @@ impl Person {
         let pty = openpty(&size, None).expect("a terminal");
         let before = tcgetattr(&pty.slave).expect("its modes");
         let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
-        command.env("TERM", "xterm").stdin(slave()).stderr(slave()).stdout(Stdio::piped());
+        if !command.get_envs().any(|(name, _)| name == "TERM") {
+            command.env("TERM", "xterm");
+        }
+        command.stdin(slave()).stderr(slave()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("bowline starts");
         // Ours of the copies must go, or the terminal would never be at its end.
         drop(command);

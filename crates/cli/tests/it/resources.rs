@@ -76,3 +76,28 @@ async fn a_person_reads_lines() {
     assert_eq!(watching.line().await, "one");
     assert_eq!(watching.interrupt().await.0, Some(0));
 }
+
+#[test]
+fn a_server_that_watch_has_eaten_is_named() {
+    let context = Context::new();
+    let eaten = context.run(context.bowline(["resources", "--watch", "h", "file:///a"]));
+    assert!(eaten.starts_with("exit: 2") && eaten.contains("`h` comes after --watch"), "{eaten}");
+    assert!(eaten.contains("write `bowline resources h --watch file:///a`"), "{eaten}");
+    let empty = context.run(context.bowline(["resources", "h", "--watch", ""]));
+    assert!(empty.starts_with("exit: 2") && empty.contains("a URI is empty"), "{empty}");
+}
+
+/// RT-01: what is said of folders holds where a server stays connected.
+#[tokio::test]
+async fn rt_01_folders_can_be_kept_back() {
+    let context = Context::new();
+    let server = script().legacy().run().await;
+    let roots = |more: &[&str]| {
+        let words = ["resources", &server.url()];
+        let shown = context.run(context.bowline(words.iter().chain(more)));
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+        server.received_of("initialize").last().unwrap().body["params"]["capabilities"].get("roots").cloned()
+    };
+    assert!(roots(&[]).is_some());
+    assert_eq!(roots(&["--no-roots"]), None);
+}

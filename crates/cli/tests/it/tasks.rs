@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, HttpServer, Script, TaskPlan, Tool};
+use bowline_testkit::{self as testkit, Fault, HttpServer, Script, TaskPlan, Tool};
 use serde_json::{Value, json};
 
 use crate::context::{Context, snapshot};
@@ -204,4 +204,122 @@ async fn cn_02_who_is_interrupted() {
     let waited = interrupted(&["tasks", "media", "--wait", &id]).await;
     assert!(waited.contains(&format!("the task goes on; `bowline tasks media --wait {id}`")), "{waited}");
     assert_eq!(server.tasks()[1].status, "working");
+}
+
+/// TA-05: servers may keep a task as long as its session only, so the session stays and is gone on with.
+#[tokio::test]
+async fn ta_05_the_session_of_a_task_stays() {
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::manual()).legacy()).await;
+    context.run(context.bowline(["call", "media", "work", "--task"]));
+    let id = server.tasks()[0].id.clone();
+    assert_eq!((server.initialize_count(), server.count("DELETE")), (1, 0));
+    let session = server.sessions()[0].id.clone();
+    for args in [&["tasks", "media"][..], &["tasks", "media", "--result", &id]] {
+        let shown = context.run(context.bowline(args));
+        assert!(shown.contains("working"), "{shown}");
+    }
+    server.finish_task(&id);
+    let shown = context.run(context.bowline(["tasks", "media", "--wait", &id]));
+    assert!(shown.starts_with("exit: 0"), "{shown}");
+    // All of it in the one session, which is still there.
+    assert_eq!((server.initialize_count(), server.count("DELETE")), (1, 0));
+    assert!(server.received_of("tasks/get").iter().all(|get| get.session.as_deref() == Some(&*session)));
+    // Without a task nothing is left behind.
+    context.run(context.bowline(["call", "media", "echo", "--task"]));
+    assert_eq!((server.initialize_count(), server.count("DELETE")), (2, 1));
+}
+
+/// A session that is over took its tasks along: that is said, and nothing more is left behind.
+#[tokio::test]
+async fn ta_05_a_task_that_is_gone_with_its_session() {
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::manual()).legacy()).await;
+    context.run(context.bowline(["call", "media", "work", "--task"]));
+    let id = server.tasks()[0].id.clone();
+    server.forget_task(&id);
+    server.drop_sessions();
+    snapshot!(context.run(context.bowline(["tasks", "media", "--wait", &id])), @"
+    exit: 6
+    --- stdout
+    --- stderr
+    error: `media`: the server does not know the task, or no longer
+
+    hint: the session that it was begun in is over, and this server keeps tasks per session only, or was restarted; without --task a call is waited for
+    ---
+    ");
+    assert_eq!(server.count("DELETE"), 1);
+}
+
+/// TN-10: a task of the other revision is not gone, and is found again.
+#[tokio::test]
+async fn tn_10_a_task_of_the_other_revision_is_kept() {
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::manual()).dual()).await;
+    context.run(context.bowline(["call", "media", "work", "--task", "--protocol", "legacy"]));
+    let id = server.tasks()[0].id.clone();
+    let other = context.run(context.bowline(["tasks", "media", "--protocol", "modern"]));
+    assert!(other.contains(&format!("{id}\tother revision\t")) && other.contains("--protocol"), "{other}");
+    let again = context.run(context.bowline(["tasks", "media", "--protocol", "legacy"]));
+    // The server lists it too, but does not say of which tool it is: that was kept.
+    assert!(again.contains(&format!("{id}\tworking\t")) && again.contains("\twork\n"), "{again}");
+}
+
+/// One task that cannot be read is a row like the others.
+#[tokio::test]
+async fn a_task_that_cannot_be_read_hides_no_other() {
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::manual()).modern()).await;
+    for _ in 0..2 {
+        context.run(context.bowline(["call", "media", "work", "--task"]));
+    }
+    for fault in [Fault::error(-32603, "out of order"), Fault::reply(json!({"status": 7}))] {
+        server.arm(fault.on("tasks/get"));
+        let listed = context.run(context.bowline(["tasks", "media"]));
+        assert!(listed.starts_with("exit: 0"), "{listed}");
+        for status in ["unreadable", "working"] {
+            assert_eq!(listed.matches(&format!("\t{status}\t")).count(), 1, "{listed}");
+        }
+    }
+    // A server that does not answer has nothing to list.
+    server.stop().await;
+    let listed = context.run(context.bowline(["tasks", "media", "--connect-timeout", "1s"]));
+    assert!(!listed.starts_with("exit: 0"), "{listed}");
+}
+
+/// TL-06: what a task gives is held against the output schema too.
+#[tokio::test]
+async fn tl_06_the_result_of_a_task_is_checked() {
+    let context = Context::new();
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let tool = Tool::named("work").task(TaskPlan::manual()).output_schema(schema);
+    let server = configured(&context, testkit::server().tool(tool).modern()).await;
+    context.run(context.bowline(["call", "media", "work", "--task"]));
+    let id = server.tasks()[0].id.clone();
+    let text = json!([{"type": "text", "text": "{}"}]);
+    server.finish_task_with(&id, json!({"content": text, "structuredContent": {"n": "many"}}));
+    for how in ["--wait", "--result"] {
+        let shown = context.run(context.bowline(["tasks", "media", how, &id]));
+        assert!(shown.starts_with("exit: 8") && shown.contains("does not fit the output schema"), "{shown}");
+    }
+}
+
+/// What is out is the time, and not the server.
+#[tokio::test]
+async fn a_wait_that_is_too_short_says_how_the_task_stands() {
+    let context = Context::new();
+    let server = configured(&context, works(TaskPlan::manual()).modern()).await;
+    context.run(context.bowline(["call", "media", "work", "--task"]));
+    let id = server.tasks()[0].id.clone();
+    let waited = context.run(context.bowline(["tasks", "media", "--wait", &id, "--max-timeout", "1s"]));
+    let expected = format!(
+        "exit: 4\n--- stdout\n--- stderr\nerror: the time is over, and the task is still working\n\n\
+         hint: `bowline tasks media --wait {id}` waits\n---"
+    );
+    assert_eq!(waited, expected);
+    assert_eq!(server.task(&id).status, "working");
+    for flag in ["--wait", "--result", "--cancel"] {
+        let empty = context.run(context.bowline(["tasks", "media", flag, ""]));
+        assert!(empty.starts_with("exit: 2") && empty.contains("the id is empty"), "{empty}");
+    }
 }

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 
-use bowline_testkit::{self as testkit, Script, Tool};
+use bowline_testkit::{self as testkit, Fault, Script, Tool};
 use nix::pty::{Winsize, openpty};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::context::{Context, snapshot};
 
@@ -98,4 +98,15 @@ async fn progress_moves_a_bar() {
     let mut quiet = command();
     quiet.arg("-q");
     assert!(!on_terminal(quiet).contains('%'));
+}
+
+/// An error for machines that a person looks at.
+#[tokio::test]
+async fn errors_are_harmless_in_json_too() {
+    let context = Context::new();
+    let server = script().fault(Fault::error(-32603, "a\u{9b}2J\u{202e}b").on("tools/list")).run().await;
+    let shown = on_terminal(context.bowline(["tools", "--json", &server.url()]));
+    assert!(shown.contains("a\\u009b2J\\u202eb"), "{shown:?}");
+    assert!(!shown.contains(['\u{9b}', '\u{202e}']), "{shown:?}");
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["error"]["code"], -32603);
 }

@@ -89,6 +89,7 @@ impl Driver {
         });
         let alive = Watch::new(server.keepalive);
         let credentials = has_credentials(&server);
+        let resumed = kept.is_some();
         let shared = Arc::new(Shared {
             name: Arc::from(server.name),
             timeouts: server.timeouts,
@@ -99,7 +100,7 @@ impl Driver {
             status: watch::Sender::new(session.status()),
             core: Mutex::new(Core {
                 session,
-                calls: Calls::default(),
+                calls: if resumed { Calls::counting_from(fastrand::u64(FOREIGN)) } else { Calls::default() },
                 watched: None,
                 traffic: Traffic::new(Instant::now()),
             }),
@@ -454,6 +455,8 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
+/// Where ids begin in a session that another program has left: far from where that one did, and exact in a double.
+const FOREIGN: std::ops::Range<u64> = 1 << 32..1 << 52;
 /// How many notifications a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 1024;
 /// The session has its own clock for these; the table must not interfere.

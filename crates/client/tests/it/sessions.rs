@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::support::{SOON, burst, http};
 
 async fn connect(server: &HttpServer) -> Client {
-    Client::connect(http(server).with_protocol(bowline::config::Protocol::Legacy)).await.unwrap()
+    Client::connect(http(server).with_protocol(Protocol::Legacy)).await.unwrap()
 }
 
 async fn count(client: &Client) -> CallToolResult {
@@ -259,7 +259,7 @@ async fn a_login_is_not_a_loss() {
     // With credentials that were good a moment ago, one new session is worth a try.
     let server = testkit::server().legacy().tool("counter").run().await;
     let entry = http(&server)
-        .with_protocol(bowline::config::Protocol::Legacy)
+        .with_protocol(Protocol::Legacy)
         .with_header("Authorization", "Bearer x")
         .unwrap();
     let client = Client::connect(entry).await.unwrap();
@@ -320,7 +320,7 @@ impl Handler for Folder {
 #[tokio::test]
 async fn a_new_session_is_known_anew() {
     let server = testkit::server().legacy().tool("counter").instructions("old").run().await;
-    let entry = http(&server).with_protocol(bowline::config::Protocol::Legacy);
+    let entry = http(&server).with_protocol(Protocol::Legacy);
     let client = Client::builder(entry).handler(Folder).connect().await.unwrap();
     count(&client).await;
     assert_eq!(client.server().await.unwrap().instructions.as_deref(), Some("old"));
@@ -351,6 +351,9 @@ async fn a_session_can_be_left_and_taken_up() {
     count(&client).await;
     assert_eq!(server.initialize_count(), 1, "no second handshake");
     assert!(client.server().await.unwrap().capabilities.tools.is_some(), "what it offers is still known");
+    // BM-02: no id is used twice in a session, though another program counts anew.
+    let ids: Vec<_> = server.received().iter().filter_map(|received| received.body["id"].as_u64()).collect();
+    assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len(), "{ids:?}");
     // HL-04: closed, it is ended.
     client.close().await;
     assert_eq!(server.received().iter().filter(|received| received.http == "DELETE").count(), 1);

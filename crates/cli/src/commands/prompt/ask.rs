@@ -100,7 +100,7 @@ impl Asked<'_> {
             // More of the same kind, before anything is decided.
             match line.strip_suffix('?') {
                 Some(begun) if !found.values.iter().any(|value| **value == *line) => {
-                    begun.clone_into(&mut typed)
+                    begun.clone_into(&mut typed);
                 }
                 _ => return Some(line),
             }

@@ -12,11 +12,12 @@ use std::io;
 use std::sync::OnceLock;
 
 use bowline::config::Environment;
+use serde_json::json;
 
 use self::kind::Kind;
 use self::picture::Picture;
 use self::protocol::Protocol;
-use super::save::Saver;
+use super::save::{Saved, Saver};
 use super::{Printer, units};
 use crate::args::Images;
 
@@ -86,6 +87,25 @@ impl<'a> Media<'a> {
         let saved = saved.map(|saved| format!("saved to {}", saved.path.display()));
         let facts: Vec<String> = [Some(what), size, remark, saved].into_iter().flatten().collect();
         Ok(Shown { drawing, line: facts.join(", ") })
+    }
+
+    /// Saves, if a folder was named for that, and tells where to on stderr.
+    pub(crate) fn save(&self, printer: &Printer, blob: Blob<'_>) -> io::Result<()> {
+        if !self.saver.was_asked_for() {
+            return Ok(());
+        }
+        let kind = Kind::of(&base64::head(blob.base64));
+        let what = what(blob, kind);
+        let saved = self.saver.save(blob.base64, kind::extension(kind, blob.mime))?;
+        let Some(Saved { path, size }) = saved else {
+            let text = format!("{what}, not valid Base64: not saved");
+            printer.event(&text, "not_saved", &json!({ "what": what, "why": "not valid Base64" }));
+            return Ok(());
+        };
+        let path = path.display().to_string();
+        let text = format!("{what}, {}, saved to {path}", units::bytes(size));
+        printer.event(&text, "saved", &json!({ "what": what, "path": path, "bytes": size }));
+        Ok(())
     }
 
     fn protocol(&self, printer: &Printer) -> Option<Protocol> {

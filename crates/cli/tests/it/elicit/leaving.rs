@@ -48,10 +48,12 @@ async fn ctrl_c_in_a_modern_servers_form_sends_no_more() {
 
 #[tokio::test]
 async fn a_signal_in_a_form_leaves_the_terminal_as_it_was() {
-    let term = |person: &mut Person| kill(person.pid(), Signal::SIGTERM).expect("it is there");
-    interrupts(form().legacy(), term, 143).await;
-    let term = |person: &mut Person| kill(person.pid(), Signal::SIGTERM).expect("it is there");
-    interrupts(form().modern(), term, 143).await;
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131)] {
+        for script in [form().legacy(), form().modern()] {
+            let send = |person: &mut Person| kill(person.pid(), signal).expect("it is there");
+            interrupts(script, send, code).await;
+        }
+    }
 }
 
 /// CN-04: the server takes its question back, and the dialog goes; the call goes on.

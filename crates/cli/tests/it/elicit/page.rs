@@ -155,3 +155,33 @@ async fn el_10_the_person_gives_up() {
     person.presses(ESCAPE);
     assert_eq!(person.leaves().code, 6);
 }
+
+/// A browser that fails has opened nothing: the address is shown once more, to be opened by hand.
+#[tokio::test]
+async fn el_09_a_browser_that_fails_is_told_of() {
+    let server = page().stdio().await;
+    let context = hotel(&server);
+    let mut command = context.bowline(["call", "--json", "hotel", "book"]);
+    command.env("BROWSER", "false");
+    let mut person = Person::sits_at(command);
+    person.sees("> Decline");
+    person.answers("o", "> Open it in the browser");
+    person.presses(ENTER);
+    let end = person.leaves();
+    assert_eq!(told(&end, "pay"), json!({"action": "accept"}));
+    assert!(end.screen.contains("no browser could be opened (false: exit status: 1)"), "{}", end.screen);
+    assert_eq!(end.screen.matches(PAGE).count(), 2, "{}", end.screen);
+}
+
+/// EL-09: what is no page is declined without a question, and that is said.
+#[tokio::test]
+async fn el_09_what_is_no_page_is_told_of() {
+    for url in ["javascript:alert(1)", "file:///etc/passwd"] {
+        let server = asks(Question::page("pay", "Please pay", url)).stdio().await;
+        let context = hotel(&server);
+        let end = Person::sits_at(context.bowline(["call", "hotel", "book"])).leaves();
+        assert!(end.stdout.contains("decline"), "{}", end.stdout);
+        assert!(end.screen.contains(&format!("wanted you to open {url}")), "{}", end.screen);
+        assert!(end.screen.contains("only http and https pages can be opened"), "{}", end.screen);
+    }
+}

@@ -140,3 +140,69 @@ async fn sa_01_what_is_not_there_is_not_declared() {
     assert_eq!(capabilities["elicitation"], json!({"form": {}, "url": {}}));
     assert!(capabilities.get("roots").is_some() && capabilities.get("sampling").is_none(), "{capabilities}");
 }
+
+/// A script reads of it as well, one object on a line, unless it wants to hear nothing.
+#[tokio::test]
+async fn machines_are_told_what_was_declined() {
+    let server = form().modern().stdio().await;
+    let context = hotel(&server);
+    let noted = |more: &[&str]| {
+        let output =
+            context.bowline(["call", "--json", "hotel", "book"].iter().chain(more)).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let lines = String::from_utf8(output.stderr).unwrap();
+        lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
+    };
+    let declined = &noted(&[])[0]["note"];
+    assert_eq!((&declined["kind"], &declined["server"]), (&json!("declined"), &json!("hotel")));
+    assert_eq!(declined["during"], "tools/call book");
+    assert_eq!(declined["asked"], "Who comes?\u{1b}[2J");
+    assert!(declined["hint"].as_str().unwrap().contains("--answer guest=…"), "{declined}");
+    assert_eq!(noted(&["--elicit", "cancel"])[0]["note"]["kind"], "cancelled");
+    assert_eq!(noted(&["-q"]), [Value::Null; 0]);
+}
+
+#[tokio::test]
+async fn a_dumb_terminal_is_named_as_the_reason() {
+    let server = form().modern().stdio().await;
+    let context = hotel(&server);
+    let mut command = context.bowline(["call", "hotel", "book"]);
+    command.env("TERM", "dumb");
+    let end = Person::sits_at(command).leaves();
+    assert!(
+        end.screen.contains("TERM is `dumb`") && end.screen.contains("with another TERM"),
+        "{}",
+        end.screen
+    );
+}
+
+/// RT-02: a folder that was typed has to be one; one that is configured may come back.
+#[tokio::test]
+async fn rt_02_a_folder_that_is_none_is_told() {
+    let server = asks(Question::roots("files")).modern().stdio().await;
+    let context = hotel(&server);
+    std::fs::write(context.path("file"), "").unwrap();
+    let (nowhere, file) = (context.path("nowhere"), context.path("file"));
+    for (path, why) in [(&nowhere, "there is no such folder"), (&file, "it is not a folder")] {
+        let shown = context.run(without_terminal(&context, &["--root", path.to_str().unwrap()]));
+        assert!(shown.starts_with("exit: 2") && shown.contains(why), "{shown}");
+        configure(&context, &server, &format!("[roots]\nfolders = [{}]", toml_path(path)));
+        let shown = context.run(without_terminal(&context, &[]));
+        assert!(shown.starts_with("exit: 0") && shown.contains(why), "{shown}");
+        configure(&context, &server, "");
+    }
+    assert_eq!(server.count("initialize") + server.count("server/discover"), 2);
+}
+
+/// A flag that cannot do anything is a mistake.
+#[tokio::test]
+async fn sampling_needs_a_model() {
+    let server = testkit::server().tool(Tool::like("book", "echo")).modern().stdio().await;
+    let context = hotel(&server);
+    for policy in ["allow", "ask"] {
+        let shown = context.run(without_terminal(&context, &["--sampling", policy]));
+        assert!(shown.starts_with("exit: 2") && shown.contains("[sampling]"), "{shown}");
+    }
+    let denied = context.run(without_terminal(&context, &["--sampling", "deny"]));
+    assert!(denied.starts_with("exit: 0"), "{denied}");
+}

@@ -185,7 +185,8 @@ impl Life {
                 match self.random.u8(..10) {
                     0 => self.follow.handle_update_lost(self.now),
                     1 => {
-                        let code = if self.random.bool() { code::INVALID_PARAMS } else { code::INTERNAL_ERROR };
+                        let code =
+                            if self.random.bool() { code::INVALID_PARAMS } else { code::INTERNAL_ERROR };
                         self.follow.handle_update_error(self.now, error(code));
                     }
                     _ => {

@@ -1,0 +1,86 @@
+//! Owns the beginning of a task, for `bowline call --task`.
+
+use bowline::config::Server;
+use bowline::view::CallToolResult;
+use bowline::{CallOptions, Client, TaskOr};
+use serde::Serialize;
+use serde_json::json;
+
+use super::is_started;
+use super::row::handle_json;
+use super::spelling::{flag, spelled};
+use crate::failure::{Failure, Outcome};
+use crate::print::progress::Bar;
+use crate::session::Stay;
+use crate::settings::Settings;
+use crate::tasks::{Kept, Store};
+
+/// What came of a call that was to become a task.
+pub(crate) enum Begun {
+    /// It did; that was told.
+    Task,
+    /// It was answered at once.
+    Done(Box<CallToolResult>),
+}
+
+/// Calls a tool as a task, keeps it, and says how to go on.
+pub(crate) async fn begin(
+    settings: &Settings,
+    client: &Client,
+    stay: &Stay,
+    server: &Server,
+    typed: Option<&str>,
+    tool: &str,
+    arguments: &(impl Serialize + ?Sized),
+) -> Outcome<Begun> {
+    let printer = &settings.printer;
+    let bar = Bar::start(printer, tool);
+    let listener = bar.clone();
+    let options = CallOptions::new().on_progress(move |progress| listener.update(&progress));
+    let begun = client.call_tool_task(tool, arguments, &options).await;
+    bar.finish();
+    let handle = match begun.map_err(|error| Failure::call(&error, server))? {
+        TaskOr::Task(handle) => handle,
+        TaskOr::Done(result) => {
+            printer.note(&format!("`{}` answered at once: there is no task", server.name));
+            return Ok(Begun::Done(Box::new(result)));
+        }
+    };
+    let kept = Kept::new(server, tool, handle.clone());
+    let store = Store::of(settings);
+    let held = match store.as_ref().map(|store| store.keep(&kept)) {
+        Some(Ok(())) => true,
+        Some(Err(error)) => {
+            printer.note(&format!("the task could not be kept: {error}; its id is all there is of it"));
+            false
+        }
+        None => {
+            printer.note("the task was not kept: HOME is not set; its id is all there is of it");
+            false
+        }
+    };
+    // Some servers forget a task with the session that it was begun in.
+    stay.then(move |session| {
+        if let Some(store) = store.filter(|_| held) {
+            store.renew(&kept.in_session(session));
+        }
+    });
+    if printer.is_json() {
+        printer.json(
+            &json!({ "task": handle_json(&handle), "kept": held, "server": server.name }).to_string(),
+        )?;
+        return Ok(Begun::Task);
+    }
+    printer.text(&handle.id)?;
+    if is_started(server) {
+        printer.note(&format!(
+            "`{}` is started by a command, and ends with this one: a task that it keeps in memory is lost. \
+             Without --task the call is waited for",
+            server.name
+        ));
+    }
+    let spelled = spelled(typed);
+    let wait = flag("--wait", &handle.id);
+    printer.note(&format!("it goes on; `bowline tasks {spelled} {wait}` waits for it"));
+    Ok(Begun::Task)
+}

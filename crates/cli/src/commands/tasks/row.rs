@@ -1,0 +1,92 @@
+//! Owns how a task is shown: a row of the list, a line, an object.
+
+use std::time::SystemTime;
+
+use bowline::view::{Progress, Task};
+use bowline::wire::Id;
+use bowline::{TaskEnd, TaskHandle};
+use serde_json::{Value, json};
+
+use crate::print::{clock, escape};
+
+/// A task in the list.
+pub(super) struct Row {
+    pub(super) handle: TaskHandle,
+    pub(super) tool: Option<String>,
+    pub(super) state: State,
+}
+
+pub(super) enum State {
+    Seen(Task),
+    /// It cannot be asked about any more, or not here.
+    Over(TaskEnd),
+    /// The answer was of no use.
+    Unread(String),
+}
+
+impl State {
+    /// In a word, and what there is to say of it.
+    fn told(&self) -> (&str, Option<String>) {
+        match self {
+            Self::Seen(task) => (task.status.as_str(), task.status_message()),
+            Self::Over(end) => {
+                let status = match end {
+                    TaskEnd::Foreign => "other_revision",
+                    TaskEnd::Cancelled => "cancelled",
+                    TaskEnd::Expired => "expired",
+                    _ => "gone",
+                };
+                (status, Some(end.to_string()))
+            }
+            Self::Unread(why) => ("unreadable", Some(why.clone())),
+        }
+    }
+}
+
+impl Row {
+    /// For the table.
+    pub(super) fn cells(&self) -> [String; 5] {
+        let (status, message) = self.state.told();
+        let age = clock::span(self.handle.age(SystemTime::now()));
+        let tool = self.tool.clone().unwrap_or_default();
+        // For people; a status of the protocol stays as it is written there.
+        let status = if status == "other_revision" { "other revision" } else { status };
+        [self.handle.id.to_string(), status.to_owned(), age, tool, message.unwrap_or_default()]
+    }
+
+    /// For machines.
+    pub(super) fn to_json(&self) -> Value {
+        let mut json = handle_json(&self.handle);
+        json["tool"] = self.tool.clone().into();
+        let (status, message) = self.state.told();
+        json["status"] = status.into();
+        json["message"] = message.into();
+        json
+    }
+}
+
+pub(super) fn handle_json(handle: &TaskHandle) -> Value {
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    json!({
+        "id": handle.id,
+        "created_at": clock::utc(handle.created_at),
+        "ttl_ms": handle.ttl.map(millis),
+        "poll_interval_ms": handle.poll_interval.map(millis),
+    })
+}
+
+pub(super) fn state_json(task: &Task) -> Value {
+    json!({ "id": task.id, "status": task.status.as_str(), "message": task.status_message() })
+}
+
+/// How it stands, in a line.
+pub(super) fn stands(task: &Task) -> String {
+    match task.status_message() {
+        Some(message) => format!("{} ({})", task.status, escape::line(&message)),
+        None => task.status.to_string(),
+    }
+}
+
+pub(super) fn said(task: &Task) -> Progress {
+    Progress { token: Id::from(0_u64), progress: 0.0, total: None, message: Some(stands(task).into()) }
+}

@@ -1,0 +1,65 @@
+//! Owns which folders servers are told to work in (RT-01, RT-02): those that were typed, else those of the
+//! configuration, else the one we are in.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bowline::host::Root;
+
+use crate::failure::{Failure, Outcome};
+use crate::print::Printer;
+
+/// The folders. What was typed and is none is a mistake; what is configured may be there another day.
+pub(super) async fn named(
+    typed: Vec<PathBuf>,
+    configured: Option<Vec<PathBuf>>,
+    printer: &Printer,
+) -> Outcome<Vec<Root>> {
+    if !typed.is_empty() {
+        let mut roots = Vec::new();
+        for path in typed {
+            if let Err(why) = look(&path).await {
+                return Err(Failure::usage(format!("--root {}: {why}", path.display())));
+            }
+            roots.push(Root::folder(path).map_err(|error| Failure::usage(error.to_string()))?);
+        }
+        return Ok(roots);
+    }
+    let Some(configured) = configured else {
+        // A folder that cannot be named is no root, and no reason to fail.
+        let here = std::env::current_dir().ok().and_then(|here| Root::folder(here).ok());
+        return Ok(here.into_iter().collect());
+    };
+    let mut roots = Vec::new();
+    for path in configured {
+        if let Err(why) = look(&path).await {
+            let path = path.display();
+            printer.note(&format!("servers are not told of the folder {path} of your configuration: {why}"));
+        }
+        match Root::folder(path) {
+            // Told of when it is back.
+            Ok(root) => roots.push(root),
+            Err(error) => tracing::debug!(%error, "a configured folder is left out"),
+        }
+    }
+    Ok(roots)
+}
+
+/// Whether it is a folder. The error says what it is instead.
+async fn look(path: &Path) -> Result<(), &'static str> {
+    if path.as_os_str().is_empty() {
+        return Err("it is empty");
+    }
+    let path = path.to_owned();
+    // A file system on a network that is away may never say.
+    let looked = tokio::task::spawn_blocking(move || std::fs::metadata(path));
+    match tokio::time::timeout(SLOWEST, looked).await {
+        Ok(Ok(Ok(found))) if found.is_dir() => Ok(()),
+        Ok(Ok(Ok(_))) => Err("it is not a folder"),
+        Ok(Ok(Err(error))) if error.kind() == std::io::ErrorKind::NotFound => Err("there is no such folder"),
+        Ok(_) => Err("it cannot be looked at"),
+        Err(_) => Err("nothing is heard of it"),
+    }
+}
+
+const SLOWEST: Duration = Duration::from_secs(2);
