@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use bowline::config::{Server, Transport};
-use sha2::{Digest as _, Sha256};
+use ring::digest::{Context, SHA256};
 
 /// The same for the same server in every run. Credentials do not count: they are renewed.
 pub(super) fn of(server: &Server) -> String {
@@ -21,13 +21,13 @@ pub(super) fn of(server: &Server) -> String {
 
 /// One number for several texts. Where one ends and the next begins counts.
 pub(super) fn of_parts(parts: &[&str]) -> String {
-    let mut hash = Sha256::new();
+    let mut hash = Context::new(&SHA256);
     for part in parts {
-        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(&(part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }
     let mut text = String::with_capacity(2 * KEPT);
-    for byte in &hash.finalize()[..KEPT] {
+    for byte in &hash.finish().as_ref()[..KEPT] {
         write!(text, "{byte:02x}").expect("writing to a string");
     }
     text

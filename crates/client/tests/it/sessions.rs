@@ -258,10 +258,8 @@ async fn a_login_is_not_a_loss() {
 
     // With credentials that were good a moment ago, one new session is worth a try.
     let server = testkit::server().legacy().tool("counter").run().await;
-    let entry = http(&server)
-        .with_protocol(Protocol::Legacy)
-        .with_header("Authorization", "Bearer x")
-        .unwrap();
+    let entry =
+        http(&server).with_protocol(Protocol::Legacy).with_header("Authorization", "Bearer x").unwrap();
     let client = Client::connect(entry).await.unwrap();
     count(&client).await;
     server.arm(Fault::answer(refusal()).on("tools/call"));

@@ -1,0 +1,135 @@
+//! One subscription: its request, its first word, and how it ends.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bowline_proto::era::Reply;
+use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::revision::Era;
+use bowline_proto::wire::outgoing::{self, Progress};
+use bowline_proto::wire::view::Acknowledged;
+use bowline_proto::wire::{RpcError, code, method};
+use tokio::sync::oneshot;
+
+use super::super::exchange::Exchange;
+use super::super::link::lock;
+use super::super::{Live, Shared, Wire};
+use super::Filter;
+
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) ended: oneshot::Sender<Ending>,
+    pub(super) acknowledged: Option<oneshot::Sender<Acknowledged>>,
+}
+
+/// How a subscription ended (SB-04).
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// With a result, or because the server cancelled it.
+    Over,
+    /// The server answered with an error.
+    Refused(RpcError),
+    /// It could not be opened, and cannot be by trying again, unless it could be before.
+    Unfit(Fault),
+    /// It was cut.
+    Cut(Fault),
+}
+
+/// One that is open.
+pub(super) type Listening = Pin<Box<dyn Future<Output = Ending> + Send>>;
+
+/// What one subscription is opened with.
+pub(super) struct Listen {
+    pub(super) filter: Filter,
+    pub(super) acknowledged: oneshot::Sender<Acknowledged>,
+    /// Set once the server has answered with a stream, or has taken the request on a pipe.
+    pub(super) opened: Arc<AtomicBool>,
+}
+
+impl Shared {
+    /// One subscription, from the request to its end. Dropped, it is cancelled in the way of the link.
+    pub(super) async fn listen(self: Arc<Self>, live: Arc<Live>, listen: Listen) -> Ending {
+        let Listen { filter, acknowledged, opened } = listen;
+        let id = self.core().calls.fresh_id();
+        let (ended, ending) = oneshot::channel();
+        let open = Open { ended, acknowledged: Some(acknowledged) };
+        lock(&self.subscriptions.open).insert(id, open);
+        let _leave = Leave { shared: &self, live: &live, id };
+        let params = filter.params();
+        let frame = outgoing::request(id, method::LISTEN, Some(&params), &live.meta, Progress::Unwanted)
+            .expect("the params are an object");
+        match &live.wire {
+            Wire::Pipe(writer) => match writer.send(&frame).await {
+                Ok(()) => {
+                    opened.store(true, Ordering::Relaxed);
+                    ending.await.unwrap_or_else(|_| Ending::Cut(Fault::new(Cause::Closed)))
+                }
+                Err(fault) => Ending::Cut(fault),
+            },
+            Wire::Http { link, headers } => {
+                let headers = self.call_headers(&live, headers, method::LISTEN, Some(&params));
+                let exchange = Exchange { shared: &self, link, wire: &live.wire, id, era: Era::Modern };
+                tokio::select! {
+                    biased;
+                    Ok(ending) = ending => ending,
+                    reply = exchange.run_listening(frame.body(), &headers, &opened) => match reply {
+                        Reply::Result(_) => Ending::Over,
+                        Reply::Error { error, .. } => Ending::Refused(error),
+                        Reply::Fault(fault) if is_unfit(&fault) => Ending::Unfit(fault),
+                        Reply::Fault(fault) => Ending::Cut(fault),
+                        Reply::Accepted | Reply::Silence => {
+                            Ending::Unfit(Fault::protocol(Misbehaviour::NoAnswer))
+                        }
+                    },
+                }
+            }
+            Wire::EventStream { .. } => Ending::Unfit(Fault::protocol(Misbehaviour::NoAnswer)),
+        }
+    }
+}
+
+/// An open subscription that is left.
+struct Leave<'a> {
+    shared: &'a Arc<Shared>,
+    live: &'a Arc<Live>,
+    id: u64,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        // Still in the table: the server knows of no end.
+        if lock(&self.shared.subscriptions.open).remove(&self.id).is_some() {
+            self.shared.cancel(self.live, self.id, "no longer listened to");
+        }
+    }
+}
+
+impl Ending {
+    /// The server has no subscriptions at all.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.code == code::METHOD_NOT_FOUND)
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Over => f.write_str("the server ended the subscription"),
+            Self::Refused(error) => error.fmt(f),
+            Self::Unfit(fault) | Self::Cut(fault) => fault.fmt(f),
+        }
+    }
+}
+
+/// A status that says no, or an answer that is none: it would be the same again.
+fn is_unfit(fault: &Fault) -> bool {
+    match &fault.cause {
+        Cause::Status { code, .. } => (400..500).contains(code) && !matches!(code, 408 | 425 | 429),
+        Cause::LoginRequired { .. } => true,
+        // One message that is too large is not the stream's fault.
+        Cause::Protocol(what) => !matches!(what, Misbehaviour::NoAnswer | Misbehaviour::TooLarge { .. }),
+        _ => false,
+    }
+}
