@@ -1,0 +1,25 @@
+//! Prints a server's tools as a model's API takes them, and what could not be said to it.
+//!
+//! `cargo run -p bowline --example model -- http://127.0.0.1:3001/mcp`
+
+mod common;
+
+use bowline::Client;
+use bowline::model::{Dialect, ModelOptions};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (server, _) = common::server_and_rest()?;
+    let client = Client::connect(server).await?;
+    let context = client.model_context(&ModelOptions::new(Dialect::Anthropic)).await?;
+    if let Some(instructions) = &context.instructions {
+        println!("{instructions}\n");
+    }
+    println!("{}", serde_json::to_string_pretty(&context.definitions())?);
+    for left_out in &context.left_out {
+        let what = left_out.name.as_deref().unwrap_or("the server");
+        eprintln!("left out: {what}: {}", left_out.reason);
+    }
+    client.close().await;
+    Ok(())
+}

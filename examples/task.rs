@@ -1,0 +1,32 @@
+//! Calls a tool as a task where that is possible, says how it stands, and waits for the result.
+//!
+//! `cargo run -p bowline --example task -- http://127.0.0.1:3001/mcp simulate-research-query topic=knots`
+
+mod common;
+
+use bowline::{CallOptions, Client, TaskOr};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (server, rest) = common::server_and_rest()?;
+    let (tool, words) = rest.split_first().ok_or("which tool?")?;
+    let arguments: serde_json::Map<_, _> = words
+        .iter()
+        .filter_map(|word| word.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.into()))
+        .collect();
+    let client = Client::connect(server).await?;
+    let result = match client.call_tool_task(tool, &arguments, &CallOptions::new()).await? {
+        TaskOr::Done(result) => result,
+        // The handle can be written down and taken up by another process.
+        TaskOr::Task(handle) => {
+            let options = CallOptions::new().on_task(|task| {
+                eprintln!("{:?} {}", task.status, task.status_message().unwrap_or_default());
+            });
+            client.wait_task(&handle, &options).await?
+        }
+    };
+    println!("{}", result.text());
+    client.close().await;
+    Ok(())
+}
