@@ -97,6 +97,7 @@ const MOST: u32 = 10_000;
 /// A new folder that only this user can look into. Where anybody may write, a name that others can guess
 /// could be theirs already.
 fn private_folder() -> io::Result<PathBuf> {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
