@@ -13,6 +13,7 @@ mod icons;
 mod keepalive;
 mod life;
 mod lists;
+mod looks;
 mod meta;
 mod model;
 mod negotiation;

@@ -1,12 +1,11 @@
 //! A form that goes before it is answered, and a call that waits for one that is.
 
-use std::time::Duration;
-
 use bowline_testkit::Script;
 use nix::sys::signal::{Signal, kill};
 use serde_json::json;
 
 use super::{PATIENCE, calls, form, hotel, told};
+use crate::context::Context;
 use crate::pty::{CTRL_C, DOWN, ENTER, ESCAPE, Person};
 
 /// The call is cancelled on the server, the terminal is as it was, and the exit code is that of an interrupt.
@@ -72,18 +71,25 @@ async fn cn_04_a_question_that_is_taken_back_goes_from_the_screen() {
     assert_eq!(server.violations(), [""; 0]);
 }
 
+/// Another call of somebody else's, given up when that much time has passed.
+fn gives_up_after(context: &Context, limit: &str) {
+    let call = ["call", "hotel", "slow", "ms:=60000", "--timeout", limit, "--max-timeout", limit];
+    let shown = context.run(context.bowline(call));
+    assert!(shown.contains("in time"), "{shown}");
+}
+
 /// The clock of the call stands still while a person answers.
 #[tokio::test]
 async fn the_clock_of_the_call_waits_for_the_person() {
-    for script in [form().legacy(), form().modern()] {
+    for script in [form().tool("slow").legacy(), form().tool("slow").modern()] {
         let server = script.stdio().await;
         let context = hotel(&server);
         let limits = ["--timeout", "500ms", "--max-timeout", "1500ms"];
         let mut person =
             Person::sits_at(context.bowline(["call", "--json", "hotel", "book"].into_iter().chain(limits)));
         person.sees("> Answer");
-        // Longer than either limit: this is the time that must not count, and nothing is waited for in it.
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        // Longer than either limit: this is the time that must not count.
+        gives_up_after(&context, "2s");
         person.answers(DOWN, "> Decline");
         person.presses(ENTER);
         assert_eq!(told(&person.leaves(), "stay"), json!({"action": "decline"}));
@@ -93,13 +99,13 @@ async fn the_clock_of_the_call_waits_for_the_person() {
 /// A bar that moves would write into the form, and notes would tear it.
 #[tokio::test]
 async fn the_progress_bar_stands_back() {
-    let server = form().modern().stdio().await;
+    let server = form().tool("slow").modern().stdio().await;
     let context = hotel(&server);
     let mut person = Person::sits_at(context.bowline(["call", "hotel", "book", "-v"]));
     person.sees("> Answer");
     let before = person.answers(ENTER, "1/6");
     // A bar is drawn ten times a second. This is the time in which it must not be.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    gives_up_after(&context, "500ms");
     assert_eq!(person.screen(), before);
     assert_eq!(before.matches("book").count(), 1, "the heading alone names it: {before}");
     person.presses(ESCAPE);

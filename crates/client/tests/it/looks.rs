@@ -1,0 +1,87 @@
+//! How often a list is looked at.
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::memory::{self, End};
+use bowline::wire::{self, Json, Message, outgoing};
+use bowline::{CallOptions, Client, Server};
+use bowline_transport::pipe::{Inbound as _, Received};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+
+/// A legacy server that holds its tool list back while it is told to, counts how often it was asked for it, and never
+/// answers `never`.
+async fn serve(
+    mut end: End,
+    asked: watch::Sender<usize>,
+    held: watch::Receiver<bool>,
+    mut changes: mpsc::Receiver<()>,
+) {
+    loop {
+        let received = tokio::select! {
+            received = end.reader.recv() => received,
+            Some(()) = changes.recv() => {
+                let said = outgoing::notification("notifications/tools/list_changed", None);
+                let _ = end.writer.send(&said).await;
+                continue;
+            }
+        };
+        let Ok(received) = received else { return };
+        let Received::Message(frame) = received else { continue };
+        let Ok(Message::Request { id, method, .. }) = wire::parse_one(&frame) else { continue };
+        let result = match &*method {
+            "never" => continue,
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": { "tools": { "listChanged": true } },
+                "serverInfo": { "name": "slow", "version": "1" },
+            }),
+            _ => json!({ "tools": [] }),
+        };
+        let frame = outgoing::answer(&id, Ok(&Json::of(&result).unwrap()));
+        let (writer, mut held) = (end.writer.clone(), held.clone());
+        let is_list = &*method == "tools/list";
+        if is_list {
+            asked.send_modify(|asked| *asked += 1);
+        }
+        tokio::spawn(async move {
+            if is_list {
+                held.wait_for(|held| !*held).await.unwrap();
+            }
+            let _ = writer.send(&frame).await;
+        });
+    }
+}
+
+/// Until a call that nobody answers was given up: longer than changes are gathered for.
+async fn a_while(client: &Client) {
+    let options = CallOptions::new().timeout(Duration::from_millis(250));
+    client.request_with("never", &(), &options).await.unwrap_err();
+}
+
+/// TL-10: a server that says the same thing all the time is looked at as often as looks take, and no look waits behind
+/// another that waits.
+#[tokio::test]
+async fn tl_10_looks_do_not_queue_up() {
+    let (ours, theirs) = memory::pair(1 << 20);
+    let ((sender, mut asked), (hold, held)) = (watch::channel(0), watch::channel(false));
+    let (change, changes) = mpsc::channel(1);
+    tokio::spawn(serve(theirs, sender, held, changes));
+    let entry = Server::stdio("slow", "none", [""; 0]).with_protocol(Protocol::Legacy);
+    let client = Client::builder(entry).connect_memory(ours).await.unwrap();
+    client.track_tools();
+    asked.wait_for(|asked| *asked == 1).await.unwrap();
+    hold.send_replace(true);
+    for _ in 0..8 {
+        change.send(()).await.unwrap();
+        a_while(&client).await;
+    }
+    assert!(*asked.borrow() <= 2, "the others wait for the first");
+    hold.send_replace(false);
+    // One look for all that was said meanwhile.
+    asked.wait_for(|asked| *asked == 3).await.unwrap();
+    a_while(&client).await;
+    assert_eq!(*asked.borrow(), 3);
+    client.close().await;
+}
