@@ -65,20 +65,20 @@ async fn a_while(client: &Client) {
 #[tokio::test]
 async fn tl_10_looks_do_not_queue_up() {
     let (ours, theirs) = memory::pair(1 << 20);
-    let ((sender, mut asked), (hold, held)) = (watch::channel(0), watch::channel(false));
+    let ((sender, mut asked), (gate, held)) = (watch::channel(0), watch::channel(false));
     let (change, changes) = mpsc::channel(1);
     tokio::spawn(serve(theirs, sender, held, changes));
     let entry = Server::stdio("slow", "none", [""; 0]).with_protocol(Protocol::Legacy);
     let client = Client::builder(entry).connect_memory(ours).await.unwrap();
     client.track_tools();
     asked.wait_for(|asked| *asked == 1).await.unwrap();
-    hold.send_replace(true);
+    gate.send_replace(true);
     for _ in 0..8 {
         change.send(()).await.unwrap();
         a_while(&client).await;
     }
     assert!(*asked.borrow() <= 2, "the others wait for the first");
-    hold.send_replace(false);
+    gate.send_replace(false);
     // One look for all that was said meanwhile.
     asked.wait_for(|asked| *asked == 3).await.unwrap();
     a_while(&client).await;
