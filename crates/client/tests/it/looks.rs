@@ -80,7 +80,7 @@ async fn tl_10_looks_do_not_queue_up() {
     assert!(*asked.borrow() <= 2, "the others wait for the first");
     gate.send_replace(false);
     // One look for all that was said meanwhile.
-    asked.wait_for(|asked| *asked == 3).await.unwrap();
+    asked.wait_for(|asked| *asked >= 3).await.unwrap();
     a_while(&client).await;
     assert_eq!(*asked.borrow(), 3);
     client.close().await;

@@ -437,7 +437,9 @@ async fn sb_05_the_look_comes_after_the_subscription() {
     server.arm(late());
     let mut events = client.events();
     client.track_lists();
-    server.wait_for(|received| received.is("prompts/list"), SOON).await;
+    // The tools are looked at last.
+    server.wait_for_nth(1, |received| received.is("tools/list"), SOON).await;
+    client.ping().await.unwrap();
     server.edit(|script| script.tool("new"));
     assert_eq!(server.announce_tools(), 0, "nobody listens yet");
     let seen = async {
