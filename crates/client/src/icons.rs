@@ -101,7 +101,7 @@ pub fn check(icon: &Icon, server: Option<&Url>) -> Result<Source, Refused> {
 /// bytes have yet to be inspected. Dropping the future ends the request.
 pub async fn fetch(remote: &Remote, tls: &Tls) -> Result<Bytes, Refused> {
     let tls = Tls { ca_file: tls.ca_file.clone(), client_cert: None, client_key: None };
-    let config = Http { url: remote.0.clone(), headers: Vec::new(), tls, fallback: false };
+    let config = Http { tls, ..Http::plain(remote.0.clone()) };
     let limits = Limits { connect: PATIENCE, body: MOST_FETCHED, event: MOST_FETCHED };
     let failed = |fault: Fault| Refused::Fetch(fault.to_string().into());
     let link = HttpLink::new(&config, limits).map_err(failed)?;

@@ -55,6 +55,7 @@
 //! `resolve` (placeholders, checks, defaults) → [`Server`]. Everything wrong is collected on the
 //! way: [`Errors`] holds all of it, not the first.
 
+mod auth;
 mod check;
 mod config;
 mod dialect;
@@ -62,6 +63,7 @@ mod duration;
 mod elicitation;
 mod environment;
 mod hook;
+mod keeping;
 mod placeholder;
 mod problem;
 mod raw;
@@ -75,11 +77,16 @@ mod source;
 mod suggest;
 mod tree;
 
+pub use auth::{
+    Auth, ClientSettings, Dpop, Grant, HeadersCommand, Idp, Program, Redirect, Resource, SigningKey, Supply,
+    TokenAuth,
+};
 pub use check::Invalid;
 pub use config::{Config, Diff, diff};
 pub use elicitation::ElicitationPolicy;
 pub use environment::{Environment, Fixed};
 pub use hook::{Hook, HookAction, HookEvent, UnknownEvent};
+pub use keeping::{Backend, Keeping, KeyPlace};
 pub use problem::{Errors, Problem, ProblemKind};
 pub use sampling::{Sampling, SamplingApi, SamplingPolicy, UnknownWord};
 pub use schema::json_schema;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use url::Url;
 
+use crate::auth::{Auth, HeadersCommand};
 use crate::check::{self, Invalid};
 use crate::hook::Hook;
 use crate::sampling::SamplingPolicy;
@@ -93,6 +94,11 @@ pub struct Http {
     /// Whether HTTP+SSE is tried where Streamable HTTP is refused. From a file it is, unless the
     /// file says which of the two the server speaks. Without meaning in [`Transport::Sse`].
     pub fallback: bool,
+    /// How it gets a login if it wants one.
+    pub auth: Auth,
+    /// A program that prints further headers; where there is one, or where `headers` hold an
+    /// `Authorization`, no login is begun.
+    pub headers_command: Option<HeadersCommand>,
 }
 
 /// TLS settings of one server.
@@ -220,6 +226,18 @@ impl Server {
         Ok(self)
     }
 
+    /// Sets how it gets a login if it wants one.
+    pub fn with_auth(mut self, auth: Auth) -> Result<Self, Invalid> {
+        self.http_mut()?.auth = auth;
+        Ok(self)
+    }
+
+    /// Sets the program that prints further headers.
+    pub fn with_headers_command(mut self, command: HeadersCommand) -> Result<Self, Invalid> {
+        self.http_mut()?.headers_command = Some(command);
+        Ok(self)
+    }
+
     /// Sticks to Streamable HTTP where that is refused, instead of trying HTTP+SSE.
     pub fn without_fallback(mut self) -> Result<Self, Invalid> {
         self.http_mut()?.fallback = false;
@@ -328,8 +346,20 @@ impl Server {
 // === impl Stdio, Http ===
 
 impl Http {
+    /// Just the URL, which is not checked: no headers, the system's trust, no fallback.
+    pub fn plain(url: Url) -> Self {
+        Self::new(url, false)
+    }
+
     fn new(url: Url, fallback: bool) -> Self {
-        Self { url, headers: Vec::new(), tls: Tls::default(), fallback }
+        Self {
+            url,
+            headers: Vec::new(),
+            tls: Tls::default(),
+            fallback,
+            auth: Auth::default(),
+            headers_command: None,
+        }
     }
 }
 
@@ -347,13 +377,15 @@ impl fmt::Debug for Stdio {
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, headers, tls, fallback } = self;
+        let Self { url, headers, tls, fallback, auth, headers_command } = self;
         let origin = url.origin().ascii_serialization();
         f.debug_struct("Http")
             .field("url", &format_args!("{origin}/[redacted]"))
             .field("headers", headers)
             .field("tls", tls)
             .field("fallback", fallback)
+            .field("auth", auth)
+            .field("headers_command", headers_command)
             .finish()
     }
 }

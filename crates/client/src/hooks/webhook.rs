@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use bowline_config::{Http, Secret, Tls};
+use bowline_config::{Http, Secret};
 use bowline_proto::fault::Fault;
 use bowline_transport::http::{HttpLink, Limits};
 use bytes::Bytes;
@@ -35,8 +35,7 @@ const ANSWER: usize = 64 * 1024;
 
 impl Webhook {
     pub(super) fn new(url: &Url, headers: &[(String, Secret)], limit: Duration) -> Result<Self, Fault> {
-        let config =
-            Http { url: url.clone(), headers: headers.to_vec(), tls: Tls::default(), fallback: false };
+        let config = Http { headers: headers.to_vec(), ..Http::plain(url.clone()) };
         let limits = Limits { connect: limit, body: ANSWER, event: ANSWER };
         Ok(Self { link: HttpLink::new(&config, limits)?, limit })
     }

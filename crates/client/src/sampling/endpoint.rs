@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_config::{Http, Sampling, SamplingApi, Secret, Tls};
+use bowline_config::{Http, Sampling, SamplingApi, Secret};
 use bowline_proto::wire::view::{SamplingBlock, SamplingRequest, SamplingResult, ToolChoice};
 use bowline_transport::http::{Body, HttpLink, Limits};
 use bytes::Bytes;
@@ -115,7 +115,7 @@ impl Endpoint {
             add(&mut headers, name, Secret::new(value));
         }
         let url = endpoint_url(&settings);
-        let http = Http { url, headers, tls: Tls::default(), fallback: false };
+        let http = Http { headers, ..Http::plain(url) };
         let limits =
             Limits { connect: CONNECT.min(settings.timeout), body: LARGEST_ANSWER, event: LARGEST_ANSWER };
         match HttpLink::new(&http, limits) {

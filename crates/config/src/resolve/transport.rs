@@ -133,7 +133,7 @@ impl Resolver<'_, '_> {
             client_cert: self.path(client_cert),
             client_key: self.path(client_key),
         };
-        Some(Http { url: url?, headers, tls, fallback: true })
+        Some(Http { headers, tls, fallback: true, ..Http::plain(url?) })
     }
 }
 

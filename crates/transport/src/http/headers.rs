@@ -74,7 +74,7 @@ mod tests {
     fn bases(headers: &[(&str, &str)]) -> Bases {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let url = "http://server.test/".parse().unwrap();
-        let config = Http { url, headers, tls: bowline_config::Tls::default(), fallback: false };
+        let config = Http { headers, ..Http::plain(url) };
         Bases::new(&config, &HeaderValue::from_static("server.test")).unwrap()
     }
 

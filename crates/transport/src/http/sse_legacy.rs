@@ -168,7 +168,7 @@ mod tests {
 
     fn resolved(endpoint: &[u8]) -> Result<String, Fault> {
         let url = "https://server.test/a/sse?key=k".parse().unwrap();
-        let config = Http { url, headers: Vec::new(), tls: Tls::default(), fallback: false };
+        let config = Http::plain(url);
         let link = HttpLink::with_proxies(&config, Limits::default(), &Proxies::Direct).unwrap();
         resolve(&link, endpoint).map(|link| link.url().to_string())
     }

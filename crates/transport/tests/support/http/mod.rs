@@ -190,7 +190,7 @@ pub fn with(mut reply: Reply, name: &'static str, value: &str) -> Reply {
 }
 
 pub fn config(url: &str) -> Http {
-    Http { url: url.parse().unwrap(), headers: Vec::new(), tls: Tls::default(), fallback: false }
+    Http::plain(url.parse().unwrap())
 }
 
 pub fn config_with(url: &str, headers: &[(&str, &str)]) -> Http {

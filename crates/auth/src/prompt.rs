@@ -1,0 +1,70 @@
+//! Owns what a person is asked, and how they may answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use url::Url;
+
+/// Somebody is asked, and takes their time.
+pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Brings a person to a login.
+///
+/// Whatever is shown must go when the future is dropped: the login is over, or nobody wants it any more.
+pub trait LoginPrompt: Send + Sync + 'static {
+    /// Brings a person to a page, in a browser. What the browser is sent back with comes by itself if it runs on this
+    /// machine. If it does not, the person can bring it here: the address they were sent to, or just its code. Where
+    /// there is nothing to bring, the future stays pending.
+    fn page(&self, page: LoginPage) -> Asked<'_, PageReply>;
+
+    /// Shows a code that a person types in on another device. Stays pending while it is shown; to return is to give
+    /// up.
+    fn device(&self, code: DeviceCode) -> Asked<'_, ()>;
+}
+
+/// A page on which a person logs in.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LoginPage {
+    /// The server, by its configured name.
+    pub server: Arc<str>,
+    /// The authorization server.
+    pub issuer: String,
+    /// The page: `https`, or on this machine.
+    pub url: Url,
+    /// Where the browser is sent back to.
+    pub redirect: Url,
+    /// Whether somebody listens there.
+    pub listening: bool,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+}
+
+/// What a person brought back from a page.
+#[derive(Clone)]
+pub enum PageReply {
+    /// The address they were sent to, or the code in it.
+    Pasted(String),
+    /// Nothing, and nothing will come.
+    GaveUp,
+}
+
+/// A code for another device.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeviceCode {
+    /// The server, by its configured name.
+    pub server: Arc<str>,
+    /// The authorization server.
+    pub issuer: String,
+    /// Where it is typed in.
+    pub url: Url,
+    /// The same with the code in it.
+    pub complete: Option<Url>,
+    /// What is typed in.
+    pub code: String,
+    /// For how long it is good.
+    pub expires_in: Duration,
+}
