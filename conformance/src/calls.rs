@@ -28,6 +28,8 @@ pub(crate) async fn make(client: &Client, scenario: &str) -> Result {
         "sep-2640-client-verify-digest" => skills::refuse(client, Mismatch::Digest).await,
         "sep-2640-client-verify-size" => skills::refuse(client, Mismatch::Size).await,
         "sep-2640-client-verify-frontmatter" => skills::refuse(client, Mismatch::Frontmatter).await,
+        // A list and a call: each may be refused for its own reasons.
+        login if login.starts_with("auth/") => call(client, "test-tool", json!({})).await,
         // `initialize`, `request-metadata`, `json-schema-ref-no-deref`: being connected and looking around.
         _ => client.list_tools().await.map(drop).map_err(Into::into),
     }

@@ -1,9 +1,10 @@
 //! The client under test for the official conformance suite.
 //!
 //! The suite appends the server's URL as the last argument and names the scenario in
-//! `MCP_CONFORMANCE_SCENARIO`. A scenario only decides which calls are made; everything else is the
-//! library's doing.
+//! `MCP_CONFORMANCE_SCENARIO`. A scenario decides which calls are made, and what is known of a login before it
+//! begins, as a configuration would say it; everything else is the library's doing.
 
+mod auth;
 mod calls;
 mod host;
 mod skills;
@@ -43,9 +44,10 @@ async fn main() -> ExitCode {
 
 async fn run(url: &str, scenario: &str) -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::http("conformance", url)?.with_protocol(Protocol::Auto);
-    let client = Client::builder(server)
+    let client = Client::builder(auth::configured(server, scenario)?)
         .client_info("bowline-conformance", env!("CARGO_PKG_VERSION"))
         .handler(host::host()?)
+        .auth(auth::auth()?)
         .connect()
         .await?;
     let outcome = calls::make(&client, scenario).await;

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Use only this version of the suite.
     #[arg(long, value_name = "VERSION", value_parser = clap::builder::PossibleValuesParser::new(crate::tools::CONFORMANCE_SUITES))]
     suite_version: Option<String>,
-    /// Run only at this revision: a date, `default` or `extension`.
+    /// Run only at this revision: a date, `default`, `extension` or `extension@2026-07-28`.
     #[arg(long, value_name = "REVISION")]
     spec_version: Option<String>,
     /// Run scenarios that are expected to fail too, and complain if one passes.

@@ -22,7 +22,7 @@ pub(crate) struct TestArgs {
 /// In the order they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Step {
-    /// Install pinned Node and Python packages.
+    /// Install pinned packages and programs.
     Tools,
     /// Formatting.
     Fmt,
@@ -156,6 +156,8 @@ fn interop(workspace: &Workspace) -> Result<()> {
     let node = tools::NodePeers::ensure(workspace)?;
     let python = tools::fastmcp_python(workspace)?;
     let hosts = tools::Hosts::ensure(workspace)?;
+    let redis = tools::redis_server(workspace)?;
+    let browser = tools::Browser::ensure(workspace, &node.node)?;
     let mut targets = integration_tests(workspace)?;
     targets.retain(|name| needs_peers(name));
     if targets.is_empty() {
@@ -172,11 +174,18 @@ fn interop(workspace: &Workspace) -> Result<()> {
     }
     command
         .env("BOWLINE_NODE", &node.node)
+        .env("BOWLINE_NODE_MODULES", &node.modules)
         .env("BOWLINE_EVERYTHING", node.everything())
         .env("BOWLINE_FASTMCP_PYTHON", &python)
         .current_dir(workspace.root());
     if let Some(hosts) = hosts {
         command.env("BOWLINE_CLAUDE", hosts.claude).env("BOWLINE_OPENCODE", hosts.opencode);
+    }
+    if let Some(redis) = redis {
+        command.env("BOWLINE_REDIS_SERVER", redis);
+    }
+    if let Some(browser) = browser {
+        command.env("BOWLINE_CHROMIUM", browser.chromium).env("BOWLINE_BROWSER_MODULES", browser.modules);
     }
     shell::run(&mut command)
 }

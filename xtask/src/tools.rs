@@ -3,15 +3,18 @@
 //! Each set of packages is a folder under `interop/` with a manifest and every version locked.
 //! An install is done once per content of that folder; its stamp says for which.
 
+mod browser;
 mod hosts;
 mod node;
 mod python;
+mod redis;
 mod stamp;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+pub(crate) use browser::Browser;
 pub(crate) use hosts::Hosts;
 
 use crate::tree::Workspace;
@@ -22,7 +25,8 @@ pub(crate) const CONFORMANCE_SUITES: &[&str] = &["0.1.16", "0.2.0-alpha.12"];
 /// Node 22 and what runs on it.
 pub(crate) struct NodePeers {
     pub(crate) node: PathBuf,
-    modules: PathBuf,
+    /// Everything of `interop/node`, `oidc-provider` among it.
+    pub(crate) modules: PathBuf,
 }
 
 impl NodePeers {
@@ -47,6 +51,11 @@ pub(crate) fn fastmcp_python(workspace: &Workspace) -> Result<PathBuf> {
     python::ensure(workspace, "python", "fastmcp")
 }
 
+/// A Valkey or Redis server, where there is one.
+pub(crate) fn redis_server(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    redis::ensure(workspace)
+}
+
 /// The clients that benchmarks compare ours with.
 pub(crate) struct BenchPeers {
     pub(crate) node_modules: PathBuf,
@@ -67,6 +76,8 @@ pub(crate) fn install_test_peers(workspace: &Workspace) -> Result<()> {
     let node = NodePeers::ensure(workspace)?;
     let python = fastmcp_python(workspace)?;
     let hosts = Hosts::ensure(workspace)?;
+    let redis = redis_server(workspace)?;
+    let browser = Browser::ensure(workspace, &node.node)?;
     println!("node        {}", workspace.show(&node.node));
     for version in CONFORMANCE_SUITES {
         println!("conformance {}", workspace.show(&node.conformance(version)));
@@ -77,5 +88,23 @@ pub(crate) fn install_test_peers(workspace: &Workspace) -> Result<()> {
         println!("claude      {}", workspace.show(&hosts.claude));
         println!("opencode    {}", workspace.show(&hosts.opencode));
     }
+    if let Some(redis) = redis {
+        println!("redis       {}", workspace.show(&redis));
+    }
+    if let Some(browser) = browser {
+        println!("chromium    {}", workspace.show(&browser.chromium));
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn make_executable(file: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755))?)
+}
+
+/// What is written or unpacked here is for Unix alone.
+#[cfg(not(unix))]
+fn make_executable(_file: &Path) -> Result<()> {
     Ok(())
 }

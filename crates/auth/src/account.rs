@@ -3,9 +3,11 @@
 use std::time::SystemTime;
 
 use bowline_store::Safe;
+use url::Url;
 
 use crate::client::ClientOrigin;
 use crate::error::AuthError;
+use crate::record::{Record, Standing};
 use crate::tokens::Scheme;
 
 /// A login, as it may be shown.
@@ -26,7 +28,7 @@ pub struct Account {
     pub resource: Option<String>,
     /// The scopes that were granted, or asked for where that was not said.
     pub scopes: Vec<String>,
-    /// `client_id`.
+    /// `client_id`; empty where no client was needed.
     pub client_id: String,
     /// Where the client comes from.
     pub client: ClientOrigin,
@@ -59,8 +61,59 @@ pub enum AccountState {
     NeedsLogin(String),
 }
 
-/// All logins that are remembered.
+/// All logins that are remembered, by server. One that cannot be read is left out.
 pub async fn accounts(safe: &Safe) -> Result<Vec<Account>, AuthError> {
-    let _ = safe;
-    Ok(Vec::new())
+    let now = SystemTime::now();
+    let records = safe.list::<Record>(Record::KIND).await?;
+    let mut accounts: Vec<Account> =
+        records.into_iter().map(|(_, record, _)| Account::of(&record, now)).collect();
+    accounts.sort_by(|a, b| (&a.server, &a.label, &a.url).cmp(&(&b.server, &b.label, &b.url)));
+    Ok(accounts)
 }
+
+impl Account {
+    /// What of a login may be shown.
+    pub(crate) fn of(record: &Record, now: SystemTime) -> Self {
+        let Record { server, label, url, resource, scheme, expires_at, .. } = record.clone();
+        let ended = expires_at.is_some_and(|end| end <= now);
+        let state = match &record.state {
+            Standing::NeedsLogin(why) => AccountState::NeedsLogin(why.clone()),
+            Standing::Ok if !ended => AccountState::Ok,
+            Standing::Ok if record.is_renewable() => AccountState::Expired,
+            Standing::Ok => {
+                AccountState::NeedsLogin("it has ended, and came without a refresh token".to_owned())
+            }
+        };
+        let client = record.client.as_ref();
+        Self {
+            server,
+            label,
+            url: shown(url),
+            who: record.who.clone(),
+            issuer: record.metadata.issuer.clone(),
+            resource,
+            scopes: record.scopes().to_vec(),
+            client_id: client.map(|client| client.id.clone()).unwrap_or_default(),
+            client: client.map_or(ClientOrigin::Configured, |client| client.origin),
+            scheme,
+            expires_at,
+            refreshable: record.is_renewable(),
+            logged_in_at: record.logged_in_at,
+            refreshed_at: record.refreshed_at,
+            state,
+        }
+    }
+}
+
+/// Without what people put into addresses and should not.
+fn shown(mut url: Url) -> String {
+    url.set_query(None);
+    url.set_fragment(None);
+    // They only fail for addresses that have no host, which a server has.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! Owns what a client is at an authorization server.
 
 use bowline_config::{Secret, SigningKey, TokenAuth};
+use url::Url;
 
 /// A client, as one authorization server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct OAuthClient {
     pub issuer: String,
     /// Where it comes from.
     pub origin: ClientOrigin,
+    /// Where it may be sent back to, if that was registered in another way than was wanted: by name, not by address.
+    pub redirect: Option<Url>,
 }
 
 /// Where a client comes from.

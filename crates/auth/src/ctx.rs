@@ -35,3 +35,9 @@ pub struct App {
     /// The URL of our Client ID Metadata Document, where the server's entry gives none.
     pub document: Option<Url>,
 }
+
+impl Default for App {
+    fn default() -> Self {
+        Self { name: "bowline".to_owned(), uri: None, document: None }
+    }
+}

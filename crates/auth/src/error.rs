@@ -73,3 +73,11 @@ impl From<bowline_store::StoreError> for AuthError {
         Self::new(AuthErrorKind::Store, error.to_string())
     }
 }
+
+/// What somebody else said, fit for an error: bounded, on one line, and nothing that moves a cursor.
+pub(crate) fn said(text: &str) -> String {
+    const MOST: usize = 200;
+    let clean = |c: char| if c.is_control() || c.is_whitespace() { ' ' } else { c };
+    let text: String = text.trim().chars().take(MOST).map(clean).collect();
+    text.trim_end().to_owned()
+}

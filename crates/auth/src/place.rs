@@ -20,7 +20,7 @@ pub struct Place {
 /// How a place was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlaceKind {
-    /// The server described itself (RFC 9728).
+    /// The server described itself (RFC 9728), or the configuration says what it does not.
     Described,
     /// The server is of 2025-03-26: its own origin is the authorization server, which described itself (AD-07).
     Origin,
@@ -29,7 +29,8 @@ pub enum PlaceKind {
 }
 
 /// What an authorization server says of itself (RFC 8414). Every address was checked: `https`, or this machine.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Metadata {
     /// To the letter.
     pub issuer: String,
@@ -63,4 +64,21 @@ pub struct Metadata {
     pub client_id_metadata_document_supported: bool,
     /// Whether it says who it is in what a browser brings back (RFC 9207).
     pub authorization_response_iss_parameter_supported: bool,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A place that says nothing but who it is.
+    pub(crate) fn place() -> Place {
+        let issuer = "https://as.example".to_owned();
+        Place {
+            resource: None,
+            scopes: None,
+            wants_dpop: false,
+            metadata: Metadata { issuer, ..Metadata::default() },
+            kind: PlaceKind::Described,
+        }
+    }
 }

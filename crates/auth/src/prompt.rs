@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use url::Url;
 
+use crate::metadata::is_loopback;
+
 /// Somebody is asked, and takes their time.
 pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -22,6 +24,13 @@ pub trait LoginPrompt: Send + Sync + 'static {
     /// Shows a code that a person types in on another device. Stays pending while it is shown; to return is to give
     /// up.
     fn device(&self, code: DeviceCode) -> Asked<'_, ()>;
+
+    /// Whether a browser of the person's can be brought to a page from here. Where it cannot, over SSH or without a
+    /// display, a login is had by a code on another device if the authorization server offers that, else by
+    /// [`LoginPrompt::page`] all the same.
+    fn has_browser(&self) -> bool {
+        true
+    }
 }
 
 /// A page on which a person logs in.
@@ -67,4 +76,13 @@ pub struct DeviceCode {
     pub code: String,
     /// For how long it is good.
     pub expires_in: Duration,
+}
+
+/// Whether a person may be sent to a page: `https`, or on this machine (SE-03).
+pub(crate) fn is_page(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => url.has_host(),
+        "http" => is_loopback(url),
+        _ => false,
+    }
 }

@@ -6,6 +6,7 @@ mod content;
 mod demo;
 mod duration;
 mod host;
+mod login;
 mod logs;
 mod many;
 mod resources;
@@ -25,6 +26,9 @@ pub(crate) use connect::{ConnectArgs, Strategy};
 pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
 pub(crate) use host::{HostArgs, Sampling};
+pub(crate) use login::{
+    AuthArgs, AuthVerb, DocumentArgs, ExportArgs, ImportArgs, LoginArgs, LogoutArgs, PassphraseArgs,
+};
 pub(crate) use logs::LogsArgs;
 pub(crate) use many::{PsArgs, StatusArgs, WatchArgs};
 pub(crate) use resources::ResourcesArgs;
@@ -152,6 +156,12 @@ pub(crate) enum Verb {
     /// Be a server for a host, in front of one that may fail
     #[command(override_usage = usage("connect", ""))]
     Connect(ConnectArgs),
+    /// Log in to a server, and stay logged in
+    Login(LoginArgs),
+    /// End a login and forget it
+    Logout(LogoutArgs),
+    /// Show who you are at which server; take logins to another machine
+    Auth(AuthArgs),
     /// Show how all configured servers fare
     Status(StatusArgs),
     /// Print what happens to servers as it happens, and run their hooks

@@ -1,5 +1,6 @@
 //! One file per verb. Each resolves what it needs, does it, and prints.
 
+mod auth;
 mod call;
 mod complete;
 mod config;
@@ -8,6 +9,8 @@ mod demo;
 mod docs;
 mod info;
 mod list;
+mod login;
+mod logout;
 mod logs;
 mod ping;
 mod prompt;
@@ -38,6 +41,9 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Ping(args) => ping::run(args, settings).await,
         Verb::Info(args) => info::run(args, settings).await,
         Verb::Connect(args) => connect::run(args, settings).await,
+        Verb::Login(args) => login::run(args, settings).await,
+        Verb::Logout(args) => logout::run(args, settings).await,
+        Verb::Auth(args) => auth::run(args, settings).await,
         Verb::Status(args) => status::run(args, settings).await,
         Verb::Watch(args) => watch::run(args, settings).await,
         Verb::Ps(args) => ps::run(args, settings).await,

@@ -15,6 +15,12 @@ pub(crate) const TRUST_PROJECT: &str = "BOWLINE_TRUST_PROJECT";
 pub(crate) const LOG: &str = "BOWLINE_LOG";
 /// Which program opens a page, instead of the system's; several are parted by colons.
 pub(crate) const BROWSER: &str = "BROWSER";
+/// What an exported file of logins is encrypted with.
+pub(crate) const PASSPHRASE: &str = "BOWLINE_PASSPHRASE";
+/// Set over SSH: a browser here would open where nobody sits.
+pub(crate) const SSH: [&str; 2] = ["SSH_CONNECTION", "SSH_TTY"];
+/// Where windows are shown, on systems that know no other way to tell; the last is Windows behind Linux.
+pub(crate) const DISPLAYS: [&str; 3] = ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"];
 /// The trace that a command is part of, in the W3C formats.
 pub(crate) const TRACEPARENT: &str = "TRACEPARENT";
 /// See [`TRACEPARENT`].
@@ -40,7 +46,8 @@ Environment:
   BOWLINE_CONFIG         configuration file, as --config
   BOWLINE_TRUST_PROJECT  1: as --trust-project
   BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
-  BROWSER                what opens a page that a server asks you to visit
+  BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
+  BROWSER                what opens a page: one that a server asks you to visit, or a login
   TRACEPARENT            the trace that calls belong to, with TRACESTATE
   NO_COLOR               no colour";
 

@@ -5,6 +5,7 @@ mod hint;
 use std::io;
 use std::path::Path;
 
+use bowline::auth::AuthError;
 use bowline::config::{Problem, Server, Transport};
 use bowline::fault::{Cause, Execution, Fault};
 use bowline::wire::method;
@@ -12,6 +13,7 @@ use bowline::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
+use crate::logins;
 
 /// A command that did not end well.
 pub(crate) enum Failure {
@@ -75,6 +77,22 @@ impl Failure {
         report.members.insert("problems".into(), members.into());
         let lines = problems.iter().flat_map(problem_lines).collect();
         report.facts.push(Fact { label: "problems", lines });
+        report.into()
+    }
+
+    /// A login that could not be had, or not be ended.
+    pub(crate) fn auth(error: &AuthError, server: &Server) -> Self {
+        let exit = if error.is_transient() { Exit::Connection } else { Exit::Login };
+        let mut report = Report::new(exit, format!("`{}`: {error}", server.name));
+        report.members.insert("server".into(), server.name.as_str().into());
+        report.hint.clone_from(&error.hint);
+        report.into()
+    }
+
+    /// Logins that cannot be read or written.
+    pub(crate) fn kept(error: &AuthError) -> Self {
+        let mut report = Report::new(Exit::Usage, error.to_string());
+        report.hint.clone_from(&error.hint);
         report.into()
     }
 
@@ -180,6 +198,11 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     };
     report.fact("phase", if connecting { "connecting" } else { error.method() });
     report.fact("transport", transport);
+    if let (Cause::LoginRequired { .. }, Transport::Http(http) | Transport::Sse(http)) =
+        (&fault.cause, &server.transport)
+    {
+        report.fact("server", logins::shown(http));
+    }
     // Of what only reads, nobody asks.
     if error.method() == method::TOOLS_CALL {
         report.fact(

@@ -13,9 +13,11 @@ mod folders;
 mod form;
 mod key;
 mod line;
+mod login;
 mod look;
 mod menu;
 mod page;
+mod passphrase;
 mod terminal;
 mod told;
 
@@ -31,15 +33,20 @@ use bowline::sampling::Provider;
 
 use crate::args::{self, HostArgs};
 use crate::env;
+use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
 use crate::settings::files::Origin;
 use crate::settings::{Settings, Trust};
 use answers::Answers;
 use approve::Person;
 use browser::Browser;
 use elicit::Asker;
-use terminal::Terminal;
+pub(crate) use login::Login;
+use terminal::{Absent, Terminal};
 use told::Told;
+
+pub(crate) use browser::Reach;
 
 /// What the session has to know of dialogs: they can bring an interrupt, and they must end with it.
 pub(crate) struct Dialogs(Option<Arc<Terminal>>);
@@ -61,14 +68,26 @@ impl Dialogs {
     }
 }
 
+/// What a server gets that asks for something.
+pub(crate) struct Asked {
+    /// For what it asks in the protocol.
+    pub(crate) host: Told,
+    /// For what it asks before: who we are. `None`: nobody is to be asked.
+    pub(crate) login: Option<Login>,
+    pub(crate) dialogs: Dialogs,
+}
+
 /// The host that `server` sees. Every verb declares the same, since servers offer by what is declared.
-pub(crate) async fn of(settings: &Settings, server: &Server) -> Outcome<(Told, Dialogs)> {
+pub(crate) async fn of(settings: &Settings, server: &Server) -> Outcome<Asked> {
     let HostArgs { elicit, answers, roots, no_roots, sampling } = settings.host.clone();
     let configured = Configured::read(settings);
     let printer = &settings.printer;
-    let terminal = Terminal::find(printer.is_dumb(), printer.notes_in_color()).map(Arc::new);
+    let terminal = find(settings);
+    let policy = elicit.map(Into::into).or(configured.elicitation).unwrap_or_default();
+    let asks = policy == ElicitationPolicy::Ask && !matches!(terminal, Err(Absent::NoTerminal));
+    let login = asks.then(|| at(&terminal, Reach::of(&*settings.env), settings));
     let asker = Asker {
-        policy: elicit.map(Into::into).or(configured.elicitation).unwrap_or_default(),
+        policy,
         terminal: terminal.clone(),
         answers: Answers::parse(&answers)?,
         browser: Browser::new(env::given(&*settings.env, env::BROWSER).as_deref()),
@@ -93,7 +112,55 @@ pub(crate) async fn of(settings: &Settings, server: &Server) -> Outcome<(Told, D
             host = host.sampling(provider.approver(Person::new(terminal.clone(), printer.clone())));
         }
     }
-    Ok((Told::new(host, printer.clone()), Dialogs(terminal.ok())))
+    Ok(Asked { host: Told::new(host, printer.clone()), login, dialogs: Dialogs(terminal.ok()) })
+}
+
+/// Whoever logs in by hand, and whether somebody can be asked at all.
+pub(crate) fn person(settings: &Settings, reach: Reach) -> (Login, Dialogs, bool) {
+    let terminal = find(settings);
+    let there = !matches!(terminal, Err(Absent::NoTerminal));
+    (at(&terminal, reach, settings), Dialogs(terminal.ok()), there)
+}
+
+/// The passphrase that a person types: twice, if it is `new`.
+pub(crate) async fn passphrase(settings: &Settings, new: bool) -> Outcome<Secret> {
+    let elsewhere = format!("set {}, or use --passphrase-file", env::PASSPHRASE);
+    let terminal = match find(settings) {
+        Ok(terminal) => terminal,
+        Err(absent) => {
+            let message = format!("there is no passphrase, as {}", absent.why());
+            return Err(Failure::usage_hint(message, elsewhere));
+        }
+    };
+    let mut interrupt = Interrupt::listen();
+    let answer = tokio::select! {
+        answer = passphrase::ask(&terminal, new) => answer,
+        exit = interrupt.next() => {
+            terminal.dismiss().await;
+            return Err(Failure::Signal(exit));
+        }
+        () = terminal.interrupted() => return Err(Failure::Signal(Exit::Interrupted)),
+    };
+    answer.ok().flatten().ok_or_else(|| Failure::usage_hint("there is no passphrase", elsewhere))
+}
+
+/// Whether a new passphrase keeps anybody out, wherever it comes from.
+pub(crate) fn is_passphrase(passphrase: &str) -> Outcome<()> {
+    passphrase::is_enough(passphrase).map_err(|why| Failure::usage(format!("the passphrase: {why}")))
+}
+
+fn find(settings: &Settings) -> Result<Arc<Terminal>, Absent> {
+    let printer = &settings.printer;
+    Terminal::find(printer.is_dumb(), printer.notes_in_color()).map(Arc::new)
+}
+
+fn at(terminal: &Result<Arc<Terminal>, Absent>, reach: Reach, settings: &Settings) -> Login {
+    Login {
+        terminal: terminal.clone(),
+        browser: Browser::new(env::given(&*settings.env, env::BROWSER).as_deref()),
+        reach,
+        printer: settings.printer.clone(),
+    }
 }
 
 /// What the files say, as far as they are trusted.

@@ -10,6 +10,7 @@ mod failure;
 mod host;
 mod interrupt;
 mod log;
+mod logins;
 mod print;
 mod session;
 mod settings;

@@ -1,5 +1,6 @@
 //! Owns where output goes: data to stdout, everything else to stderr; and how much of it.
 
+pub(crate) mod accounts;
 pub(crate) mod clock;
 pub(crate) mod content;
 pub(crate) mod curtain;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bowline::auth::Auth;
 use bowline::config::{Protocol, Server, Transport};
 use bowline::{Builder, Client, SavedSession, TraceContext};
 
@@ -68,8 +69,13 @@ pub(crate) async fn with_session<T>(
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
     let records = settings.records();
-    let (asked, dialogs) = host::of(settings, server).await?;
-    let builder = traced(builder(server.clone(), records.as_deref()).handler(asked), settings);
+    let host::Asked { host, login, dialogs } = host::of(settings, server).await?;
+    let auth = settings.auth(server);
+    let auth = match login {
+        Some(login) => auth.map(|auth| auth.prompt(login)),
+        None => auth,
+    };
+    let builder = traced(builder(server.clone(), records.as_deref(), auth).handler(host), settings);
     // A session is of the older revisions. Whoever wants the newer one to be spoken wants none.
     let builder = match left.filter(|_| server.protocol != Protocol::Modern) {
         Some(left) => builder.resume(left),
@@ -120,9 +126,14 @@ pub(crate) async fn with_session<T>(
     outcome
 }
 
-/// How the command connects to a server: in its own name, and with a process that `bowline ps` finds.
-pub(crate) fn builder(server: Server, records: Option<&Path>) -> Builder {
+/// How the command connects to a server: in its own name, as who its user is there, and with a process that
+/// `bowline ps` finds.
+pub(crate) fn builder(server: Server, records: Option<&Path>, auth: Option<Auth>) -> Builder {
     let builder = Client::builder(server).client_info("bowline", env!("CARGO_PKG_VERSION"));
+    let builder = match auth {
+        Some(auth) => builder.auth(auth),
+        None => builder,
+    };
     match records {
         Some(folder) => builder.records(folder),
         None => builder,

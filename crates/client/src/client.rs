@@ -17,6 +17,7 @@ use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::{self, Auth};
 use crate::connection::{CallOptions, Driver, Identity, Live, Setup, Shared, Target, Tracer};
 use crate::declared;
 use crate::error::{Error, ErrorKind, Result};
@@ -56,6 +57,7 @@ pub struct Builder {
     tracer: Option<Tracer>,
     tasks: bool,
     session: Option<SavedSession>,
+    auth: Option<Auth>,
 }
 
 impl Client {
@@ -77,6 +79,7 @@ impl Client {
             tracer: None,
             tasks: true,
             session: None,
+            auth: None,
         }
     }
 
@@ -137,13 +140,15 @@ impl Client {
     /// Dropping the future does nothing.
     pub async fn ready(&self) -> Result<Arc<Peer>> {
         let mut status = self.status();
-        let settled = status.wait_for(|status| !matches!(status, Status::Idle | Status::Connecting)).await;
+        let settled = status
+            .wait_for(|status| !matches!(status, Status::Idle | Status::Connecting | Status::LoggingIn(_)))
+            .await;
         let fault = match settled.as_deref() {
             Ok(Status::Ready(peer)) => return Ok(Arc::clone(peer)),
             Ok(Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause)) => {
                 cause.clone().not_executed()
             }
-            Ok(Status::Idle | Status::Connecting | Status::Closed) | Err(_) => {
+            Ok(Status::Idle | Status::Connecting | Status::LoggingIn(_) | Status::Closed) | Err(_) => {
                 Fault::before_sending(Cause::Closed)
             }
         };
@@ -318,6 +323,14 @@ impl Builder {
         self
     }
 
+    /// Who the host is to servers that want a login. Without it only those have tokens whose entry says how to
+    /// have them without a person.
+    #[must_use]
+    pub fn auth(mut self, auth: Auth) -> Self {
+        self.auth = Some(auth);
+        self
+    }
+
     /// What the host does for the server.
     #[must_use]
     pub fn handler(mut self, handler: impl Handler) -> Self {
@@ -354,23 +367,27 @@ impl Builder {
     ///
     /// Must be called within a tokio runtime.
     pub fn open(self) -> Result<Client> {
-        let target = Target::of(&self.server)
+        let auth = match &self.auth {
+            Some(auth) => auth.identity(&self.server),
+            None => auth::unaided(&self.server),
+        };
+        let target = Target::of(&self.server, auth.as_ref())
             .map_err(|fault| Error::new(ErrorKind::Fault(fault), &Arc::from(&*self.server.name), CONNECT))?;
-        Ok(self.start(target))
+        Ok(self.start(target, auth))
     }
 
     /// Connects to a server in this process, over one end of a [`memory::pair`].
     pub async fn connect_memory(self, end: memory::End) -> Result<Client> {
-        self.start(Target::Memory(Some(end))).or_close().await
+        self.start(Target::Memory(Some(end)), None).or_close().await
     }
 
-    fn start(self, target: Target) -> Client {
-        let Self { server, client_info, handler, records, era, tracer, tasks, session } = self;
+    fn start(self, target: Target, auth: Option<auth::Identity>) -> Client {
+        let Self { server, client_info, handler, records, era, tracer, tasks, session, auth: _ } = self;
         let capabilities = handler.capabilities();
         let modern = declared::modern(&capabilities, tasks);
         let identity = Identity { client_info, capabilities, modern };
         let (shared, driver) =
-            Driver::new(Setup { server, target, records, era, identity, handler, tracer, session });
+            Driver::new(Setup { server, target, records, era, identity, handler, tracer, session, auth });
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
         tokio::spawn(async move {
@@ -378,7 +395,7 @@ impl Builder {
             drop(guard);
         });
         if let Some(changes) = shared.handler.roots_changed() {
-            let (watching, ended) = (Arc::clone(&shared).watch_roots(changes), ended.clone());
+            let (watching, ended) = (Box::pin(Arc::clone(&shared).watch_roots(changes)), ended.clone());
             tokio::spawn(async move { ended.run_until_cancelled(watching).await });
         }
         let client = Client { inner: Arc::new(Inner { shared, ended }) };

@@ -24,6 +24,7 @@
 //! A call that became a task is ended with `tasks/cancel`, and nothing else.
 //! Dropping any other future has no effect on the wire.
 
+pub mod auth;
 mod client;
 mod connection;
 mod declared;

@@ -92,6 +92,8 @@ pub enum State {
     Ready,
     /// The next attempt is waited for.
     BackingOff,
+    /// A login is being had.
+    LoggingIn,
     /// A person is waited for.
     NeedsLogin,
     /// Trying again cannot help.
@@ -393,6 +395,7 @@ impl State {
             Self::Connecting => "connecting",
             Self::Ready => "ready",
             Self::BackingOff => "backing off",
+            Self::LoggingIn => "logging in",
             Self::NeedsLogin => "needs login",
             Self::Failed => "failed",
             Self::Closed => "closed",

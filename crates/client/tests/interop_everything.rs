@@ -521,7 +521,7 @@ async fn raw_requests_reach_what_has_no_verb(everything: Everything) {
     });
     let result = client.request("completion/complete", &params).await.unwrap();
     let completion = bowline::view::Completion::decode(&result).unwrap();
-    assert_eq!(completion.values, ["David".into(), "Eve".into(), "Frank".into()]);
+    assert_eq!(completion.values, ["David", "Eve", "Frank"].map(Box::<str>::from));
     client.close().await;
 }
 

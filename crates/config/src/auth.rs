@@ -10,8 +10,9 @@ use url::Url;
 
 use crate::secret::Secret;
 
-/// How a server that wants a login gets one. The default finds out everything from the server.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// How a server that wants a login gets one. The default finds out everything from the server. `Debug` leaves out the
+/// values of [`Auth::authorize_params`]: people pass keys in them.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Auth {
     /// How tokens are had.
     pub grant: Grant,
@@ -177,11 +178,44 @@ pub struct HeadersCommand {
     pub ttl: Duration,
 }
 
+/// Who we say we are to every server that wants a login, where its entry says nothing else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AppSettings {
+    /// The name that a person sees when they log in; `None` is the program's own.
+    pub client_name: Option<String>,
+    /// The URL of a Client ID Metadata Document: `https`, with a path.
+    pub client_metadata_url: Option<Url>,
+}
+
 // === impl ===
+
+impl HeadersCommand {
+    /// The defaults, in seconds; the schema gives them too.
+    pub(crate) const TIMEOUT: u64 = 10;
+    pub(crate) const TTL: u64 = 300;
+
+    /// A program with the defaults of a configuration file: 10 seconds to print, and 5 minutes in which what it
+    /// printed is used.
+    pub fn new(program: Program) -> Self {
+        Self { program, timeout: Duration::from_secs(Self::TIMEOUT), ttl: Duration::from_secs(Self::TTL) }
+    }
+}
+
+impl Program {
+    /// A program with arguments, in this folder and this environment.
+    pub fn new<A: Into<String>>(command: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
+        Self {
+            command: command.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            env: BTreeMap::new(),
+            cwd: None,
+        }
+    }
+}
 
 impl TokenAuth {
     /// As metadata and configuration name it.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Post => "client_secret_post",
@@ -193,6 +227,36 @@ impl TokenAuth {
     /// The one of this name.
     pub fn of(name: &str) -> Option<Self> {
         [Self::None, Self::Post, Self::Basic, Self::PrivateKeyJwt].into_iter().find(|it| it.as_str() == name)
+    }
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            grant,
+            client,
+            client_metadata_url,
+            scope,
+            resource,
+            issuer,
+            account,
+            redirect,
+            authorize_params,
+            dpop,
+        } = self;
+        let params: Vec<&str> = authorize_params.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Auth")
+            .field("grant", grant)
+            .field("client", client)
+            .field("client_metadata_url", &client_metadata_url.as_ref().map(Url::as_str))
+            .field("scope", scope)
+            .field("resource", resource)
+            .field("issuer", issuer)
+            .field("account", account)
+            .field("redirect", redirect)
+            .field("authorize_params", &params)
+            .field("dpop", dpop)
+            .finish()
     }
 }
 

@@ -1,6 +1,13 @@
 //! Owns what a single resolved value must look like to be usable, for files and programs alike.
 
+mod auth;
+
 use url::Url;
+
+pub(crate) use auth::{
+    authorize_param, credential, database, document, issuer, label, private_key, redirect, resource, scope,
+    secure_url,
+};
 
 /// Why a value cannot be used. The value itself is never part of the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +66,41 @@ pub enum Invalid {
     /// Not the name of a variable; the key itself, perhaps.
     #[error("must be the name of an environment variable, made of letters, digits and `_`")]
     KeyVariable,
+    /// A name, an identifier or a label of no characters, or with a control character in it.
+    #[error("must not be empty, nor hold a control character")]
+    Label,
+    /// A secret of no characters.
+    #[error("is empty")]
+    EmptySecret,
+    /// A URL that others on the network could answer for.
+    #[error("must be an https URL, or one on this machine")]
+    Insecure,
+    /// Not the issuer of an authorization server.
+    #[error(
+        "must be the issuer as the authorization server writes it: an https URL without query and fragment"
+    )]
+    Issuer,
+    /// A URL that no Client ID Metadata Document can have.
+    #[error("must be an https URL with a path, and without fragment and credentials")]
+    Document,
+    /// An address that no browser should be sent back to.
+    #[error("must be an https URL, or an http URL on this machine, without fragment")]
+    Redirect,
+    /// A scope that cannot be asked for.
+    #[error("a scope is made of visible ASCII characters without quotation marks and backslashes")]
+    Scope,
+    /// Not what tokens can be asked for.
+    #[error("must be an absolute URI without fragment")]
+    Resource,
+    /// A parameter that the login itself sets.
+    #[error("is set by the login itself")]
+    ReservedParam,
+    /// Not a private key, or an encrypted one.
+    #[error("must be a private key in PEM, and not encrypted")]
+    PrivateKey,
+    /// Not the URL of a Valkey or Redis server.
+    #[error("must be a URL that begins with redis://, rediss://, valkey://, valkeys:// or unix://")]
+    Database,
 }
 
 impl Invalid {
@@ -71,7 +113,18 @@ impl Invalid {
             Self::HeaderValue => Some("is there a line break in the variable or file it comes from?"),
             Self::Url(_) | Self::UrlScheme => Some("for example \"https://mcp.example.com/mcp\""),
             Self::KeyVariable => Some("the key itself does not belong into a file"),
+            Self::EmptySecret => Some("is the variable or file that it comes from empty?"),
+            Self::Document => Some("for example \"https://example.com/mcp-client.json\""),
+            Self::Redirect => Some("for example \"http://127.0.0.1:8976/callback\""),
+            Self::ReservedParam => Some("`scope`, `resource` and `client_id` are settings of their own"),
+            Self::PrivateKey => Some("write `{file:key.pem}`; it begins with `-----BEGIN PRIVATE KEY-----`"),
             Self::Name
+            | Self::Label
+            | Self::Insecure
+            | Self::Issuer
+            | Self::Scope
+            | Self::Resource
+            | Self::Database
             | Self::EmptyCommand
             | Self::Nul
             | Self::EnvName

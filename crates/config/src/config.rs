@@ -1,12 +1,14 @@
 //! Owns a whole configuration: its servers, how layers of it combine, and how two differ.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::auth::AppSettings;
 use crate::check::{self, Invalid};
 use crate::elicitation::ElicitationPolicy;
 use crate::hook::Hook;
-use crate::problem::Problem;
+use crate::keeping::Keeping;
+use crate::problem::{Problem, ProblemKind};
 use crate::sampling::Sampling;
 use crate::server::Server;
 
@@ -25,6 +27,10 @@ pub struct Config {
     pub elicitation: Option<ElicitationPolicy>,
     /// The folders that servers are told to work in; `None` is the project's, and an empty list none.
     pub roots: Option<Vec<PathBuf>>,
+    /// Who we say we are to servers that want a login.
+    pub auth: AppSettings,
+    /// Where logins are kept; `None` is the default. Only a user's file says so: a project's never moves them.
+    pub keeping: Option<Keeping>,
     /// Servers that the files name and that are not in `servers`: those with a problem, when the
     /// file was read by [`parse_partial`](crate::parse_partial), and disabled ones whose
     /// placeholders could not be filled.
@@ -42,8 +48,8 @@ pub struct Diff {
     pub added: Vec<String>,
     /// Only in the old one.
     pub removed: Vec<String>,
-    /// In both, and different in any resolved value or in what is for all servers: hooks, and what they may ask
-    /// for.
+    /// In both, and different in any resolved value or in what is for all servers: hooks, what they may ask for,
+    /// and who we are to them.
     pub changed: Vec<String>,
 }
 
@@ -72,14 +78,16 @@ impl Config {
     /// user's entry of that name as a whole: mixing them could send one's credentials to the
     /// other's server. An entry that the project left out hides the user's as well: what was asked
     /// for is not the other server of that name. Hooks for all servers add up, the user's first, and
-    /// are for the servers of both. A model, a policy or a list of folders replaces the user's as a
-    /// whole, for the same reason.
+    /// are for the servers of both. A model, a policy, a list of folders or who we say we are replaces
+    /// the user's as a whole, for the same reason. Where logins are kept is the user's alone: what the
+    /// project says about that becomes a note.
     ///
     /// Everything of the project is then as good as the user's own, and its commands will be run.
     /// Lay it over only after its user has said that it is trusted.
     #[must_use]
     pub fn layered(user: Self, project: Self) -> Self {
-        let Self { servers, hooks, sampling, elicitation, roots, left_out, sources, notes } = project;
+        let Self { servers, hooks, sampling, elicitation, roots, auth, keeping, left_out, sources, notes } =
+            project;
         let mut layered = user;
         layered.left_out.retain(|name| !servers.contains_key(name));
         layered.servers.retain(|name, _| !left_out.contains(name));
@@ -88,6 +96,12 @@ impl Config {
         layered.sampling = sampling.or(layered.sampling);
         layered.elicitation = elicitation.or(layered.elicitation);
         layered.roots = roots.or(layered.roots);
+        if auth != AppSettings::default() {
+            layered.auth = auth;
+        }
+        if keeping.is_some() {
+            layered.notes.extend(sources.last().map(|project| not_kept_there(project)));
+        }
         layered.left_out.extend(left_out);
         layered.sources.extend(sources);
         layered.notes.extend(notes);
@@ -99,8 +113,10 @@ impl Config {
 pub fn diff(old: &Config, new: &Config) -> Diff {
     let mut diff = Diff::default();
     // What a server may ask for is said to it when it connects.
-    let common = |it: &Config| (it.hooks.clone(), it.sampling.clone(), it.elicitation, it.roots.clone());
-    let all_changed = common(old) != common(new);
+    let asked = |it: &Config| (it.hooks.clone(), it.sampling.clone(), it.elicitation, it.roots.clone());
+    // And who we are to it, when it wants to know.
+    let known = |it: &Config| (it.auth.clone(), it.keeping.clone());
+    let all_changed = asked(old) != asked(new) || known(old) != known(new);
     for (name, server) in &new.servers {
         match old.servers.get(name) {
             None => diff.added.push(name.clone()),
@@ -110,6 +126,21 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
     }
     diff.removed = old.servers.keys().filter(|name| !new.servers.contains_key(*name)).cloned().collect();
     diff
+}
+
+/// Tokens are the user's: a project could lead them to a place that its author reads.
+fn not_kept_there(project: &Path) -> Problem {
+    Problem {
+        file: project.to_owned(),
+        // The table is a whole one and has its name; which line it is on is no longer known.
+        line: 1,
+        column: 1,
+        key: "store".to_owned(),
+        server: None,
+        kind: ProblemKind::Ignored,
+        message: "not used: a project does not say where logins are kept".to_owned(),
+        hint: Some("write it in your own configuration file".to_owned()),
+    }
 }
 
 impl Diff {

@@ -49,6 +49,12 @@
 //! not trust drops its servers and those hooks together, by not laying it over
 //! ([`Config::layered`]). Only the TOML form has hooks; what hosts call so is something else.
 //!
+//! # Logins
+//!
+//! A server that is reached by URL has an [`Auth`], whose default finds out everything when the server asks for a
+//! login, and perhaps a [`HeadersCommand`]. [`Config::auth`] says who we are to all of them. Where logins are kept
+//! ([`Config::keeping`]) is the user's alone: [`Config::layered`] drops what a project says about it.
+//!
 //! # In the order of reading
 //!
 //! `tree` (text into values with their places) → `dialect` (values into the keys of `raw`) →
@@ -78,8 +84,8 @@ mod suggest;
 mod tree;
 
 pub use auth::{
-    Auth, ClientSettings, Dpop, Grant, HeadersCommand, Idp, Program, Redirect, Resource, SigningKey, Supply,
-    TokenAuth,
+    AppSettings, Auth, ClientSettings, Dpop, Grant, HeadersCommand, Idp, Program, Redirect, Resource,
+    SigningKey, Supply, TokenAuth,
 };
 pub use check::Invalid;
 pub use config::{Config, Diff, diff};
@@ -159,10 +165,10 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
     (config, Errors::from_problems(problems))
 }
 
-/// What servers may ask for. A table with a problem in it is read with caution: there is no model, no question
-/// reaches the person, and no folder is named.
+/// What servers may ask for, and who we are to them. A table with a problem in it is read with caution: there is no
+/// model, no question reaches the person, no folder is named, and we are who we are by default.
 fn asks<'a>(asks: dialect::Asks, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
-    let dialect::Asks { sampling, elicitation, roots } = asks;
+    let dialect::Asks { sampling, elicitation, roots, auth, store } = asks;
     if let Some(table) = sampling {
         let mark = report.mark();
         let raw = table.sampling(report);
@@ -181,5 +187,17 @@ fn asks<'a>(asks: dialect::Asks, config: &mut Config, report: &mut Report<'a>, f
         let folders = raw.and_then(|raw| Resolver { report, filler }.roots(raw));
         let sound = report.since(&mark).is_empty();
         config.roots = if sound { folders } else { Some(Vec::new()) };
+    }
+    if let Some(table) = auth {
+        let mark = report.mark();
+        let raw = table.auth(report);
+        let app = raw.map(|raw| Resolver { report, filler }.app(raw));
+        config.auth = app.filter(|_| report.since(&mark).is_empty()).unwrap_or_default();
+    }
+    if let Some(table) = store {
+        let mark = report.mark();
+        let raw = table.store(report);
+        let keeping = raw.and_then(|raw| Resolver { report, filler }.keeping(raw));
+        config.keeping = keeping.filter(|_| report.since(&mark).is_empty());
     }
 }

@@ -3,6 +3,8 @@
 //! editor offers and explains.
 
 mod asks;
+mod auth;
+mod store;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,6 +18,10 @@ use crate::sampling::SamplingPolicy;
 use crate::server::{Protocol, Server, Timeouts};
 
 pub(crate) use asks::{RawElicitation, RawRoots, RawSampling};
+pub(crate) use auth::{
+    ALGORITHMS, CLIENT_AUTH, RawApp, RawAuth, RawGrant, RawHeadersCommand, RawIdp, RawResource, RawSupply,
+};
+pub(crate) use store::{BACKENDS, KEY_PLACES, RawBackend, RawStore};
 
 /// Servers for bowline to connect to.
 #[derive(JsonSchema, Default)]
@@ -37,6 +43,12 @@ pub(crate) struct RawFile {
 
     /// The folders that servers are told to work in.
     roots: RawRoots,
+
+    /// Who we say we are, to every server that wants a login.
+    auth: RawApp,
+
+    /// Where logins are kept. Only a user's own file says so; in a project's file the table has no effect.
+    store: RawStore,
 }
 
 /// One server: either a `command` to start or a `url` to reach. In strings, `${VAR}`,
@@ -54,6 +66,8 @@ pub(crate) struct RawFile {
             "env": ["command"],
             "cwd": ["command"],
             "headers": ["url"],
+            "headers_command": ["url"],
+            "auth": ["url"],
             "ca_file": ["url"],
             "client_cert": ["url", "client_key"],
             "client_key": ["url", "client_cert"],
@@ -100,6 +114,16 @@ pub(crate) struct RawServer {
     /// Headers to add to every request.
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) headers: Option<Located<RawMap>>,
+
+    /// A program that prints further headers as a JSON object. It is run again when they are old, and when the server
+    /// refuses them.
+    #[schemars(schema_with = "auth::headers_command")]
+    pub(crate) headers_command: Option<Located<RawHeadersCommand>>,
+
+    /// How the server gets a login if it wants one; `false` is never. Left out, everything is found out from the
+    /// server, and a person is brought to its login page.
+    #[schemars(schema_with = "auth::auth")]
+    pub(crate) auth: Option<Located<RawAuth>>,
 
     /// PEM file of certificate authorities to trust in addition to the system's.
     #[schemars(with = "String")]
@@ -230,7 +254,7 @@ pub(crate) type RawMap = Vec<(Located<String>, Located<String>)>;
 
 impl RawServer {
     /// Every key, for suggestions.
-    pub(crate) const KEYS: [&str; 21] = [
+    pub(crate) const KEYS: [&str; 23] = [
         "command",
         "args",
         "env",
@@ -239,6 +263,8 @@ impl RawServer {
         "transport",
         "type",
         "headers",
+        "headers_command",
+        "auth",
         "ca_file",
         "client_cert",
         "client_key",

@@ -2,7 +2,11 @@
 //! defaults put in.
 
 mod asks;
+mod auth;
+mod client;
 mod hook;
+mod keeping;
+mod program;
 mod transport;
 
 use std::collections::BTreeMap;
@@ -39,6 +43,8 @@ impl Resolver<'_, '_> {
             transport,
             kind,
             headers,
+            headers_command,
+            auth,
             ca_file,
             client_cert,
             client_key,
@@ -59,12 +65,12 @@ impl Resolver<'_, '_> {
             command,
             started: Started { args, env, cwd },
             url,
-            reached: Reached { headers, ca_file, client_cert, client_key },
+            reached: Reached { headers, headers_command, auth, ca_file, client_cert, client_key },
             transport,
             kind,
             garbled: decoded.transport_garbled,
         };
-        let transport = self.transport(&entry.place, written);
+        let transport = self.transport(&entry.name, &entry.place, written);
         let keepalive = self.keepalive(keepalive_interval);
         let hooks = hooks.into_iter().filter_map(|hook| self.hook(hook)).collect();
         named?;

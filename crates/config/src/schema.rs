@@ -14,7 +14,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::raw::{RawElicitation, RawHook, RawRoots, RawSampling, RawServer};
+    use crate::raw::{
+        RawApp, RawAuth, RawElicitation, RawHeadersCommand, RawHook, RawIdp, RawRoots, RawSampling,
+        RawServer, RawStore, RawSupply,
+    };
 
     #[test]
     fn the_schema_and_the_suggestions_know_the_same_keys() {
@@ -29,5 +32,13 @@ mod tests {
         assert_eq!(keys(&top["sampling"]), known(&RawSampling::KEYS));
         assert_eq!(keys(&top["elicitation"]), known(&RawElicitation::KEYS));
         assert_eq!(keys(&top["roots"]), known(&RawRoots::KEYS));
+        assert_eq!(keys(&top["auth"]), known(&RawApp::KEYS));
+        assert_eq!(keys(&top["store"]), known(&RawStore::KEYS));
+        let server = &top["servers"]["additionalProperties"]["properties"];
+        let auth = &server["auth"]["anyOf"][1];
+        assert_eq!(keys(auth), known(&RawAuth::KEYS));
+        assert_eq!(keys(&auth["properties"]["idp"]), known(&RawIdp::KEYS));
+        assert_eq!(keys(&auth["properties"]["assertion"]), known(&RawSupply::KEYS));
+        assert_eq!(keys(&server["headers_command"]["anyOf"][1]), known(&RawHeadersCommand::KEYS));
     }
 }

@@ -58,6 +58,8 @@ pub enum Cause {
         /// The `WWW-Authenticate` values.
         challenge: Vec<String>,
     },
+    /// The server wants credentials, and those who give them out cannot be reached at the moment.
+    LoginUnavailable,
     /// A redirect that must not be followed.
     Redirect {
         /// Where to.
@@ -258,7 +260,8 @@ impl Fault {
             // A server that is not deployed yet, or not wholly, says 404 through whatever is in front of it.
             Cause::Status { .. } => now,
             Cause::LoginRequired { .. } => Recovery::Login,
-            Cause::Refused
+            Cause::LoginUnavailable
+            | Cause::Refused
             | Cause::Dns
             | Cause::Unreachable
             | Cause::Tls
@@ -298,6 +301,7 @@ impl Cause {
             Self::Timeout(_) => "timeout",
             Self::Status { .. } => "status",
             Self::LoginRequired { .. } => "login_required",
+            Self::LoginUnavailable => "login_unavailable",
             Self::Redirect { .. } => "redirect",
             Self::Spawn(_) => "spawn",
             Self::Exited(_) => "exited",
@@ -323,6 +327,7 @@ impl fmt::Display for Cause {
             Self::Timeout(Limit::Connect) => "the server did not become ready in time",
             Self::Status { code, .. } => return write!(f, "HTTP status {code}"),
             Self::LoginRequired { .. } => "the server wants a login",
+            Self::LoginUnavailable => "the login could not be renewed",
             Self::Redirect { location } => return write!(f, "refused to follow a redirect to {location}"),
             Self::Spawn(Spawn::NotFound) => "command not found",
             Self::Spawn(Spawn::Denied) => "command may not be run",

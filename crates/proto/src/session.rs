@@ -60,6 +60,8 @@ pub struct Session {
     outage: Option<Outage>,
     /// Attempts in this outage, or in the last one.
     tries: u32,
+    /// Logins since calls could last go.
+    logins: u32,
     actions: VecDeque<Action>,
 }
 
@@ -79,6 +81,8 @@ enum Phase {
     Restoring { until: Instant, peer: Arc<Peer> },
     /// Calls may go.
     Ready { peer: Arc<Peer>, since: Instant },
+    /// The server wants to know who we are, and that is being settled.
+    LoggingIn { until: Instant, cause: Fault },
     /// Only a person can move us on.
     NeedsLogin { not_before: Instant, cause: Fault },
     /// Waiting for the next attempt.
@@ -113,6 +117,7 @@ impl Session {
             spoke_as_configured: false,
             outage: None,
             tries: 0,
+            logins: 0,
             settings,
             actions: VecDeque::new(),
         }
@@ -144,10 +149,16 @@ impl Session {
                 Phase::NeedsLogin { not_before, .. } | Phase::Failed { not_before, .. },
                 Command::Connect | Command::Wake,
             ) if now >= not_before => self.open(now, None),
-            (phase, Command::Connect | Command::Wake) => phase,
-            (Phase::Idle | Phase::NeedsLogin { .. } | Phase::BackingOff { .. } | Phase::Failed { .. }, _) => {
-                Phase::Closed
-            }
+            (Phase::NeedsLogin { .. }, Command::LoggedIn) => self.open(now, None),
+            (phase, Command::Connect | Command::Wake | Command::LoggedIn) => phase,
+            (
+                Phase::Idle
+                | Phase::LoggingIn { .. }
+                | Phase::NeedsLogin { .. }
+                | Phase::BackingOff { .. }
+                | Phase::Failed { .. },
+                Command::Close,
+            ) => Phase::Closed,
             (_, Command::Close) => {
                 self.close(Fault::new(Cause::Closed));
                 Phase::Closed
@@ -194,6 +205,8 @@ impl Session {
                 self.lose(now, fault)
             }
             (Phase::Opening { .. } | Phase::Restoring { .. }, Event::Lost(fault)) => self.recover(now, fault),
+            (Phase::LoggingIn { .. }, Event::Authorized) => self.open(now, None),
+            (Phase::LoggingIn { .. }, Event::Denied(fault)) => self.deny(now, fault),
             // Opened twice, or an answer nobody waits for: nothing that a driver does, nothing to act on.
             (phase, _) => phase,
         };
@@ -211,6 +224,7 @@ impl Session {
             }
             // A session that does not answer is no use, whether it is there or not.
             Phase::Resuming { until, .. } if now < until => self.negotiate(now, until, None),
+            Phase::LoggingIn { cause, .. } => self.deny(now, cause),
             // What could not be restored in time is not worth a server that can be called.
             Phase::Restoring { peer, .. } => self.ready(now, peer),
             _ => self.recover(now, Fault::new(Cause::Timeout(Limit::Connect))),
@@ -221,6 +235,7 @@ impl Session {
     pub fn poll_timeout(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Opening { until, .. }
+            | Phase::LoggingIn { until, .. }
             | Phase::BackingOff { until, .. }
             | Phase::Restoring { until, .. } => Some(*until),
             Phase::Resuming { until, probe_until, .. } => Some((*probe_until).min(*until)),
@@ -281,6 +296,7 @@ impl Session {
             | Phase::Negotiating { .. }
             | Phase::Restoring { .. } => Status::Connecting,
             Phase::Ready { peer, .. } => Status::Ready(Arc::clone(peer)),
+            Phase::LoggingIn { cause, .. } => Status::LoggingIn(cause.clone()),
             Phase::NeedsLogin { cause, .. } => Status::NeedsLogin(cause.clone()),
             Phase::BackingOff { until, cause, .. } => {
                 Status::BackingOff { until: *until, cause: cause.clone() }
@@ -397,6 +413,7 @@ impl Session {
             _ => Announcement::Connected,
         });
         self.was_ready = true;
+        self.logins = 0;
         self.spoke_as_configured |= self.carrier == self.settings.carrier;
         Phase::Ready { peer, since: now }
     }
@@ -459,26 +476,38 @@ impl Session {
 
     /// The one place that decides what a fault costs: try again, ask a person, or give up.
     fn recover(&mut self, now: Instant, cause: Fault) -> Phase {
-        // If the older transport does not work either, the first refusal is the one to tell.
+        // If the older transport does not work either, the first refusal is the one to tell. One that wants a login
+        // works, though not for everybody.
+        let wants_login = matches!(cause.cause, Cause::LoginRequired { .. });
         let cause = match self.refused.take() {
-            Some(refusal) => {
+            Some(refusal) if !wants_login => {
                 self.carrier = self.settings.carrier;
                 refusal
             }
-            None => cause,
+            _ => cause,
         };
         // What was fallen back to is refused as well: the server may have moved on.
         if matches!(cause.cause, Cause::Status { code: 400..500, .. }) {
             self.carrier = self.settings.carrier;
         }
         self.close(cause.clone());
+        self.settle(now, cause)
+    }
+
+    /// The same where there is no link.
+    fn settle(&mut self, now: Instant, cause: Fault) -> Phase {
         let retry = match cause.recovery() {
             Recovery::Retry { not_before } => not_before,
-            Recovery::Login => {
+            Recovery::Login if self.settings.authorizes && self.logins < MOST_LOGINS => {
                 self.begin_outage(now);
-                self.announce(Announcement::NeedsLogin(cause.clone()));
-                return Phase::NeedsLogin { not_before: now + HOPELESS, cause };
+                if self.was_ready {
+                    self.announce_outage(&cause);
+                }
+                self.logins += 1;
+                self.actions.push_back(Action::Authorize(self.attempt, cause.clone()));
+                return Phase::LoggingIn { until: now + LOGIN, cause };
             }
+            Recovery::Login => return self.need_login(now, cause),
             // What worked once is not given up: it may have been moved, or be half deployed.
             Recovery::GiveUp if self.was_ready && cause.cause != Cause::Closed => Duration::ZERO,
             Recovery::GiveUp => {
@@ -496,6 +525,23 @@ impl Session {
         // What the server asked for holds, but a person who waits is not sent away for an hour on its word.
         let asked = retry.min(PATIENCE);
         Phase::BackingOff { not_before: now + soonest.max(asked), until: now + wait.max(retry), cause }
+    }
+
+    /// What the server wants could not be had.
+    fn deny(&mut self, now: Instant, cause: Fault) -> Phase {
+        // Late news of it counts no more.
+        self.attempt.0 += 1;
+        match cause.recovery() {
+            Recovery::Login => self.need_login(now, cause),
+            Recovery::Retry { .. } | Recovery::GiveUp => self.settle(now, cause),
+        }
+    }
+
+    fn need_login(&mut self, now: Instant, cause: Fault) -> Phase {
+        self.begin_outage(now);
+        self.logins = 0;
+        self.announce(Announcement::NeedsLogin(cause.clone()));
+        Phase::NeedsLogin { not_before: now + HOPELESS, cause }
     }
 
     fn begin_outage(&mut self, now: Instant) {
@@ -541,6 +587,12 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// How long `Retry-After` is believed while somebody waits.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a login may take: a person may have to look for their phone.
+const LOGIN: Duration = Duration::from_secs(15 * 60);
+
+/// How often in a row a server may want another login before it is taken to want none of ours.
+const MOST_LOGINS: u32 = 3;
 
 /// How long a verdict that only a person can change is believed.
 const HOPELESS: Duration = Duration::from_secs(10);

@@ -4,20 +4,43 @@
 //! comes out. Any number of processes share one store: whoever changes a value says which version of it was seen,
 //! and loses against whoever was first.
 
+mod key;
+mod later;
+mod lease;
+mod memory;
+mod open;
+pub mod passphrase;
+mod private;
+mod random;
 mod safe;
+mod seal;
+mod sqlite;
+#[cfg(feature = "valkey")]
+mod valkey;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+pub use key::KeyKind;
+pub use later::open_later;
+pub use lease::LONGEST_LEASE;
+pub use memory::Memory;
+pub use open::{Opened, open, open_with};
 pub use safe::Safe;
+pub use seal::SealKey;
+pub use sqlite::Sqlite;
+#[cfg(feature = "valkey")]
+pub use valkey::Valkey;
 
 /// What a store does takes a while, and can fail.
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Keeps values and leases. Durable: what [`Store::put`] has confirmed survives the end of the process, however
 /// sudden.
+///
+/// A future that is dropped before it is done may or may not have had its effect, but never half of it.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The value of a key.
     fn get<'a>(&'a self, key: &'a Key) -> Doing<'a, Option<Entry>>;
@@ -30,17 +53,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn remove<'a>(&'a self, key: &'a Key, expect: Expect) -> Doing<'a, bool>;
 
     /// All keys of a kind, with their values.
-    fn list<'a>(&'a self, kind: &'a str) -> Doing<'a, Vec<(Key, Entry)>>;
+    fn list(&self, kind: &'static str) -> Doing<'_, Vec<(Key, Entry)>>;
 
     /// Takes a lease, unless somebody has it. It ends after `ttl`, if it is not given back or renewed before, so
-    /// that nobody who dies holds up the others.
+    /// that nobody who dies holds up the others. No lease is longer than [`LONGEST_LEASE`].
     fn acquire<'a>(&'a self, name: &'a str, ttl: Duration) -> Doing<'a, Option<Lease>>;
 
     /// Has a lease end later. `false`: it is not ours any more.
     fn renew<'a>(&'a self, lease: &'a Lease, ttl: Duration) -> Doing<'a, bool>;
 
     /// Gives a lease back. One that has ended, and may be somebody else's by now, is left alone.
-    fn release<'a>(&'a self, lease: Lease) -> Doing<'a, ()>;
+    fn release(&self, lease: Lease) -> Doing<'_, ()>;
 
     /// Where it is, in words for a person; without secrets.
     fn place(&self) -> String;

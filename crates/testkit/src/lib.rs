@@ -1,4 +1,5 @@
-//! A scripted MCP server whose failures can be armed, and a TCP proxy that injects faults.
+//! A scripted MCP server whose failures can be armed, an authorization server that misbehaves on demand, and a
+//! TCP proxy that injects faults.
 //!
 //! ```
 //! # async fn example() {
@@ -18,6 +19,7 @@
 //! that a mistake has to be made twice to go unseen.
 
 mod answer;
+mod auth_server;
 mod completion;
 mod control;
 #[cfg(target_os = "linux")]
@@ -39,6 +41,12 @@ mod task_plan;
 mod tool;
 
 pub use answer::Answer;
+#[doc(hidden)]
+pub use auth_server::auth_main;
+pub use auth_server::{
+    AuthClient, AuthControl, AuthCounts, AuthScript, AuthServer, Browser, Issued, Page, Protected,
+    RefreshTokens, Reuse, SECRET, Seen, SigningKey, Twist, WellKnown, altered, follow,
+};
 pub use completion::Completion;
 pub use control::{Control, Request};
 #[cfg(target_os = "linux")]
@@ -56,6 +64,11 @@ pub use stdio::stdio_main;
 pub use stdio::{ProcessEvent, ProcessInfo, StdioCommand, StdioServer, stdio_command};
 pub use task_plan::TaskPlan;
 pub use tool::Tool;
+
+/// An authorization server that behaves well, consents to everything, and can be told not to.
+pub fn auth_server() -> AuthScript {
+    AuthScript::default()
+}
 
 /// A server with nothing in it yet, speaking both eras.
 pub fn server() -> Script {

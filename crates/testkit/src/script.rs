@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::auth_server::Protected;
 use crate::completion::Completion;
 use crate::fault::Fault;
 use crate::http::SseScript;
@@ -91,6 +92,9 @@ pub(crate) struct HttpScript {
     pub(crate) reply_headers: Vec<(String, String)>,
     pub(crate) sse_legacy: bool,
     pub(crate) sse: SseScript,
+    /// Who it is protected by. Not part of the JSON form: an authorization server is another process's.
+    #[serde(skip)]
+    pub(crate) protected: Option<Protected>,
 }
 
 /// How lists are cut into pages.
@@ -307,6 +311,21 @@ impl Script {
         self
     }
 
+    /// HTTP: refuses who has no token of an authorization server for it. Given again in
+    /// [`edit`](crate::Control::edit), it moves to another authorization server.
+    #[must_use]
+    pub fn protected(mut self, how: Protected) -> Self {
+        self.http.protected = Some(how);
+        self
+    }
+
+    /// Needs no token any more.
+    #[must_use]
+    pub fn unprotected(mut self) -> Self {
+        self.http.protected = None;
+        self
+    }
+
     /// Arms a fault from the start.
     #[must_use]
     pub fn fault(mut self, fault: impl Into<Fault>) -> Self {
@@ -399,6 +418,7 @@ impl Default for HttpScript {
             reply_headers: Vec::new(),
             sse_legacy: false,
             sse: SseScript::default(),
+            protected: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) suite: &'static str,
-    /// A revision; or [`DEFAULT`] or [`EXTENSION`], where the suite chooses the wire.
+    /// A revision; or [`DEFAULT`] or [`EXTENSION`], where the suite chooses the wire; or [`EXTENSION_MODERN`].
     pub(super) spec: String,
     pub(super) scenario: String,
 }
@@ -28,7 +28,16 @@ impl Run {
 
     /// The value for `--spec-version`, where there is a choice.
     pub(super) fn revision(&self) -> Option<&str> {
-        (self.spec != DEFAULT && self.spec != EXTENSION).then_some(&self.spec)
+        match self.spec.as_str() {
+            DEFAULT | EXTENSION => None,
+            EXTENSION_MODERN => Some(MODERN),
+            revision => Some(revision),
+        }
+    }
+
+    /// Whether the suite would leave it out at this revision, and has to be told not to.
+    pub(super) fn is_forced(&self) -> bool {
+        self.spec == EXTENSION_MODERN
     }
 }
 
@@ -74,6 +83,8 @@ fn parse_list(suite: &'static str, list: &str) -> Result<Vec<Run>> {
             runs.push(run(DEFAULT));
         } else {
             runs.extend(specs.split(',').map(run));
+            // An extension belongs to no revision. By itself the suite runs it on the legacy wire only.
+            runs.extend((specs == EXTENSION).then(|| run(EXTENSION_MODERN)));
         }
     }
     if runs.is_empty() {
@@ -89,6 +100,11 @@ const DEFAULT: &str = "default";
 
 /// How the suite marks scenarios that belong to no revision.
 const EXTENSION: &str = "extension";
+
+/// The same scenarios on the modern wire.
+const EXTENSION_MODERN: &str = "extension@2026-07-28";
+
+const MODERN: &str = "2026-07-28";
 
 #[cfg(test)]
 mod tests {
@@ -109,10 +125,13 @@ mod tests {
             run(suite, "2025-06-18", "tools_call"),
             run(suite, "2026-07-28", "tools_call"),
             run(suite, "extension", "auth/dpop"),
+            run(suite, "extension@2026-07-28", "auth/dpop"),
         ];
         assert_eq!(runs, want);
         assert_eq!(runs[0].revision(), Some("2025-06-18"));
         assert_eq!(runs[2].revision(), None);
+        assert_eq!(runs[3].revision(), Some("2026-07-28"));
+        assert!(runs[3].is_forced() && !runs[0].is_forced());
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) struct Row {
 pub(super) fn print(rows: &[Row]) {
     println!();
     println!(
-        "suite           revision    scenario                                   verdict   ok/not    time"
+        "suite           revision              scenario                                   verdict   ok/not    time"
     );
     for row in rows.iter().filter(|row| row.result.is_some()) {
         println!("{}", line(row));
@@ -34,7 +34,7 @@ pub(super) fn print(rows: &[Row]) {
         }
     }
     for ((suite, why), count) in left_out {
-        println!("{suite:<14}  {:<10}  {:<41}  not run   {why}", "", format!("{count} runs"));
+        println!("{suite:<14}  {:<20}  {:<41}  not run   {why}", "", format!("{count} runs"));
     }
     println!();
     for word in ["passed", "FAILED", "STALE", "expected", "vacuous", "not run"] {
@@ -49,7 +49,7 @@ fn line(row: &Row) -> String {
     let Run { suite, spec, scenario } = &row.run;
     let (word, why) = describe(&row.verdict);
     let figures = row.result.as_ref().map(figures).unwrap_or_default();
-    let line = format!("{suite:<14}  {spec:<10}  {scenario:<41}  {word:<8}  {figures}  {why}");
+    let line = format!("{suite:<14}  {spec:<20}  {scenario:<41}  {word:<8}  {figures}  {why}");
     line.trim_end().to_owned()
 }
 

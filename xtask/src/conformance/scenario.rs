@@ -71,6 +71,9 @@ impl Harness<'_> {
         if let Some(revision) = run.revision() {
             command.args(["--spec-version", revision]);
         }
+        if run.is_forced() {
+            command.arg("--force");
+        }
         let started = Instant::now();
         let ended = shell::run_for(&mut command, SUITE_LIMIT)?;
         let seconds = started.elapsed().as_secs_f32();

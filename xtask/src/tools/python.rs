@@ -59,7 +59,7 @@ fn write_stand_in(python: &Path, packages: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     let packages = packages.to_string_lossy().replace('\'', r"'\''");
     fs::write(python, format!("#!/bin/sh\nPYTHONPATH='{packages}' exec {SYSTEM_PYTHON} \"$@\"\n"))?;
-    make_executable(python)
+    super::make_executable(python)
 }
 
 fn pip(python: &Path) -> Command {
@@ -72,19 +72,8 @@ fn interpreter(target: &Path) -> PathBuf {
     target.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
 }
 
-#[cfg(unix)]
-fn make_executable(file: &Path) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Ok(fs::set_permissions(file, fs::Permissions::from_mode(0o755))?)
-}
-
-#[cfg(not(unix))]
-fn make_executable(_file: &Path) -> Result<()> {
-    // Every Python for Windows brings ensurepip, so the stand-in is never used there.
-    Ok(())
-}
-
-const SYSTEM_PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
+/// The Python that is there already.
+pub(super) const SYSTEM_PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
 
 #[cfg(all(test, unix))]
 mod tests {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bowline::auth::Auth;
 use bowline::config::{Environment, Http, Server, Transport};
 use bowline::{Life, Turn};
 use bowline_gateway::{Host, Relay};
@@ -11,6 +12,7 @@ use crate::args::{ConnectArgs, Strategy};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::logins;
 use crate::print::{Printer, stderr, units};
 use crate::session;
 use crate::settings::Settings;
@@ -38,15 +40,17 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     }
     let records = settings.records();
     session::sweep(records.clone());
-    serve(server, records, printer).await;
+    let auth = settings.auth(&server);
+    serve(server, records, auth, printer).await;
     stderr::drain();
     Ok(Exit::Ok)
 }
 
 /// Serves the host until it closes stdin, or until a signal. Both are an orderly end, which the same signal
 /// once more cuts short, as a person does. Another one does not: hosts send SIGINT and at once SIGTERM.
-async fn serve(server: Server, records: Option<PathBuf>, printer: &Printer) {
+async fn serve(server: Server, records: Option<PathBuf>, auth: Option<Auth>, printer: &Printer) {
     let mut interrupt = Interrupt::listen();
+    let login = logins::command(&server);
     let (stop, stopped) = oneshot::channel::<()>();
     let mut stop = Some(stop);
     let mut first = None;
@@ -58,11 +62,15 @@ async fn serve(server: Server, records: Option<PathBuf>, printer: &Printer) {
     if let Some(folder) = records {
         relay = relay.records(folder);
     }
+    // Nobody is asked: the terminal is the host's, if there is one.
+    if let Some(auth) = auth {
+        relay = relay.auth(auth);
+    }
     let run = relay.run(Host::stdio(), async move {
         let _ = stopped.await;
     });
     tokio::pin!(run);
-    let mut news = News { printer, down: false };
+    let mut news = News { printer, down: false, login };
     loop {
         tokio::select! {
             biased;
@@ -93,6 +101,8 @@ const LIVES: usize = 64;
 struct News<'a> {
     printer: &'a Printer,
     down: bool,
+    /// What to run where a login is wanted, if that helps.
+    login: Option<String>,
 }
 
 impl News<'_> {
@@ -110,7 +120,10 @@ impl News<'_> {
                     life.outage.map_or(String::new(), |outage| format!(" after {}", units::time(outage)));
                 self.printer.note(&format!("`{name}` is back{after}"));
             }
-            Turn::NeedsLogin => self.printer.note(&format!("`{name}` wants a login: {cause}")),
+            Turn::NeedsLogin => {
+                let run = self.login.as_ref().map(|command| format!("\nrun `{command}`")).unwrap_or_default();
+                self.printer.note(&format!("`{name}` wants a login: {cause}{run}"));
+            }
             Turn::Failed => self.printer.note(&format!("`{name}` cannot be used: {cause}")),
             _ => {}
         }

@@ -12,6 +12,7 @@ use crate::args::StatusArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, exit_of};
 use crate::interrupt::Interrupt;
+use crate::logins;
 use crate::print::progress::Bar;
 use crate::print::screen::Screen;
 use crate::print::status::{self, Now, Row};
@@ -31,11 +32,19 @@ async fn look(meant: Many, limit: Duration, settings: &Settings) -> Outcome {
     let mut interrupt = Interrupt::listen();
     let count = units::count(meant.servers.iter().filter(|server| server.enabled).count(), "server");
     let bar = Bar::start(printer, &format!("connecting to {count}"));
+    let logins: HashMap<String, String> =
+        meant.servers.iter().filter_map(|it| Some((it.name.clone(), logins::command(it)?))).collect();
     let registry = settings.registry().open(meant.servers);
     let outcome = tokio::select! {
         _ = timeout(limit, registry.settled()) => {
             bar.finish();
-            show(&registry.statuses(), &meant.others, printer)
+            let statuses = registry.statuses();
+            let shown = show(&statuses, &meant.others, printer);
+            let wanting = statuses.iter().filter(|status| status.state == State::NeedsLogin);
+            for command in wanting.filter_map(|status| logins.get(&*status.name)) {
+                printer.note(&format!("log in with `{command}`"));
+            }
+            shown
         }
         exit = interrupt.next() => {
             bar.finish();
@@ -80,7 +89,7 @@ fn worst(statuses: &[ServerStatus], others: &[Other]) -> Exit {
         State::Ready | State::Disabled => Exit::Ok,
         state => match &status.health.last_fault {
             Some((_, fault)) => exit_of(&fault.cause),
-            None if matches!(state, State::Waiting | State::Connecting) => Exit::Timeout,
+            None if matches!(state, State::Waiting | State::Connecting | State::LoggingIn) => Exit::Timeout,
             None => Exit::Connection,
         },
     };
@@ -171,7 +180,7 @@ async fn tell(
     let mut told = HashMap::new();
     loop {
         for status in registry.statuses() {
-            let passing = matches!(status.state, State::Waiting | State::Connecting);
+            let passing = matches!(status.state, State::Waiting | State::Connecting | State::LoggingIn);
             if !passing && told.get(&status.name) != Some(&gist(&status)) {
                 tell_one(&status, printer)?;
                 told.insert(status.name.clone(), gist(&status));

@@ -7,6 +7,8 @@ use bowline::config::{Server, Transport};
 use bowline::fault::{Cause, Fault, Limit, Misbehaviour, Spawn};
 use bowline::wire::code;
 
+use crate::logins::{self, Own};
+
 /// For a call that got no answer.
 pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
     let text = match &fault.cause {
@@ -29,12 +31,8 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
             "the server knows you and refuses: is the token meant for this server?"
         }
         Cause::Status { code: 500.., .. } => "the fault is on the server's side; its log may say more",
-        Cause::LoginRequired { .. } if sends_authorization(server) => {
-            "the credentials were refused: has the token expired?"
-        }
-        Cause::LoginRequired { .. } => {
-            "send a token with -H 'Authorization: Bearer …', or set it under `headers` in the configuration"
-        }
+        Cause::LoginRequired { code, challenge } => return Some(for_login(server, *code, challenge)),
+        Cause::LoginUnavailable => "nothing was forgotten: later it may work",
         Cause::Redirect { .. } => "if you trust that address, use it as the URL",
         Cause::Spawn(Spawn::NotFound) => "is it installed? A full path works from anywhere",
         Cause::Spawn(Spawn::Denied) => "is it a program, and is it marked executable?",
@@ -50,6 +48,42 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
     };
     Some(text.to_owned())
 }
+
+/// For a server that does not know who we are.
+fn for_login(server: &Server, code: u16, challenge: &[String]) -> String {
+    if let Some(mut command) = logins::command(server) {
+        // Whoever is known and refused lacks something, and the server may have said what.
+        for scope in if code == 403 { scopes(challenge) } else { Vec::new() } {
+            command.push_str(" --scope ");
+            command.push_str(scope);
+        }
+        return format!("log in with `{command}`");
+    }
+    let own = match &server.transport {
+        Transport::Http(http) | Transport::Sse(http) => logins::own_headers(http),
+        Transport::Stdio(_) => None,
+    };
+    match own {
+        Some(Own::Fixed) => "the credentials were refused: has the token expired?",
+        Some(Own::Command) => "what the headers_command of its entry printed was refused",
+        None => {
+            "send a token with -H 'Authorization: Bearer …', or set it under `headers` in the configuration"
+        }
+    }
+    .to_owned()
+}
+
+/// The scopes that a challenge names, as far as they mean themselves in a shell.
+fn scopes(challenge: &[String]) -> Vec<&str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    let named = challenge.iter().find_map(|text| text.split_once("scope=\"")?.1.split_once('"'));
+    let all: Vec<&str> = named.map(|(named, _)| named.split_whitespace().collect()).unwrap_or_default();
+    let fits = |scope: &&str| scope.len() <= LONGEST_SCOPE && scope.chars().all(plain);
+    if all.len() <= MOST_SCOPES && all.iter().all(fits) { all } else { Vec::new() }
+}
+
+const LONGEST_SCOPE: usize = 100;
+const MOST_SCOPES: usize = 10;
 
 /// For an error that the server answered with.
 pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
@@ -75,15 +109,6 @@ pub(super) fn for_task(end: TaskEnd, server: &Server) -> Option<&'static str> {
     }
 }
 
-fn sends_authorization(server: &Server) -> bool {
-    match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => {
-            http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
-        }
-        Transport::Stdio(_) => false,
-    }
-}
-
 fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs().max(1))
 }
@@ -93,11 +118,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_missing_is_asked_for() {
+        let server = Server::http("s", "http://h/").unwrap();
+        let of = |code, challenge: &str| {
+            let challenge = vec![challenge.to_owned()];
+            for_fault(&Fault::new(Cause::LoginRequired { code, challenge }), &server).unwrap()
+        };
+        let known = r#"Bearer error="insufficient_scope", scope="a:read b/write""#;
+        assert_eq!(of(403, known), "log in with `bowline login s --scope a:read --scope b/write`");
+        assert_eq!(of(401, known), "log in with `bowline login s`");
+        for hostile in [r#"Bearer scope="$(reboot)""#, r#"Bearer scope="a;b""#, r#"Bearer scope="a"#] {
+            assert_eq!(of(403, hostile), "log in with `bowline login s`");
+        }
+    }
+
+    #[test]
     fn a_refused_token_is_not_a_missing_one() {
         let fault = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
         let open = Server::http("s", "http://h/").unwrap();
         let sealed = open.clone().with_header("authorization", "Bearer x").unwrap();
-        assert!(for_fault(&fault, &open).unwrap().contains("-H"));
+        assert_eq!(for_fault(&fault, &open).unwrap(), "log in with `bowline login s`");
         assert!(for_fault(&fault, &sealed).unwrap().contains("expired"));
     }
 }

@@ -1,11 +1,44 @@
-//! Owns the opening of a page in the system's browser, where neither we nor a model can look on (EL-09).
-//! The address is one argument of a program; no shell sees it.
+//! Owns the opening of a page in the system's browser, where neither we nor a model can look on (EL-09), and
+//! whether there is one to be opened. The address is one argument of a program; no shell sees it.
 
 use std::io;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use bowline::config::Environment;
 use tokio::sync::oneshot;
+
+use crate::env;
+
+/// Whether a browser that is opened here is one that the person sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It is.
+    Here,
+    /// The person sits at another machine.
+    Ssh,
+    /// Nothing is shown here.
+    NoDisplay,
+    /// The person wants none to be opened.
+    Unwanted,
+}
+
+impl Reach {
+    /// What the environment says. Whoever names a browser has one, with or without a display; but not at the other
+    /// end of SSH, where the same profile may be in use.
+    pub(crate) fn of(env: &dyn Environment) -> Self {
+        let given = |name: &&str| env::given(env, name).is_some();
+        if env::SSH.iter().any(given) {
+            return Self::Ssh;
+        }
+        let elsewhere = cfg!(any(windows, target_os = "macos"));
+        if elsewhere || given(&env::BROWSER) || env::DISPLAYS.iter().any(given) {
+            Self::Here
+        } else {
+            Self::NoDisplay
+        }
+    }
+}
 
 /// The programs to try, in order, each with what comes before the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +112,21 @@ async fn start(words: &[String]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_browser_is_opened_where_it_is_seen() {
+        let of = |names: &[&str]| {
+            let env = bowline::config::Fixed::default();
+            Reach::of(&names.iter().fold(env, |env, name| env.with_var(*name, "x")))
+        };
+        assert_eq!(of(&[]), Reach::NoDisplay);
+        for name in ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "BROWSER"] {
+            assert_eq!(of(&[name]), Reach::Here);
+            assert_eq!(of(&[name, "SSH_CONNECTION"]), Reach::Ssh);
+            assert_eq!(of(&[name, "SSH_TTY"]), Reach::Ssh);
+        }
+    }
 
     #[test]
     #[cfg(unix)]

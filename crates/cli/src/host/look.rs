@@ -8,7 +8,10 @@ use crate::print::escape;
 
 /// One row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Row(Vec<(Style, String)>);
+pub(super) struct Row {
+    parts: Vec<(Style, String)>,
+    whole: bool,
+}
 
 /// What is shown at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,17 +35,23 @@ impl Row {
         Self::default().then(style, text)
     }
 
+    /// A row that is never cut, and so may take several lines. Only in a heading, which is not taken away again: what
+    /// is whole can be clicked on and copied.
+    pub(super) fn whole(style: Style, text: &str) -> Self {
+        Self { whole: true, ..Self::of(style, text) }
+    }
+
     /// More of it. `text` may be a server's.
     #[must_use]
     pub(super) fn then(mut self, style: Style, text: &str) -> Self {
-        self.0.push((style, escape::line(text).into_owned()));
+        self.parts.push((style, escape::line(text).into_owned()));
         self
     }
 
     /// The text alone, cut to so many columns.
     #[cfg(test)]
     pub(super) fn plain(&self, columns: usize) -> String {
-        self.cut(columns).0.into_iter().map(|(_, text)| text).collect()
+        self.cut(columns).parts.into_iter().map(|(_, text)| text).collect()
     }
 
     /// As it is written to a terminal, cut to so many columns.
@@ -50,18 +59,21 @@ impl Row {
         let paint = |(style, text): (Style, String)| {
             if color { format!("{style}{text}{style:#}") } else { text }
         };
-        self.cut(columns).0.into_iter().map(paint).collect()
+        self.cut(columns).parts.into_iter().map(paint).collect()
     }
 
     /// How many columns it takes, uncut.
     pub(super) fn width(&self) -> usize {
-        self.0.iter().map(|(_, text)| width(text)).sum()
+        self.parts.iter().map(|(_, text)| width(text)).sum()
     }
 
     fn cut(&self, columns: usize) -> Self {
+        if self.whole {
+            return self.clone();
+        }
         let mut left = columns;
         let mut out = Vec::new();
-        for (style, text) in &self.0 {
+        for (style, text) in &self.parts {
             let whole = width(text);
             if whole <= left {
                 left -= whole;
@@ -84,7 +96,7 @@ impl Row {
             out.push((*style, kept));
             break;
         }
-        Self(out)
+        Self { parts: out, whole: false }
     }
 }
 
@@ -188,6 +200,7 @@ mod tests {
         assert_eq!(row.plain(6), "ab日…");
         assert_eq!(row.plain(1), "…");
         assert_eq!(row.plain(0), "");
+        assert_eq!(Row::whole(Style::new(), "https://h/long").plain(3), "https://h/long");
         assert_eq!(Row::of(Style::new(), "a\x1b[2J\nb").plain(80), "a\\u{1b}[2J\\nb");
     }
 

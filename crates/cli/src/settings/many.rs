@@ -6,6 +6,7 @@ use bowline::{Registry, RegistryBuilder};
 use super::files::{Found, Layers, Origin};
 use super::{Settings, Trust};
 use crate::failure::{Failure, Outcome};
+use crate::logins;
 use crate::session;
 use crate::settings::target::from_url;
 
@@ -113,7 +114,12 @@ impl Settings {
     pub(crate) fn registry(&self) -> RegistryBuilder {
         let records = self.records();
         session::sweep(records.clone());
-        Registry::builder().each(move |server| session::builder(server, records.as_deref()))
+        // Nobody is asked here: a server that wants a login is shown to want one.
+        let auth = self.logins().auth();
+        Registry::builder().each(move |server| {
+            let auth = logins::can_log_in(&server).then(|| auth.clone());
+            session::builder(server, records.as_deref(), auth)
+        })
     }
 }
 

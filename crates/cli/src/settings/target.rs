@@ -1,11 +1,12 @@
 //! Owns which server is meant, and what of it is overridden by arguments.
 
-use bowline::config::{Invalid, Protocol, Server};
+use bowline::config::{Invalid, Protocol, Server, Transport};
 
 use super::files::{Found, Layers, Origin};
 use super::{Settings, Trust, closest};
 use crate::args::{self, TargetArgs};
 use crate::failure::{Failure, Outcome};
+use crate::logins;
 
 impl Settings {
     /// The server that `name` or the command means, with the overrides applied.
@@ -123,12 +124,11 @@ impl Settings {
 /// A server that is only reached this once. Its name is shown and logged, so it is the host alone:
 /// people put keys into paths.
 pub(super) fn from_url(url: &str) -> Outcome<Server> {
-    let label = |url: &str| {
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        host.rsplit('@').next().unwrap_or_default().to_owned()
-    };
-    Server::http(label(url), url).map_err(|why| refused("the URL cannot be used", &why))
+    let mut server = Server::http("", url).map_err(|why| refused("the URL cannot be used", &why))?;
+    if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
+        server.name = logins::authority(http);
+    }
+    Ok(server)
 }
 
 /// The last part of a path.
@@ -163,6 +163,8 @@ mod tests {
         for url in ["https://h:8443/k3y/mcp?t=k3y#k3y", "https://h:8443?k3y"] {
             assert_eq!(from_url(url).ok().unwrap().name, "h:8443");
         }
+        // However it is typed, it is the same server, with the same login.
+        assert_eq!(from_url("HTTPS://H:443/mcp").ok().unwrap().name, "h");
         assert!(from_url("ftp://h/").is_err());
     }
 

@@ -66,7 +66,8 @@ pub(super) fn of<'a>(root: &Command, before: &'a [String], typed: &str) -> Place
             return Place::Unknown;
         }
         if word.starts_with('-') && word.len() > 1 {
-            wanting = option(root, verb, word).filter(|option| takes_value(option) && !word.contains('='));
+            wanting = option(root, inner.or(verb), word)
+                .filter(|option| takes_value(option) && !word.contains('='));
         } else if verb.is_none() {
             verb = root.find_subcommand(word);
             if verb.is_none() {
@@ -84,7 +85,7 @@ pub(super) fn of<'a>(root: &Command, before: &'a [String], typed: &str) -> Place
         return possible(option, "");
     }
     if let (Some((flag, _)), true) = (typed.split_once('='), typed.starts_with("--")) {
-        return option(root, verb, flag)
+        return option(root, inner.or(verb), flag)
             .map_or(Place::Unknown, |option| possible(option, &format!("{flag}=")));
     }
     if typed.starts_with('-') {
@@ -94,15 +95,15 @@ pub(super) fn of<'a>(root: &Command, before: &'a [String], typed: &str) -> Place
     if inner.is_none() && words.is_empty() && verb.has_subcommands() {
         return Place::Fixed(verbs(verb));
     }
-    word(verb, &words)
+    word(inner.unwrap_or(verb), &words)
 }
 
 fn word<'a>(verb: &Command, words: &[&'a str]) -> Place<'a> {
     let place = match (verb.get_name(), words) {
-        ("status" | "watch", _) => Word::Server,
+        ("status" | "watch" | "logout" | "export", _) => Word::Server,
         (
             "tools" | "resources" | "templates" | "prompts" | "ping" | "info" | "logs" | "connect" | "call"
-            | "read" | "prompt" | "complete" | "tasks",
+            | "read" | "prompt" | "complete" | "tasks" | "login",
             [],
         ) => Word::Server,
         ("call", [server]) => Word::Tool { server },
@@ -212,6 +213,7 @@ mod tests {
         assert_eq!(fixed("call --protocol "), ["auto", "legacy", "modern"]);
         assert_eq!(fixed("call --protocol="), ["--protocol=auto", "--protocol=legacy", "--protocol=modern"]);
         assert_eq!(fixed("config "), ["check", "schema", "path"]);
+        assert_eq!(fixed("auth "), ["export", "import", "document"]);
         assert_eq!(fixed("complete s "), ["prompt", "resource"]);
         assert!(fixed("completions ").contains(&"fish".into()));
     }
@@ -222,6 +224,8 @@ mod tests {
             |line: &str, word: Word<'_>| at(line, |place| assert_eq!(place, Place::Word(word), "{line}"));
         is("tools ", Word::Server);
         is("status a b ", Word::Server);
+        is("logout a ", Word::Server);
+        is("auth export -o file a ", Word::Server);
         // Options and their values are no words.
         is("-v call --timeout 5s -q ", Word::Server);
         is("call s --save dir ", Word::Tool { server: "s" });
@@ -234,7 +238,15 @@ mod tests {
 
     #[test]
     fn elsewhere_nothing_is_known() {
-        for line in ["call t -- ", "call --file ", "tools s ", "nonsense ", "call --save="] {
+        for line in [
+            "call t -- ",
+            "call --file ",
+            "tools s ",
+            "login s ",
+            "auth import ",
+            "nonsense ",
+            "call --save=",
+        ] {
             at(line, |place| assert_eq!(place, Place::Unknown, "{line}"));
         }
     }

@@ -33,7 +33,8 @@ pub(super) async fn suggested(
     server.hooks.clear();
     let context: BTreeMap<String, String> =
         given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let Ok(client) = session::builder(server, settings.records().as_deref()).open() else {
+    let auth = settings.auth(&server);
+    let Ok(client) = session::builder(server, settings.records().as_deref(), auth).open() else {
         return Vec::new();
     };
     let asked = ask(&client, prompt, argument, value, &context);

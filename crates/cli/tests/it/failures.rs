@@ -77,12 +77,13 @@ async fn a_login_is_wanted() {
     exit: 5
     --- stdout
     --- stderr
-    error: cannot connect to `127.0.0.1:[PORT]`: the server wants a login
+    error: cannot connect to `127.0.0.1:[PORT]`: the server wants a login: nobody has logged in yet
       phase: connecting
       transport: http
+      server: http://127.0.0.1:[PORT]/mcp
       body begins: who are you?
 
-    hint: send a token with -H 'Authorization: Bearer …', or set it under `headers` in the configuration
+    hint: log in with `bowline login http://127.0.0.1:[PORT]/mcp`
     ---
     ");
     let refused =
@@ -94,6 +95,7 @@ async fn a_login_is_wanted() {
     error: cannot connect to `127.0.0.1:[PORT]`: the server wants a login
       phase: connecting
       transport: http
+      server: http://127.0.0.1:[PORT]/mcp
       body begins: who are you?
 
     hint: the credentials were refused: has the token expired?

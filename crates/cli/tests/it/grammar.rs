@@ -26,6 +26,9 @@ fn help_in_short() {
       ping         Measure how fast a server answers
       info         Show who a server is, what it speaks and what it offers
       connect      Be a server for a host, in front of one that may fail
+      login        Log in to a server, and stay logged in
+      logout       End a login and forget it
+      auth         Show who you are at which server; take logins to another machine
       status       Show how all configured servers fare
       watch        Print what happens to servers as it happens, and run their hooks
       ps           List the processes of servers that were started, with their memory
@@ -67,7 +70,8 @@ fn help_in_short() {
       BOWLINE_CONFIG         configuration file, as --config
       BOWLINE_TRUST_PROJECT  1: as --trust-project
       BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
-      BROWSER                what opens a page that a server asks you to visit
+      BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
+      BROWSER                what opens a page: one that a server asks you to visit, or a login
       TRACEPARENT            the trace that calls belong to, with TRACESTATE
       NO_COLOR               no colour
     --- stderr
@@ -283,6 +287,121 @@ fn help_of_a_list() {
       -v, --verbose...       Log more to stderr; up to three times
       -q, --quiet            No notes and no progress on stderr; errors are still shown
     --- stderr
+    ---
+    ");
+}
+
+#[test]
+fn help_of_login() {
+    let context = Context::new();
+    snapshot!(context.run(context.bowline(["login", "--help"])), @"
+    exit: 0
+    --- stdout
+    Log in to a server, and stay logged in
+
+    Usage: bowline login [OPTIONS] <SERVER>
+
+    Arguments:
+      <SERVER>
+              A configured name, or a URL
+
+    Options:
+          --device
+              Log in by a code that you type in on another device
+
+          --scope <SCOPE>
+              Ask for this scope as well; can be repeated
+
+          --no-browser
+              Do not open a browser
+
+          --finish <URL>
+              End a login that was begun without a terminal, with the address you were sent to; `-`
+              reads it from stdin
+
+      -H, --header <NAME: VALUE>
+              Send this header with every request to the server
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Global options:
+          --config <PATH>
+              Read this configuration file instead of the user's and the project's
+
+          --trust-project
+              Allow connecting to servers that the project's `bowline.toml` defines
+
+              Such an entry can start any program and send any of your environment variables anywhere:
+              read the file first.
+
+          --json
+              Print JSON for machines, the server's own where there is one
+
+          --output <FORMAT>
+              How to print
+
+              Possible values:
+              - text: For people; plain and stable when piped
+              - json: For machines
+
+          --color <WHEN>
+              When to use colour
+
+              Possible values:
+              - auto:   On a terminal, unless NO_COLOR is set
+              - always: Always
+              - never:  Never
+
+              [default: auto]
+
+      -v, --verbose...
+              Log more to stderr; up to three times
+
+      -q, --quiet
+              No notes and no progress on stderr; errors are still shown
+
+    The address of the login page is always printed; where there is a browser, it is opened as well.
+    Over SSH, or without a display, open it on any machine. You end up on a page that cannot be shown:
+    copy its address and paste it here. A server that gives out codes for other devices is asked for one
+    instead.
+
+    Without a terminal nobody can be asked: the address is printed and the command ends with exit code
+    5. Whoever has logged in there then runs it again with --finish, within a quarter of an hour.
+
+    Other verbs log you in as well, if the server wants it and you sit at a terminal.
+
+    Examples:
+      bowline login docs
+      bowline login https://mcp.example.com/mcp
+      bowline login docs --device
+      bowline login docs --scope files:write
+      bowline login docs --finish 'http://127.0.0.1:[PORT]/callback?code=…&state=…'
+    --- stderr
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["login"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the following required arguments were not provided:
+      <SERVER>
+
+    Usage: bowline login <SERVER>
+
+    For more information, try '--help'.
+    ---
+    ");
+    snapshot!(context.run(context.bowline(["logout"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the following required arguments were not provided:
+      <SERVER>...
+
+    Usage: bowline logout <SERVER>...
+
+    For more information, try '--help'.
     ---
     ");
 }

@@ -1,6 +1,8 @@
 //! The real binary, in a home of its own, against real servers. A snapshot holds the exit code,
 //! stdout and stderr: together they are what scripts and people rely on.
 
+#[cfg(unix)]
+mod browser;
 mod call;
 mod complete;
 mod config;
@@ -19,6 +21,8 @@ mod info;
 #[cfg(unix)]
 mod interrupt;
 mod lists;
+#[cfg(unix)]
+mod login;
 #[cfg(unix)]
 mod logs;
 #[cfg(unix)]

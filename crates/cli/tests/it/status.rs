@@ -76,11 +76,12 @@ async fn the_worst_decides_the_exit_code() {
     exit: 3
     --- stdout
     broken	unusable				0		environment variable `NOWHERE` is not set
-    closed	needs login		http		0		the server wants a login
+    closed	needs login		http		0		the server wants a login: nobody has logged in yet
     dead	backing off		http		0	[TIME]	connection refused: tcp connect error: Connection refused
     good	ready	modern 2026-07-28	http	[SPAN]	0
     --- stderr
     note: 1 of 3 servers ready
+    note: log in with `bowline login closed`
     ---
     ");
     for (config, exit) in [

@@ -11,6 +11,7 @@ use bowline_proto::revision::Era;
 use bowline_proto::session::{Attempt, Event};
 use bowline_proto::wire::{code, method};
 
+use super::authorize::Ask as Asking;
 use super::{CallOptions, Failure, Live, News, Shared};
 
 /// When calls were begun, and whether anything came of them. Kept under a lock that every call takes anyway.
@@ -208,7 +209,15 @@ impl Shared {
         let patience = if live.wire.is_http() { PROBE } else { 3 * PROBE };
         let options = CallOptions::new().timeout(patience).max_timeout(patience);
         let before = self.core().traffic.heard;
-        match self.once(live, method, None, &options).await {
+        let generation = self.generation();
+        let mut answered = self.once(live, method, None, &options).await;
+        if let Err(failure) = &answered
+            && let Some(refused) = failure.denial()
+            && self.be_let_in(refused, generation, method, Asking::Nobody).await.is_ok()
+        {
+            answered = self.once(live, method, None, &options).await;
+        }
+        match answered {
             Ok(_) => {
                 live.prove();
                 Ok(Heard::Alive)

@@ -84,7 +84,7 @@ impl Shared {
         live: &Arc<Live>,
         ask: Ask<'_>,
     ) -> Result<(Option<Arc<Live>>, Json), Failure> {
-        let begun = Instant::now();
+        let (begun, generation) = (Instant::now(), self.generation());
         match self.once(live, ask.method, ask.params, ask.options).await {
             Ok(result) => {
                 live.prove();
@@ -92,7 +92,7 @@ impl Shared {
             }
             // What is rare is boxed, so that the future of every call stays small.
             Err(failure) => {
-                let (live, result) = Box::pin(self.save(live, ask, begun, failure)).await?;
+                let (live, result) = Box::pin(self.save(live, ask, begun, generation, failure)).await?;
                 Ok((Some(live), result))
             }
         }
@@ -100,7 +100,7 @@ impl Shared {
 
     /// Sends a notification.
     pub(crate) async fn notify(&self, live: &Live, method: &str, params: Option<&Json>) -> Result<(), Fault> {
-        live.wire.send(&outgoing::notification(method, params)).await
+        self.say(&live.wire, &outgoing::notification(method, params)).await
     }
 
     /// One request, one outcome.
@@ -111,6 +111,11 @@ impl Shared {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Outcome {
+        if let Some(auth) = &self.auth
+            && auth.is_due()
+        {
+            Box::pin(self.freshen()).await?;
+        }
         let (sender, mut answer) = oneshot::channel();
         let (id, pace) = self.begin(live, options, sender)?;
         // Dropped before the outcome is there, it cancels the call.
@@ -165,7 +170,7 @@ impl Shared {
                         }
                         return match reply {
                             Reply::Result(result) => Ok(result),
-                            reply => Err(judged(live, method, reply)),
+                            reply => Err(self.judged(live, method, reply)),
                         };
                     }
                     outcome = &mut answer => outcome.unwrap_or_else(|_| gone()),
@@ -180,7 +185,7 @@ impl Shared {
                     refused = &mut posting => match refused {
                         Some(reply) => {
                             guard.end();
-                            return Err(judged(live, method, reply));
+                            return Err(self.judged(live, method, reply));
                         }
                         None if self.mark_taken(live, id) => answer.await.unwrap_or_else(|_| gone()),
                         None => {
@@ -196,7 +201,7 @@ impl Shared {
                 // A server may have kept the stream and forgotten the handshake.
                 outcome.map_err(|failure| match failure {
                     Failure::Server(error) => {
-                        judged(live, method, Reply::Error { status: None, error, stray: false })
+                        self.judged(live, method, Reply::Error { status: None, error, stray: false })
                     }
                     other => other,
                 })
@@ -204,6 +209,25 @@ impl Shared {
         };
         guard.ended();
         outcome
+    }
+
+    /// An answer that is no result: is it about the request, or about the session?
+    fn judged(&self, live: &Live, method: &str, reply: Reply) -> Failure {
+        let verdict = reply.sign(method, live.session, self.proves_who(live));
+        let refused = verdict != Verdict::Answer && reply.refuses(method);
+        let failure = match reply {
+            Reply::Error { error, .. } => Failure::Server(error),
+            Reply::Fault(fault) => Failure::Fault(fault),
+            Reply::Result(_) | Reply::Accepted | Reply::Silence => {
+                Failure::Fault(Fault::protocol(Misbehaviour::NoAnswer))
+            }
+        };
+        match verdict {
+            Verdict::Answer => failure,
+            Verdict::Lost | Verdict::Suspect | Verdict::Uninitialized | Verdict::Login => {
+                Failure::Session(Box::new(Judged { verdict, refused, shown: failure }))
+            }
+        }
     }
 
     /// Waits for room on a link that takes no more at the moment. The call's time runs all the same, and the
@@ -324,7 +348,7 @@ impl Shared {
         let frame = outgoing::notification(method::CANCELLED, params.ok().as_ref());
         let (shared, live) = (Arc::clone(self), Arc::clone(live));
         let send = async move {
-            if let Err(fault) = live.wire.send(&frame).await {
+            if let Err(fault) = shared.say(&live.wire, &frame).await {
                 tracing::debug!(server = %shared.name, %fault, "a cancellation was not delivered");
             }
         };
@@ -420,25 +444,6 @@ impl Drop for Guard<'_> {
                     let _ = self.shared.news.send(News::Doubt(live.attempt, self.id, left));
                 }
             }
-        }
-    }
-}
-
-/// An answer that is no result: is it about the request, or about the session?
-fn judged(live: &Live, method: &str, reply: Reply) -> Failure {
-    let verdict = reply.sign(method, live.session, live.credentials);
-    let refused = verdict != Verdict::Answer && reply.refuses(method);
-    let failure = match reply {
-        Reply::Error { error, .. } => Failure::Server(error),
-        Reply::Fault(fault) => Failure::Fault(fault),
-        Reply::Result(_) | Reply::Accepted | Reply::Silence => {
-            Failure::Fault(Fault::protocol(Misbehaviour::NoAnswer))
-        }
-    };
-    match verdict {
-        Verdict::Answer => failure,
-        Verdict::Lost | Verdict::Suspect | Verdict::Uninitialized | Verdict::Login => {
-            Failure::Session(Box::new(Judged { verdict, refused, shown: failure }))
         }
     }
 }

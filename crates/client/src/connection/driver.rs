@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -51,6 +51,8 @@ pub(crate) struct Setup {
     pub(crate) tracer: Option<Tracer>,
     /// A session that was left open.
     pub(crate) session: Option<SavedSession>,
+    /// Who we are to the server, if it may want to know.
+    pub(crate) auth: Option<bowline_auth::Identity>,
 }
 
 /// Owns the links of one server.
@@ -65,6 +67,8 @@ pub(crate) struct Driver {
     kept: Option<HeaderValue>,
     /// Whether requests carry configured credentials.
     credentials: bool,
+    /// Who we were when the last message of the negotiation was sent.
+    generation: u64,
     /// Whether there was a session before: then a new one is told what that one knew.
     restored_once: bool,
     /// Streams that are being opened.
@@ -78,10 +82,20 @@ pub(crate) struct Driver {
 impl Driver {
     /// A connection that does nothing before it is told to connect.
     pub(crate) fn new(setup: Setup) -> (Arc<Shared>, Self) {
-        let Setup { server, target, records, era: remembered, identity, handler, tracer, session: left } =
-            setup;
+        let Setup {
+            server,
+            target,
+            records,
+            era: remembered,
+            identity,
+            handler,
+            tracer,
+            session: left,
+            auth,
+        } = setup;
         let (news_in, news) = mpsc::unbounded_channel();
-        let mut session = Session::new(Settings { remembered, ..settings(&server, &target) });
+        let authorizes = auth.is_some();
+        let mut session = Session::new(Settings { remembered, authorizes, ..settings(&server, &target) });
         let kept = left.filter(|_| matches!(target, Target::Http(_))).and_then(SavedSession::into_parts);
         let kept = kept.map(|(peer, id)| {
             session.resume(peer);
@@ -95,6 +109,9 @@ impl Driver {
             timeouts: server.timeouts,
             reconnect_wait: server.reconnect_wait,
             identity,
+            auth,
+            waiting: AtomicUsize::new(0),
+            was_live: AtomicBool::new(false),
             handler,
             live: RwLock::default(),
             status: watch::Sender::new(session.status()),
@@ -130,6 +147,7 @@ impl Driver {
             links: HashMap::new(),
             kept,
             credentials,
+            generation: 0,
             restored_once: false,
             opening: Vec::new(),
             alive,
@@ -141,6 +159,7 @@ impl Driver {
 
     /// Runs until the connection is closed. Never awaits the network.
     pub(crate) async fn run(mut self) {
+        let attending = self.shared.auth.is_some().then(|| tokio::spawn(Arc::clone(&self.shared).attend()));
         loop {
             let (actions, due, status) = {
                 let mut core = self.shared.core();
@@ -185,6 +204,13 @@ impl Driver {
                     self.alive.look(now, &self.shared);
                 }
             }
+        }
+        if let Some(attending) = attending {
+            attending.abort();
+        }
+        if let Some(auth) = self.shared.auth.clone() {
+            // What an authorization server has given is written down before we go.
+            self.closing.spawn(async move { auth.settle().await });
         }
         // Whoever is still waiting waits for nobody: over HTTP a call outlives its link.
         self.shared.fail_calls(&Fault::new(Cause::Closed));
@@ -250,6 +276,11 @@ impl Driver {
             Action::Restore(attempt, peer) => self.restore(attempt, peer),
             Action::Ready(attempt, peer) => self.go_live(attempt, peer),
             Action::Close(attempt, fault) => self.close(attempt, &fault),
+            Action::Authorize(attempt, refused) => {
+                let authorizing = Arc::clone(&self.shared).authorize(attempt, refused, self.generation);
+                self.opening.retain(|opening| !opening.is_finished());
+                self.opening.push(tokio::spawn(authorizing).abort_handle());
+            }
             Action::Announce(announcement) => return Some(self.record(announcement)),
         }
         None
@@ -269,7 +300,11 @@ impl Driver {
                 *lock(&link.session) = self.kept.take();
                 let session = lock(&link.session).is_some();
                 self.links.insert(attempt, link);
-                self.shared.report(attempt, Event::Opened { session });
+                let opened = Event::Opened { session };
+                match &self.shared.auth {
+                    Some(_) => self.prepare(attempt, opened),
+                    None => self.shared.report(attempt, opened),
+                }
             }
             Target::Memory(end) => {
                 let Some(end) = end.take() else {
@@ -288,10 +323,22 @@ impl Driver {
         }
     }
 
+    /// Before the first word we are who we can be. Whatever is wrong with that shows when the server minds.
+    fn prepare(&mut self, attempt: Attempt, opened: Event) {
+        let shared = Arc::clone(&self.shared);
+        self.opening.retain(|opening| !opening.is_finished());
+        let preparing = self.closing.spawn(async move {
+            shared.prepare().await;
+            shared.report(attempt, opened);
+        });
+        self.opening.push(preparing.abort_handle());
+    }
+
     fn open_stream(&mut self, attempt: Attempt, http: HttpLink) {
         let shared = Arc::clone(&self.shared);
         self.opening.retain(|opening| !opening.is_finished());
         let opening = self.closing.spawn(async move {
+            shared.prepare().await;
             let news = match event_stream::open(&shared, attempt, &http).await {
                 Ok(link) => News::Opened(attempt, Box::new(link)),
                 Err(fault) => News::Link(attempt, Event::Lost(fault)),
@@ -338,6 +385,7 @@ impl Driver {
     /// Sends a message of the negotiation. An earlier one that is still open is given up: its late answer
     /// must find nobody (DE-05).
     fn send(&mut self, attempt: Attempt, hello: Hello) {
+        self.generation = self.shared.generation();
         let Some(link) = self.links.get_mut(&attempt) else { return };
         if let Some((id, task)) = link.hello.take() {
             self.shared.core().calls.end(id);

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use tokio::time::sleep;
 
+use super::authorize::{Ask, denial};
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
 use super::link::lock;
 use super::{Shared, Wire};
@@ -139,8 +140,16 @@ impl Exchange<'_> {
             sleep(resume.wait()).await;
             let mut headers = headers.clone();
             headers.insert(LAST_EVENT_ID, last);
+            let generation = self.shared.generation();
             match self.link.get(&headers).await {
                 Ok(Answer { status: 200..300, body: Body::Events(events), .. }) => return Ok(events),
+                Ok(answer) if denial(&answer).is_some() => {
+                    let Some(refused) = denial(&answer) else { return Err(ended) };
+                    let entered = self.shared.be_let_in(&refused, generation, "GET", Ask::Nobody).await;
+                    if entered.is_err() {
+                        return Err(ended);
+                    }
+                }
                 // The server is reachable and says no.
                 Ok(Answer { status: 400..500, .. }) => return Err(ended),
                 Ok(_) | Err(_) => {}

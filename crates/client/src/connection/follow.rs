@@ -270,7 +270,7 @@ impl Shared {
                         shared.call_headers(&live, headers, method::TASKS_CANCEL, Some(&params)).into_owned();
                     link.post(frame.body(), &headers).await.map(drop)
                 }
-                wire @ (Wire::Pipe(_) | Wire::EventStream { .. }) => wire.send(&frame).await,
+                wire @ (Wire::Pipe(_) | Wire::EventStream { .. }) => shared.say(wire, &frame).await,
             };
             if let Err(fault) = sent {
                 tracing::debug!(server = %shared.name, %fault, "a task that nobody waits for was not cancelled");

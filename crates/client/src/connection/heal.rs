@@ -15,6 +15,7 @@ use bowline_proto::wire::{Json, code, method};
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::alive::Standing;
+use super::authorize::Ask as Asking;
 use super::call::FAR;
 use super::{CallOptions, Failure, Judged, Live, Shared};
 use crate::events::Life;
@@ -40,6 +41,10 @@ struct Chances {
     waited: bool,
     /// HM-10: the annotations were fetched anew for it.
     corrected: bool,
+    /// How often it was asked for who we are.
+    logins: u32,
+    /// That is settled: there is no more to be had.
+    denied: bool,
     /// The first time it may have been run: whatever becomes of the second, that stays so.
     doubt: bool,
 }
@@ -61,18 +66,22 @@ impl Shared {
         live: &Arc<Live>,
         ask: Ask<'_>,
         begun: Instant,
+        generation: u64,
         failure: Failure,
     ) -> Result<(Arc<Live>, Json), Failure> {
         let limits = self.limits(ask.options);
         let now = Instant::now();
+        let (mut begun, mut generation) = (begun, generation);
         // All of it happens in the call's own time: what it may take in all, and what it may be silent.
-        let end = (begun + limits.total.min(FAR)).min(now + limits.idle.min(FAR));
+        let mut end = (begun + limits.total.min(FAR)).min(now + limits.idle.min(FAR));
         let mut chances = Chances {
             until: end,
             resent: false,
             renewed: false,
             waited: false,
             corrected: false,
+            logins: 0,
+            denied: false,
             doubt: false,
         };
         let mut live = Arc::clone(live);
@@ -80,17 +89,38 @@ impl Shared {
         for _ in 0..MOST_TURNS {
             chances.doubt |= failure.is_doubtful();
             let known = failure.known();
-            let next = timeout_at(end.into(), self.next_link(&live, ask, failure, &mut chances)).await;
-            match next {
-                Ok(Ok(next)) => live = next,
-                Ok(Err(failure)) => return Err(chances.told(failure)),
-                Err(_) => return Err(chances.told(known)),
+            if self.may_be_let_in(&failure, &chances) {
+                let asked = Instant::now();
+                let entering = self.enter(&live, ask, failure, generation, &mut chances);
+                // A person takes their time, and the call's clock stands still.
+                let (entered, aside) = if self.asks_a_person() {
+                    (Ok(entering.await), asked.elapsed())
+                } else {
+                    (timeout_at(end.into(), entering).await, Duration::ZERO)
+                };
+                (begun, end, chances.until) = (begun + aside, end + aside, chances.until + aside);
+                match entered {
+                    Ok(Ok(())) => {}
+                    Ok(Err(refused)) => {
+                        failure = refused;
+                        continue;
+                    }
+                    Err(_) => return Err(chances.told(known)),
+                }
+            } else {
+                let next = timeout_at(end.into(), self.next_link(&live, ask, failure, &mut chances)).await;
+                match next {
+                    Ok(Ok(next)) => live = next,
+                    Ok(Err(failure)) => return Err(chances.told(failure)),
+                    Err(_) => return Err(chances.told(known)),
+                }
             }
             let total = (begun + limits.total.min(FAR)).saturating_duration_since(Instant::now());
             if total.is_zero() {
                 return Err(chances.told(known));
             }
             let options = CallOptions { idle: Some(limits.idle), total: Some(total), ..ask.options.clone() };
+            generation = self.generation();
             match self.once(&live, ask.method, ask.params, &options).await {
                 Ok(result) => {
                     live.prove();
@@ -100,6 +130,43 @@ impl Shared {
             }
         }
         Err(chances.told(failure))
+    }
+
+    /// Whether a call was refused for who we are, and that may still be settled.
+    fn may_be_let_in(&self, failure: &Failure, chances: &Chances) -> bool {
+        self.auth.is_some() && !chances.denied && chances.logins < MOST_LOGINS && failure.denial().is_some()
+    }
+
+    /// Has it settled who we are, for a call that was refused for that. `Ok`: it goes again, over the same link.
+    async fn enter(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        ask: Ask<'_>,
+        failure: Failure,
+        generation: u64,
+        chances: &mut Chances,
+    ) -> Result<(), Failure> {
+        let Some(refused) = failure.denial() else { return Err(failure) };
+        chances.logins += 1;
+        // The session may be the reason; before a person is asked, a new one finds out.
+        let doubtful = is_of_session(&failure) && self.may_be_for_session(live, chances);
+        let asking = if doubtful { Asking::Nobody } else { Asking::Anybody };
+        let operation = super::purpose(ask.method, ask.params);
+        let Err(why) = self.be_let_in(refused, generation, &operation, asking).await else { return Ok(()) };
+        chances.denied = true;
+        Err(match failure {
+            Failure::Session(judged) if matches!(why.cause, Cause::LoginRequired { .. }) => {
+                Failure::Session(Box::new(Judged { shown: Failure::Fault(why), ..*judged }))
+            }
+            _ => Failure::Fault(why),
+        })
+    }
+
+    /// Some servers say 401 to a session they have forgotten. With credentials that were good a moment ago, one new
+    /// session is worth a try before a person is asked.
+    fn may_be_for_session(&self, live: &Live, chances: &Chances) -> bool {
+        let tried = live.challenged.load(Ordering::Relaxed);
+        live.session && self.proves_who(live) && live.is_proven() && !tried && !chances.resent
     }
 
     /// The link over which a failed call goes once more, or why it does not.
@@ -171,11 +238,8 @@ impl Shared {
     ) -> Result<Next, Failure> {
         let Judged { verdict, refused, shown } = judged;
         if verdict == Verdict::Login {
-            // Some servers say 401 to a session they have forgotten. With credentials that were good a moment
-            // ago, one new session is worth a try before a person is asked. If that is refused in the same way,
-            // it is this request that is.
-            let tried = live.challenged.load(Ordering::Relaxed);
-            if live.credentials && live.is_proven() && !tried && !chances.resent {
+            // If a new session is refused in the same way, it is this request that is.
+            if self.may_be_for_session(live, chances) {
                 return self.lose_session(live, &shown, Execution::NotExecuted, chances);
             }
             // A person is told once; the connection itself is none the worse.
@@ -359,6 +423,13 @@ fn explained(first: &Failure, missing: Failure) -> Failure {
         (_, other) => other,
     }
 }
+
+fn is_of_session(failure: &Failure) -> bool {
+    matches!(failure, Failure::Session(judged) if judged.verdict == Verdict::Login)
+}
+
+/// SC-04: how often one call may be asked for who we are.
+const MOST_LOGINS: u32 = 3;
 
 /// A broken connection is seen on all of a server's connections within this time, or only one was broken.
 const SETTLING: Duration = Duration::from_millis(250);

@@ -11,6 +11,7 @@ use bowline_proto::wire;
 use bowline_transport::http::{Answer, Body};
 
 use super::alive::Standing;
+use super::authorize::{Ask, denial};
 use super::exchange::{Resume, is_message, is_too_large};
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
 use super::link::lock;
@@ -32,6 +33,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
         if let Some(last) = resume.last() {
             headers.insert(LAST_EVENT_ID, last.clone());
         }
+        let generation = shared.generation();
         match link.get(&headers).await {
             Ok(Answer { status: 200..300, body: Body::Events(mut events), .. }) => {
                 let opened = Instant::now();
@@ -61,6 +63,18 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                 } else {
                     short = short.saturating_add(1);
                 }
+            }
+            // TK-01: the stream is ours only with a token that is good. What is not to be had now may be later.
+            Ok(answer) if shared.auth.is_some() && denial(&answer).is_some() => {
+                let Some(refused) = denial(&answer) else { return };
+                let mut changes = shared.auth.as_ref().map(bowline_auth::Identity::changes);
+                let entered = shared.be_let_in(&refused, generation, "GET", Ask::Nobody).await;
+                if let (Err(_), Some(changes)) = (entered, &mut changes)
+                    && changes.changed().await.is_err()
+                {
+                    return;
+                }
+                short = short.saturating_add(1);
             }
             // Another stream of ours is still open, as far as the server knows. It will notice.
             Ok(Answer { status: 409 | 429 | 500.., .. }) | Err(_) => {}

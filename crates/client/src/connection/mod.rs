@@ -5,6 +5,7 @@
 //! So the hot path spawns nothing and hops between no tasks of ours.
 
 mod alive;
+mod authorize;
 mod cache;
 mod call;
 mod catalog;
@@ -34,7 +35,7 @@ mod wake;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Attempt, Carrier, Command, Event as SessionEvent, Session, Status};
 use bowline_proto::wire::mirror::Annotations;
-use bowline_proto::wire::outgoing::{Frame, Meta};
+use bowline_proto::wire::outgoing::Meta;
 use bowline_proto::wire::view::{Cancelled, Progress};
 use bowline_proto::wire::{Json, Message, Parsed, RpcError, method};
 use bowline_transport::http::HttpLink;
@@ -82,6 +83,12 @@ pub(crate) struct Shared {
     reconnect_wait: Duration,
     pub(crate) handler: Arc<dyn Handler>,
     identity: Identity,
+    /// Who we are to the server, if it may want to know.
+    auth: Option<bowline_auth::Identity>,
+    /// How many wait for a link.
+    waiting: AtomicUsize,
+    /// Whether there ever was one.
+    was_live: AtomicBool,
     core: Mutex<Core>,
     live: RwLock<Option<Arc<Live>>>,
     status: watch::Sender<Status>,
@@ -242,6 +249,7 @@ impl Shared {
     }
 
     fn set_live(&self, live: Arc<Live>) {
+        self.was_live.store(true, Ordering::Relaxed);
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = Some(live);
     }
 
@@ -481,16 +489,6 @@ impl Wire {
             Self::Http { link, .. } => link.forget_connections(),
             Self::EventStream { post, .. } => post.forget_connections(),
             Self::Pipe(_) => {}
-        }
-    }
-
-    /// Sends what needs no answer: a notification, or our answer to the server.
-    async fn send(&self, frame: &Frame) -> Result<(), Fault> {
-        match self {
-            Self::Pipe(writer) => writer.send(frame).await,
-            Self::Http { link: post, headers } | Self::EventStream { post, headers } => {
-                post.post(frame.body(), headers).await.map(drop)
-            }
         }
     }
 }

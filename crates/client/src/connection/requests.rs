@@ -121,7 +121,7 @@ impl Shared {
 
     async fn send_answer(&self, wire: &Wire, id: &Id, answer: Answer) {
         let frame = outgoing::answer(id, answer.as_ref());
-        if let Err(fault) = wire.send(&frame).await {
+        if let Err(fault) = self.say(wire, &frame).await {
             tracing::debug!(server = %self.name, %fault, "an answer to the server was not delivered");
         }
     }

@@ -150,7 +150,7 @@ impl Shared {
     /// RT-03: modern servers know no such thing.
     async fn say_roots_changed(&self, live: &Live) {
         if self.declares_roots_changed() && live.peer.era() == Era::Legacy {
-            let _ = live.wire.send(&outgoing::notification(method::ROOTS_CHANGED, None)).await;
+            let _ = self.say(&live.wire, &outgoing::notification(method::ROOTS_CHANGED, None)).await;
         }
     }
 

@@ -50,13 +50,17 @@ pub(super) fn settings(server: &Server, target: &Target) -> Settings {
 }
 
 impl Target {
-    pub(crate) fn of(server: &Server) -> Result<Self, Fault> {
+    pub(crate) fn of(server: &Server, auth: Option<&bowline_auth::Identity>) -> Result<Self, Fault> {
         match &server.transport {
             Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
             Transport::Http(http) | Transport::Sse(http) => {
                 let limits =
                     Limits { connect: server.timeouts.connect, body: MESSAGE_LIMIT, ..Limits::default() };
-                HttpLink::new(http, limits).map(Self::Http)
+                let link = HttpLink::new(http, limits)?;
+                Ok(Self::Http(match auth {
+                    Some(auth) => link.authorized(auth.credentials()),
+                    None => link,
+                }))
             }
         }
     }

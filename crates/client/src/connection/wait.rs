@@ -1,6 +1,7 @@
 //! Waiting for a link: how long, and what is said when there is none.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bowline_proto::fault::{Cause, Fault, Limit};
@@ -10,14 +11,32 @@ use tokio::time::timeout_at;
 use super::call::FAR;
 use super::{Failure, Live, Shared};
 
+/// Somebody waits for a link, until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Shared {
     /// The live link. Waits while the connection is being made, and for `reconnect_wait` if it was lost.
     pub(crate) async fn ready(&self, patience: Duration) -> Result<Arc<Live>, Failure> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
-        let begun = Instant::now();
+        let mut begun = Instant::now();
         let mut status = self.status();
+        let mut looked = false;
+        let _waiting = Waiting::begin(&self.waiting);
         loop {
             let seen = status.borrow_and_update().clone();
             if let Some(live) = self.live() {
@@ -28,7 +47,11 @@ impl Shared {
                 (core.session.hopeless(Instant::now()).cloned(), core.session.is_down())
             };
             if let Some(fault) = hopeless {
-                return Err(Failure::Fault(fault.not_executed()));
+                // Somebody may have logged in elsewhere meanwhile.
+                if std::mem::replace(&mut looked, true) || !self.is_logged_in_elsewhere().await {
+                    return Err(Failure::Fault(fault.not_executed()));
+                }
+                self.command(Command::LoggedIn);
             }
             match seen {
                 Status::Closed => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
@@ -36,7 +59,16 @@ impl Shared {
                 Status::Idle | Status::BackingOff { .. } | Status::NeedsLogin(_) | Status::Failed(_) => {
                     self.command(Command::Connect);
                 }
-                Status::Connecting | Status::Ready(_) => {}
+                // A person takes their time, and has an end of it: the clock stands still.
+                Status::LoggingIn(_) if self.asks_a_person() => {
+                    let asked = Instant::now();
+                    if status.changed().await.is_err() {
+                        return Err(Failure::Fault(Fault::before_sending(Cause::Closed)));
+                    }
+                    begun += asked.elapsed();
+                    continue;
+                }
+                Status::Connecting | Status::LoggingIn(_) | Status::Ready(_) => {}
             }
             let wait = if down { patience.min(self.reconnect_wait) } else { patience };
             match timeout_at((begun + wait.min(FAR)).into(), status.changed()).await {
@@ -60,6 +92,7 @@ impl Shared {
                 };
                 cause.clone().not_executed().note(note)
             }
+            Status::LoggingIn(cause) => cause.clone().not_executed().note("a login is under way"),
             Status::NeedsLogin(cause) | Status::Failed(cause) => cause.clone().not_executed(),
             _ => {
                 let fault =

@@ -120,7 +120,9 @@ impl Slot {
             _ => None,
         };
         if let Some(mut status) = status {
-            let _ = status.wait_for(|status| !matches!(status, Status::Idle | Status::Connecting)).await;
+            let passing =
+                |status: &Status| matches!(status, Status::Idle | Status::Connecting | Status::LoggingIn(_));
+            let _ = status.wait_for(|status| !passing(status)).await;
         }
     }
 
@@ -211,6 +213,7 @@ impl Slot {
                         status.peer = Some(Arc::clone(peer));
                         State::Ready
                     }
+                    Status::LoggingIn(_) => State::LoggingIn,
                     Status::NeedsLogin(_) => State::NeedsLogin,
                     Status::BackingOff { until, .. } => {
                         status.next_attempt = Some(*until);

@@ -239,9 +239,9 @@ async fn tl_10_changes_are_told_with_what_changed() {
         };
         let change = timeout(SOON, change).await.unwrap();
         assert_eq!(change.list, Listed::Tools, "{name}");
-        assert_eq!(change.added, ["c".into()], "{name}");
-        assert_eq!(change.removed, ["a".into()], "{name}");
-        assert_eq!(change.changed, ["b".into()], "{name}");
+        assert_eq!(change.added, [Box::<str>::from("c")], "{name}");
+        assert_eq!(change.removed, [Box::<str>::from("a")], "{name}");
+        assert_eq!(change.changed, [Box::<str>::from("b")], "{name}");
         assert!(running.count("tools/list") <= before + 2, "{name}: one look for many words");
         client.close().await;
     }

@@ -19,7 +19,7 @@ async fn cp_01_what_is_asked() {
     for (name, running, server) in everywhere(testkit::server().prompt("greet", "{who}")).await {
         let client = Client::connect(server).await.unwrap();
         let found = client.complete(&Reference::Prompt("greet"), "who", "A", &none()).await.unwrap();
-        assert_eq!(found.values, ["A-done".into()], "{name}");
+        assert_eq!(found.values, [Box::<str>::from("A-done")], "{name}");
         assert!(!found.has_more, "{name}");
         client.complete(&Reference::Resource("f:///{path}"), "path", "", &none()).await.unwrap();
         let asked = running.received_of("completion/complete");
@@ -45,7 +45,7 @@ async fn cp_01_only_where_it_is_declared() {
         assert!(matches!(error.kind(), ErrorKind::NotOffered("completions")), "{name}: {error}");
         let completer = Completer::new(&client).pause(Duration::ZERO);
         let found = completer.suggest(&Reference::Prompt("p"), "a", "", &none()).await.unwrap();
-        assert_eq!(found.values, [], "{name}");
+        assert_eq!(found.values, [] as [Box<str>; 0], "{name}");
         assert_eq!(running.count("completion/complete"), 0, "{name}");
         client.close().await;
     }
@@ -86,7 +86,7 @@ async fn cp_03_long_and_partial_answers() {
     let odd = json!({ "completion": { "values": ["a", 7, null, "b"] } });
     server.arm(Fault::reply(odd).on("completion/complete"));
     let found = client.complete(&Reference::Prompt("p"), "a", "v", &none()).await.unwrap();
-    assert_eq!(found.values, ["a".into(), "b".into()]);
+    assert_eq!(found.values, [Box::<str>::from("a"), Box::<str>::from("b")]);
     assert_eq!(found.dropped.len(), 2);
     server.arm(Fault::reply(json!({ "completion": [] })).on("completion/complete"));
     assert!(client.complete(&Reference::Prompt("p"), "a", "v", &none()).await.is_err());
@@ -107,7 +107,7 @@ async fn cp_03_typing_is_debounced_and_cached() {
     // All are typed before the first pause is over: each future is polled once, in order.
     let found = futures_util::future::join_all((1..=10).map(suggest)).await;
     assert!(found[..9].iter().all(Option::is_none), "a later question took their place");
-    assert_eq!(found[9].as_ref().unwrap().values, [format!("{text}-done").into()]);
+    assert_eq!(found[9].as_ref().unwrap().values, [Box::<str>::from(format!("{text}-done"))]);
     assert_eq!(server.count("completion/complete"), 1);
     for _ in 0..3 {
         assert_eq!(suggest(10).await, found[9]);
@@ -134,7 +134,7 @@ async fn cp_03_the_latest_question_wins() {
     let first = none();
     let (old, new) = tokio::join!(completer.suggest(&Reference::Prompt("p"), "a", "old", &first), late);
     assert_eq!(old, None);
-    assert_eq!(new.unwrap().values, ["new-done".into()]);
+    assert_eq!(new.unwrap().values, [Box::<str>::from("new-done")]);
     client.close().await;
 }
 
@@ -150,14 +150,18 @@ async fn cp_03_errors_are_no_suggestions() {
     };
     for (code, value, next) in [(-32602, "a", "b"), (-32603, "c", "d")] {
         server.arm(Fault::error(code, "no").on("completion/complete"));
-        assert_eq!(suggest(value).await, [], "{code}");
-        assert_eq!(suggest(next).await, [format!("{next}-done").into()], "{code}: typing goes on");
-        assert_eq!(suggest(value).await, [format!("{value}-done").into()], "{code}: an error is not kept");
+        assert_eq!(suggest(value).await, [] as [Box<str>; 0], "{code}");
+        assert_eq!(suggest(next).await, [Box::<str>::from(format!("{next}-done"))], "{code}: typing goes on");
+        assert_eq!(
+            suggest(value).await,
+            [Box::<str>::from(format!("{value}-done"))],
+            "{code}: an error is not kept"
+        );
     }
     let before = server.count("completion/complete");
     server.arm(Fault::error(-32601, "no").on("completion/complete"));
-    assert_eq!(suggest("z").await, []);
-    assert_eq!(suggest("zz").await, []);
+    assert_eq!(suggest("z").await, [] as [Box<str>; 0]);
+    assert_eq!(suggest("zz").await, [] as [Box<str>; 0]);
     assert_eq!(server.count("completion/complete"), before + 1, "asked once, and never again");
     client.close().await;
 }

@@ -1,5 +1,6 @@
 //! The library against the scripted server: real sockets, real processes, armed failures.
 
+mod auth;
 mod bad_input;
 mod cache;
 mod calls;

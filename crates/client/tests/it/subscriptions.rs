@@ -449,7 +449,7 @@ async fn sb_05_the_look_comes_after_the_subscription() {
             }
         }
     };
-    assert_eq!(timeout(SOON, seen).await.expect("it is not stale for an hour"), ["new".into()]);
+    assert_eq!(timeout(SOON, seen).await.expect("it is not stale for an hour"), [Box::<str>::from("new")]);
     client.close().await;
 }
 

@@ -1,11 +1,13 @@
-//! Owns how the tables `[sampling]`, `[elicitation]` and `[roots]` are written. Only our own form has them.
+//! Owns how the tables for all servers are written: `[sampling]`, `[elicitation]`, `[roots]`, `[auth]` and `[store]`.
+//! Only our own form has them.
 
 use std::str::FromStr;
 
 use super::fields::{Fields, Style};
+use super::{auth, store};
 use crate::elicitation::ElicitationPolicy;
 use crate::problem::ProblemKind;
-use crate::raw::{RawElicitation, RawRoots, RawSampling};
+use crate::raw::{RawApp, RawElicitation, RawRoots, RawSampling, RawStore};
 use crate::report::{Finding, Located, Place, Report};
 use crate::sampling::{SamplingApi, SamplingPolicy, UnknownWord};
 use crate::suggest;
@@ -17,6 +19,8 @@ pub(crate) struct Asks {
     pub(crate) sampling: Option<Table>,
     pub(crate) elicitation: Option<Table>,
     pub(crate) roots: Option<Table>,
+    pub(crate) auth: Option<Table>,
+    pub(crate) store: Option<Table>,
 }
 
 /// A table whose keys were not looked at yet.
@@ -39,6 +43,16 @@ impl Table {
     /// As `[roots]`.
     pub(crate) fn roots(self, report: &mut Report<'_>) -> Option<RawRoots> {
         roots(self.node, &self.place, report)
+    }
+
+    /// As `[auth]`.
+    pub(crate) fn auth(self, report: &mut Report<'_>) -> Option<RawApp> {
+        auth::app(self.node, &self.place, report)
+    }
+
+    /// As `[store]`.
+    pub(crate) fn store(self, report: &mut Report<'_>) -> Option<Located<RawStore>> {
+        store::store(self.node, self.place, report)
     }
 }
 

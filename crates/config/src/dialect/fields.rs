@@ -8,6 +8,7 @@ use crate::duration::{self, Unit, Zero};
 use crate::problem::ProblemKind;
 use crate::raw::RawMap;
 use crate::report::{Finding, Located, Place, Report};
+use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
 /// How forgiving the dialect is.
@@ -119,6 +120,67 @@ impl Fields<'_, '_> {
                 None
             }
             Ok(count) => Some(Located::new(count, place)),
+        }
+    }
+
+    /// A port of this machine.
+    pub(super) fn port(&mut self, node: &Node, place: Place) -> Option<Located<u16>> {
+        let Value::Number(number) = &node.value else {
+            self.wrong_type(&place, "a port", &node.value);
+            return None;
+        };
+        match number.parse() {
+            Ok(0) | Err(_) => {
+                let message = format!("must be a whole number from 1 to {}", u16::MAX);
+                self.report.error(&place, Finding::new(ProblemKind::InvalidValue, message));
+                None
+            }
+            Ok(port) => Some(Located::new(port, place)),
+        }
+    }
+
+    /// One of a few words.
+    pub(super) fn choice<T: Copy, const N: usize>(
+        &mut self,
+        node: Node,
+        place: Place,
+        known: [(&'static str, T); N],
+    ) -> Option<Located<T>> {
+        let Located { value, place } = self.string(node, place)?;
+        if let Some((_, choice)) = known.iter().find(|(name, _)| *name == value) {
+            return Some(Located::new(*choice, place));
+        }
+        let names = known.map(|(name, _)| name);
+        let quoted = names.map(|name| format!("\"{name}\""));
+        let (last, others) = quoted.split_last().expect("there is a choice");
+        let message = format!("must be {} or {last}", others.join(", "));
+        let mut finding = Finding::new(ProblemKind::InvalidValue, message);
+        finding.hint = suggest::closest(&value, names).map(|meant| format!("did you mean \"{meant}\"?"));
+        self.report.error(&place, finding);
+        None
+    }
+
+    /// One string, or a list of them.
+    pub(super) fn one_or_more(&mut self, node: Node, place: Place) -> Option<Located<Vec<Located<String>>>> {
+        if matches!(node.value, Value::Array(_)) {
+            return self.strings(node, place);
+        }
+        if !matches!(node.value, Value::String(_)) {
+            self.wrong_type(&place, "a string or a list of strings", &node.value);
+            return None;
+        }
+        let one = self.string(node, place.clone())?;
+        Some(Located::new(vec![one], place))
+    }
+
+    /// The fields of a table.
+    pub(super) fn table(&mut self, node: Node, place: &Place) -> Option<Vec<(Key, Node)>> {
+        match node.value {
+            Value::Table(fields) => Some(self.unique(fields, place)),
+            other => {
+                self.wrong_type(place, "a table", &other);
+                None
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! works in a host is read as it is: keys that only concern that host become notes.
 
 use super::fields::{Fields, Style};
+use super::host_auth::HostAuth;
 use super::{Decoded, Entry};
 use crate::check::{self, Invalid};
 use crate::problem::ProblemKind;
@@ -62,6 +63,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
     let mut transport_garbled = false;
     let mut by_key = None;
     let mut disabled = None;
+    let mut who = HostAuth::default();
     for (key, node) in read.unique(fields, entry) {
         if matches!(node.value, Value::Null) {
             continue;
@@ -88,11 +90,12 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
             // Settings dialogs write empty lists for what does not apply.
             "args" => raw.args = read.strings(node, place).filter(|it| !it.value.is_empty()),
             "env" => raw.env = read.map(node, place).filter(|it| !it.value.is_empty()),
-            "headers" => {
-                raw.headers = read
+            "headers" | "http_headers" => {
+                let headers = read
                     .map(node, place)
                     .map(|headers| without_reserved(headers, read.report))
                     .filter(|it| !it.value.is_empty());
+                once(&mut raw.headers, headers, "headers", read.report);
             }
             "cwd" => raw.cwd = read.string(node, place),
             "timeout" => {
@@ -120,6 +123,9 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                 read.report.note(&place, finding);
             }
             other => {
+                let Some(place) = who.take(&mut read, other, node, place) else {
+                    continue;
+                };
                 let finding = Finding::new(ProblemKind::Ignored, "not used");
                 let finding = match suggest::closest(other, KEYS) {
                     Some(meant) => finding.hint(format!("did you mean `{meant}`?")),
@@ -135,6 +141,12 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
     }
     if raw.kind.is_none() && raw.transport.is_none() {
         raw.kind = by_key;
+    }
+    let (auth, headers_command, more) = who.finish();
+    (raw.auth, raw.headers_command) = (auth, headers_command);
+    if let Some((_, first)) = more.first() {
+        let place = first.place.clone();
+        raw.headers.get_or_insert_with(|| Located::new(RawMap::new(), place)).value.extend(more);
     }
     Decoded { raw, transport_garbled }
 }
@@ -215,7 +227,7 @@ const ROOTS: [&str; 2] = ["mcpServers", "servers"];
 const EXAMPLE: &str = "for example {\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}";
 
 /// What is used of an entry, for suggestions.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 19] = [
     "command",
     "args",
     "env",
@@ -224,6 +236,11 @@ const KEYS: [&str; 14] = [
     "serverUrl",
     "httpUrl",
     "headers",
+    "headersHelper",
+    "headers_command",
+    "auth",
+    "oauth",
+    "scopes",
     "timeout",
     "keepalive_interval",
     "reconnect_wait",

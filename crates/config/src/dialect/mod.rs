@@ -2,10 +2,14 @@
 //! their keys mean; reading a value of the right type is common to both.
 
 mod asks;
+mod auth;
 mod fields;
 mod hooks;
 mod host;
+mod host_auth;
 mod native;
+mod program;
+mod store;
 
 pub(crate) use asks::Asks;
 pub(crate) use hooks::{HookEntry, decode as decode_hook};
@@ -37,7 +41,7 @@ pub(crate) struct Document {
     pub(crate) entries: Vec<Entry>,
     /// The hooks for all servers.
     pub(crate) hooks: Vec<HookEntry>,
-    /// What servers may ask for.
+    /// What servers may ask for, and who we are to them.
     pub(crate) asks: Asks,
 }
 

@@ -3,7 +3,7 @@
 
 use super::asks::Table;
 use super::fields::{Fields, Style};
-use super::{Decoded, Document, asks, hooks};
+use super::{Decoded, Document, asks, auth, hooks, program};
 use crate::problem::ProblemKind;
 use crate::raw::{RawServer, Reach};
 use crate::report::{Finding, Located, Place, Report};
@@ -31,6 +31,8 @@ pub(super) fn document(root: Node, report: &mut Report<'_>) -> Document {
             "sampling" => Some(&mut document.asks.sampling),
             "elicitation" => Some(&mut document.asks.elicitation),
             "roots" => Some(&mut document.asks.roots),
+            "auth" => Some(&mut document.asks.auth),
+            "store" => Some(&mut document.asks.store),
             _ => None,
         };
         if let Some(table) = table {
@@ -42,7 +44,7 @@ pub(super) fn document(root: Node, report: &mut Report<'_>) -> Document {
         let meant = if foreign.contains(&key.name.as_str()) {
             Some("servers")
         } else {
-            suggest::closest(&key.name, ["servers", "hooks", "sampling", "elicitation", "roots"])
+            suggest::closest(&key.name, TABLES)
         };
         let finding = match meant {
             Some(meant) => finding.hint(format!("did you mean `{meant}`?")),
@@ -75,6 +77,8 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
             "transport" => raw.transport = reach(&mut read, node, place),
             "type" => raw.kind = reach(&mut read, node, place),
             "headers" => raw.headers = read.map(node, place),
+            "headers_command" => raw.headers_command = program::headers_command(&mut read, node, place),
+            "auth" => raw.auth = auth::auth(&mut read, node, place),
             "ca_file" => raw.ca_file = read.string(node, place),
             "client_cert" => raw.client_cert = read.string(node, place),
             "client_key" => raw.client_key = read.string(node, place),
@@ -156,6 +160,9 @@ fn dotted_name(entry: &Place, inner: &str) -> String {
     format!("a name with a dot in it is quoted: `[servers.\"{outer}.{inner}\"]`")
 }
 
+/// What the top of a file may hold.
+const TABLES: [&str; 7] = ["servers", "hooks", "sampling", "elicitation", "roots", "auth", "store"];
+
 /// What to write for keys that other programs have.
 fn foreign(key: &str) -> Option<&'static str> {
     Some(match key {
@@ -169,6 +176,11 @@ fn foreign(key: &str) -> Option<&'static str> {
         "bearer_token" | "bearer_token_env_var" => "write `headers = { Authorization = \"Bearer ${VAR}\" }`",
         "keepalive" | "keep_alive" | "ping_interval" => "did you mean `keepalive_interval`?",
         "ssl_verify" => "name the authority to trust in `ca_file`",
+        "headersHelper" | "http_headers_helper" => "did you mean `headers_command`?",
+        "env_http_headers" => "write `headers = { NAME = \"${VAR}\" }`",
+        "scopes" => "write `auth = { scope = [\"…\"] }`",
+        "oauth_resource" => "write `auth = { resource = \"…\" }`",
+        "client_id" | "client_secret" => "it goes into `[servers.NAME.auth]`",
         _ => return None,
     })
 }

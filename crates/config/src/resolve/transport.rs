@@ -1,9 +1,11 @@
 //! Owns how a server is reached: what follows from its keys, and whether that is what it says.
 
 use super::Resolver;
+use super::program::Asker;
+use crate::auth::Auth;
 use crate::check::{self, Invalid};
 use crate::problem::ProblemKind;
-use crate::raw::{RawMap, Reach};
+use crate::raw::{RawAuth, RawHeadersCommand, RawMap, Reach};
 use crate::report::{Finding, Located, Place};
 use crate::server::{Http, Stdio, Tls, Transport};
 
@@ -29,13 +31,15 @@ pub(super) struct Started {
 /// What only a server that is reached by URL has.
 pub(super) struct Reached {
     pub(super) headers: Option<Located<RawMap>>,
+    pub(super) headers_command: Option<Located<RawHeadersCommand>>,
+    pub(super) auth: Option<Located<RawAuth>>,
     pub(super) ca_file: Option<Located<String>>,
     pub(super) client_cert: Option<Located<String>>,
     pub(super) client_key: Option<Located<String>>,
 }
 
 impl Resolver<'_, '_> {
-    pub(super) fn transport(&mut self, entry: &Place, written: Written) -> Option<Transport> {
+    pub(super) fn transport(&mut self, name: &str, entry: &Place, written: Written) -> Option<Transport> {
         let Written { command, started, url, reached, transport, kind, garbled } = written;
         let claim = self.claim(transport, kind);
         match (command, url) {
@@ -50,7 +54,7 @@ impl Resolver<'_, '_> {
             }
             (None, Some(url)) => {
                 self.refuse(started.places(), &Invalid::NotStdio);
-                let http = self.http(url, reached);
+                let http = self.http(name, url, reached);
                 match claim {
                     None => Some(Transport::Http(http?)),
                     Some(Located { value: Reach::Remote, .. }) => Some(Transport::Http(http?)),
@@ -121,19 +125,26 @@ impl Resolver<'_, '_> {
         Some(Stdio { command: command?, args, env, cwd })
     }
 
-    fn http(&mut self, url: Located<String>, reached: Reached) -> Option<Http> {
-        let Reached { headers, ca_file, client_cert, client_key } = reached;
+    fn http(&mut self, name: &str, url: Located<String>, reached: Reached) -> Option<Http> {
+        let Reached { headers, headers_command, auth, ca_file, client_cert, client_key } = reached;
         if let (Some(half), None) | (None, Some(half)) = (&client_cert, &client_key) {
             self.refuse([&half.place], &Invalid::TlsPair);
         }
         let url = self.url(url);
         let headers = self.headers(headers);
+        self.doubt_login(auth.as_ref(), headers_command.as_ref(), &headers);
+        let auth = match auth {
+            Some(auth) => self.auth(auth),
+            None => Some(Auth::default()),
+        };
+        let headers_command =
+            headers_command.and_then(|it| self.headers_command(it, Asker { name, url: url.as_ref() }));
         let tls = Tls {
             ca_file: self.path(ca_file),
             client_cert: self.path(client_cert),
             client_key: self.path(client_key),
         };
-        Some(Http { headers, tls, fallback: true, ..Http::plain(url?) })
+        Some(Http { headers, tls, fallback: true, auth: auth?, headers_command, ..Http::plain(url?) })
     }
 }
 
@@ -151,9 +162,11 @@ impl Started {
 
 impl Reached {
     fn places(&self) -> impl Iterator<Item = &Place> {
-        let Self { headers, ca_file, client_cert, client_key } = self;
+        let Self { headers, headers_command, auth, ca_file, client_cert, client_key } = self;
         let places = [
             headers.as_ref().map(|it| &it.place),
+            headers_command.as_ref().map(|it| &it.place),
+            auth.as_ref().map(|it| &it.place),
             ca_file.as_ref().map(|it| &it.place),
             client_cert.as_ref().map(|it| &it.place),
             client_key.as_ref().map(|it| &it.place),

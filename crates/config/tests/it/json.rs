@@ -27,7 +27,7 @@ fn a_file_of_a_host_is_read_as_it_is() {
                     "headers": {"Authorization": "Bearer ${env:TOKEN}", "Accept": "application/json"},
                     "args": [],
                     "env": {},
-                    "oauth": {"clientId": "x"},
+                    "gallery": {"clientId": "x"},
                     "header": {},
                 },
                 "gemini": {"httpUrl": "http://h/", "disabled": false, "trust": true},
@@ -54,7 +54,7 @@ fn a_file_of_a_host_is_read_as_it_is() {
 .mcp.json:9:87: mcpServers.files.env.GONE: null is left out
 .mcp.json:12:35: mcpServers.files.alwaysLoad: not used
 .mcp.json:17:83: mcpServers.search.headers.Accept: not used: the transport sets this header itself
-.mcp.json:20:30: mcpServers.search.oauth: not used
+.mcp.json:20:32: mcpServers.search.gallery: not used
 .mcp.json:21:31: mcpServers.search.header: not used
   hint: did you mean `headers`?
 .mcp.json:23:80: mcpServers.gemini.trust: not used

@@ -1,13 +1,16 @@
 //! Whole files in, servers or error texts out.
 
 mod asks;
+mod auth;
 mod holding;
 mod hooks;
+mod host_auth;
 mod json;
 mod layers;
 mod properties;
 mod schema;
 mod secrets;
+mod store;
 mod toml;
 
 use bowline_config::{Config, Fixed, Problem, Source, parse};

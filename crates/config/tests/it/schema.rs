@@ -45,6 +45,20 @@ fn the_schema_accepts_what_the_parser_accepts() {
         json!({ "url": "http://h/", "transport": "http" }),
         json!({ "url": "http://h/", "type": "streamable-http" }),
         json!({ "url": "http://h/", "type": "sse", "transport": "sse" }),
+        json!({ "url": "http://h/", "auth": false, "headers_command": "x" }),
+        json!({ "url": "http://h/", "headers_command": ["x", "y"] }),
+        json!({ "url": "http://h/", "headers_command": { "command": "x", "args": ["y"], "timeout": 1, "ttl": "1h" } }),
+        json!({ "url": "http://h/", "auth": {} }),
+        json!({ "url": "http://h/", "auth": {
+            "client_id": "x", "client_secret": "y", "client_auth": "client_secret_basic", "scope": "a b",
+            "resource": false, "issuer": "https://h", "account": "me", "redirect_port": 1, "dpop": "auto",
+            "authorize_params": { "prompt": "login" }, "client_metadata_url": "https://h/c",
+        } }),
+        json!({ "url": "http://h/", "auth": { "grant": "device", "scope": ["a"], "resource": "https://h", "dpop": true } }),
+        json!({ "url": "http://h/", "auth": { "grant": "workload", "assertion": { "command": ["x"], "cwd": "/" } } }),
+        json!({ "url": "http://h/", "auth": { "grant": "enterprise", "idp": {
+            "token_endpoint": "https://h/t", "client_id": "x", "id_token": { "file": "x" },
+        } } }),
         json!({ "command": "x", "hooks": [] }),
         json!({ "command": "x", "hooks": [
             { "command": "x", "args": ["a"], "env": { "A": "b" }, "cwd": "/", "timeout": "5s" },
@@ -79,6 +93,29 @@ fn the_schema_refuses_what_the_parser_refuses() {
         json!({ "command": "x", "transport": "ws" }),
         json!({ "command": "x", "transport": "http" }),
         json!({ "url": "http://h/", "type": "stdio" }),
+        json!({ "command": "x", "auth": false }),
+        json!({ "command": "x", "headers_command": "x" }),
+        json!({ "url": "http://h/", "auth": true }),
+        json!({ "url": "http://h/", "auth": { "client_secret": "x" } }),
+        json!({ "url": "http://h/", "auth": { "client_id": "x", "client_auth": "private_key_jwt" } }),
+        json!({ "url": "http://h/", "auth": { "client_id": "x", "client_auth": "client_secret_post" } }),
+        json!({ "url": "http://h/", "auth": { "client_id": "x", "key_id": "y" } }),
+        json!({ "url": "http://h/", "auth": { "client_id": " " } }),
+        json!({ "url": "http://h/", "auth": { "grant": "enterprise" } }),
+        json!({ "url": "http://h/", "auth": { "grant": "workload" } }),
+        json!({ "url": "http://h/", "auth": { "grant": "workload", "assertion": { "file": "x", "value": "y" } } }),
+        json!({ "url": "http://h/", "auth": { "grant": "workload", "assertion": { "file": "x", "cwd": "y" } } }),
+        json!({ "url": "http://h/", "auth": { "grant": "enterprise", "idp": { "client_id": "x" } } }),
+        json!({ "url": "http://h/", "auth": { "grant": "client-credentials" } }),
+        json!({ "url": "http://h/", "auth": { "redirect_port": 0 } }),
+        json!({ "url": "http://h/", "auth": { "redirect_port": 1, "redirect_uri": "http://localhost/" } }),
+        json!({ "url": "http://h/", "auth": { "resource": true } }),
+        json!({ "url": "http://h/", "auth": { "dpop": "no" } }),
+        json!({ "url": "http://h/", "auth": { "algorithm": "HS256", "client_id": "x", "private_key": "y" } }),
+        json!({ "url": "http://h/", "auth": { "scopes": "x" } }),
+        json!({ "url": "http://h/", "headers_command": [] }),
+        json!({ "url": "http://h/", "headers_command": { "ttl": 1 } }),
+        json!({ "url": "http://h/", "headers_command": { "command": "x", "ttl": 0 } }),
         json!({ "command": "x", "hooks": {} }),
         json!({ "command": "x", "hooks": ["x"] }),
         json!({ "command": "x", "hooks": [{}] }),
@@ -111,6 +148,54 @@ fn every_key_is_explained_and_defaults_are_given() {
     assert_eq!(default("protocol"), "auto");
     assert_eq!(default("keepalive_interval"), 180);
     assert_eq!(default("reconnect_wait"), 10);
+}
+
+/// The tables about who we are, to an editor and to the parser.
+#[test]
+fn the_schema_agrees_about_logins() {
+    let validator = jsonschema::validator_for(&json_schema()).unwrap();
+    for (document, valid) in [
+        (json!({ "auth": {} }), true),
+        (json!({ "auth": { "client_name": "x", "client_metadata_url": "https://h/c" } }), true),
+        (json!({ "auth": { "client_name": "" } }), false),
+        (json!({ "auth": false }), false),
+        (json!({ "auth": { "grant": "off" } }), false),
+        (json!({ "store": {} }), true),
+        (json!({ "store": { "path": "x", "key": "file" } }), true),
+        (json!({ "store": { "backend": "valkey", "url": "redis://h" } }), true),
+        (json!({ "store": { "backend": "valkey" } }), false),
+        (json!({ "store": { "backend": "valkey", "url": "redis://h", "path": "x" } }), false),
+        (json!({ "store": { "url": "redis://h" } }), false),
+        (json!({ "store": { "backend": "redis", "url": "redis://h" } }), false),
+        (json!({ "store": { "key": "none" } }), false),
+        (json!({ "store": { "path": "" } }), false),
+    ] {
+        assert_eq!(validator.is_valid(&document), valid, "schema: {document}");
+        let text: String = document
+            .as_object()
+            .unwrap()
+            .iter()
+            .fold(String::new(), |text, (key, value)| format!("{text}{key} = {}\n", inline(value)));
+        let (_, errors) = parse_partial(&Source::new("c.toml", text.clone()), &environment());
+        assert_eq!(errors.is_none(), valid, "parser: {text} {errors:?}");
+    }
+}
+
+#[test]
+fn every_key_about_logins_is_explained() {
+    let schema = json_schema();
+    let top = &schema["properties"];
+    let server = &top["servers"]["additionalProperties"]["properties"];
+    let auth = &server["auth"]["anyOf"][1];
+    let command = &server["headers_command"]["anyOf"][1];
+    let (idp, supply) = (&auth["properties"]["idp"], &auth["properties"]["assertion"]);
+    for table in [auth, command, idp, supply, &top["auth"], &top["store"]] {
+        for (key, schema) in table["properties"].as_object().unwrap() {
+            assert!(schema["description"].is_string(), "{key}");
+        }
+    }
+    assert_eq!(command["properties"]["timeout"]["default"], 10);
+    assert_eq!(command["properties"]["ttl"]["default"], 300);
 }
 
 #[test]

@@ -29,6 +29,34 @@ fn nothing_prints_a_secret() {
         [[servers.d.hooks]]
         on = ["s3cret"]
         webhook = "https://me:${TOKEN}@h/"
+        [servers.e]
+        url = "https://h/"
+        headers_command = { command = ["x", "${TOKEN}"], env = { A = "${TOKEN}" } }
+        [servers.e.auth]
+        grant = "enterprise"
+        client_id = "me"
+        client_secret = "${TOKEN}"
+        authorize_params = { key = "${TOKEN}" }
+        idp = { token_endpoint = "https://h/t", client_id = "x", client_secret = "${TOKEN}", id_token = { value = "${TOKEN}" } }
+        [servers.f]
+        url = "https://h/"
+        [servers.f.auth]
+        grant = "s3cret"
+        client_auth = "s3cret"
+        client_id = "me"
+        private_key = "${TOKEN}"
+        issuer = "ftp://${TOKEN}"
+        resource = "${TOKEN}"
+        redirect_uri = "http://h/${TOKEN}"
+        scope = "\"${TOKEN}"
+        dpop = "s3cret"
+        assertion = "s3cret"
+        [servers.g]
+        url = "https://h/"
+        auth = { grant = "workload", assertion = { command = ["x", "${TOKEN}"] } }
+        [store]
+        backend = "valkey"
+        url = "rediss://:${TOKEN}@h"
         [[hooks]]
         command = "x"
         args = ["${TOKEN}"]
@@ -43,7 +71,7 @@ fn nothing_prints_a_secret() {
         "c": {"url": "https://h/s3cret", "headers": {"X": "s3cret"}, "hooks": {"s3cret": "s3cret"}},
         "d": {"url": "https://h/", "keepalive_interval": "s3cret", "transport": "s3cret"}
     }}"#;
-    for (path, text, expected, hooks) in [("c.toml", toml, 16, 2), ("c.json", json, 7, 0)] {
+    for (path, text, expected, hooks) in [("c.toml", toml, 25, 2), ("c.json", json, 7, 0)] {
         let (config, errors) = parse_partial(&Source::new(path, text), &environment());
         let errors = errors.unwrap();
         assert_eq!(errors.problems().len(), expected, "{errors}");

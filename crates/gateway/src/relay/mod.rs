@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bowline::auth::Auth;
 use bowline::wire::{Id, Json, Message, Parsed, RpcError, method};
 use bowline::{Life, Server};
 use tokio::time::timeout;
@@ -36,6 +37,7 @@ pub struct Relay {
     settling: Duration,
     observer: Observer,
     records: Option<PathBuf>,
+    auth: Option<Auth>,
 }
 
 /// Is told how the connection to the server fares.
@@ -45,7 +47,7 @@ impl Relay {
     /// In front of `server`.
     pub fn new(server: Server) -> Self {
         let observer = Arc::new(|_: &Life| {});
-        Self { server, greeting: GREETING, settling: SETTLING, observer, records: None }
+        Self { server, greeting: GREETING, settling: SETTLING, observer, records: None, auth: None }
     }
 
     /// How long the host waits for the answer to its `initialize` while the server is being reached
@@ -74,6 +76,13 @@ impl Relay {
     #[must_use]
     pub fn records(mut self, folder: impl Into<PathBuf>) -> Self {
         self.records = Some(folder.into());
+        self
+    }
+
+    /// Who we are to a server that wants a login; see [`bowline::Builder::auth`].
+    #[must_use]
+    pub fn auth(mut self, auth: Auth) -> Self {
+        self.auth = Some(auth);
         self
     }
 

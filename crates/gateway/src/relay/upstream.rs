@@ -93,6 +93,9 @@ impl Upstream {
         if let Some(folder) = &relay.records {
             builder = builder.records(folder);
         }
+        if let Some(auth) = &relay.auth {
+            builder = builder.auth(auth.clone());
+        }
         let client = builder.open().map_err(|error| refusal::of(&error, &Status::Idle))?;
         let (notes, queue) = mpsc::channel(NOTES);
         let (behind, answers) = mpsc::channel(Requests::MOST);

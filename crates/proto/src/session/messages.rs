@@ -30,6 +30,8 @@ pub struct Settings {
     pub backoff_cap: Duration,
     /// The shortest wait when somebody does wait.
     pub demand_floor: Duration,
+    /// Whether there is somebody who can answer when the server wants a login.
+    pub authorizes: bool,
     /// For jitter.
     pub seed: u64,
 }
@@ -47,6 +49,7 @@ impl Default for Settings {
             backoff_floor: Duration::from_millis(250),
             backoff_cap: Duration::from_secs(60),
             demand_floor: Duration::from_millis(50),
+            authorizes: false,
             seed: 0,
         }
     }
@@ -74,6 +77,8 @@ pub enum Command {
     Connect,
     /// The machine slept, or its network changed: what failed before may work now.
     Wake,
+    /// We can prove more than before who we are: somebody logged in.
+    LoggedIn,
     /// Be done.
     Close,
 }
@@ -99,6 +104,10 @@ pub enum Event {
     },
     /// It is gone.
     Lost(Fault),
+    /// What [`Action::Authorize`] asked for was had.
+    Authorized,
+    /// It was not, and why.
+    Denied(Fault),
 }
 
 /// A message of the negotiation.
@@ -128,6 +137,9 @@ pub enum Action {
     /// Close the link. Calls under way on a pipe end with this fault; over HTTP each has an exchange of its
     /// own, and its own end.
     Close(Attempt, Fault),
+    /// The server wants to know who we are. Have that settled, and report [`Event::Authorized`] or
+    /// [`Event::Denied`] under this name; there is no link meanwhile.
+    Authorize(Attempt, Fault),
     /// Tell whoever listens.
     Announce(Announcement),
 }
@@ -159,6 +171,8 @@ pub enum Status {
     Idle,
     /// Opening, negotiating or restoring.
     Connecting,
+    /// The server wants a login, and it is being had: by a renewal, or from a person.
+    LoggingIn(Fault),
     /// Calls go.
     Ready(Arc<Peer>),
     /// Waiting for a person.

@@ -27,6 +27,12 @@ impl Rig {
         Self::new(Settings { carrier: Carrier::Http, choice: Choice::Legacy, ..Settings::default() })
     }
 
+    /// The same, with somebody to ask when the server wants a login.
+    fn authorizing() -> Self {
+        let choice = Choice::Legacy;
+        Self::new(Settings { carrier: Carrier::Http, choice, authorizes: true, ..Settings::default() })
+    }
+
     fn pipe() -> Self {
         Self::new(Settings { choice: Choice::Legacy, ..Settings::default() })
     }
@@ -107,6 +113,7 @@ impl Rig {
                 Action::Restore(..) => "restore".into(),
                 Action::Ready(..) => "ready".into(),
                 Action::Close(..) => "close".into(),
+                Action::Authorize(..) => "authorize".into(),
                 Action::Announce(Announcement::Connected) => "connected".into(),
                 Action::Announce(Announcement::Disconnected(_)) => "disconnected".into(),
                 Action::Announce(Announcement::SessionLost(_)) => "session lost".into(),

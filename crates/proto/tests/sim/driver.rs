@@ -69,6 +69,7 @@ impl World {
                     self.release_callers();
                 }
                 Action::Close(attempt, fault) => self.close(attempt, &fault),
+                Action::Authorize(attempt, fault) => self.authorize(attempt, fault),
                 Action::Announce(announcement) => self.tally.note(match announcement {
                     Announcement::Connected => "said: connected",
                     Announcement::Disconnected(_) => "said: disconnected",
@@ -80,6 +81,31 @@ impl World {
             }
         }
         self.look_at_status();
+    }
+
+    /// Somebody is asked who we are, and takes a while. What they bring may be good, or not, or nothing.
+    fn authorize(&mut self, attempt: Attempt, fault: Fault) {
+        let at = self.soon(5_000);
+        let event = match self.rng.u8(..8) {
+            0 if self.is_unkind() => {
+                self.tally.note("login: denied");
+                Event::Denied(fault)
+            }
+            1 if self.is_unkind() => {
+                self.tally.note("login: unavailable");
+                Event::Denied(Fault::before_sending(Cause::LoginUnavailable))
+            }
+            2 if self.is_unkind() => {
+                self.tally.note("login: in vain");
+                Event::Authorized
+            }
+            _ => {
+                self.tally.note("login: good");
+                self.at(at, Happening::WantsLogin(false));
+                Event::Authorized
+            }
+        };
+        self.at(at, Happening::News(attempt, event));
     }
 
     fn open(&mut self, attempt: Attempt, carrier: Carrier) {

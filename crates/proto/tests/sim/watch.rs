@@ -20,6 +20,8 @@ pub(crate) struct Watch {
     /// Whether the open link was negotiated, so that its session can be forgotten.
     agreed: bool,
     was_ready: bool,
+    /// Logins in a row after which calls still could not go.
+    logins: u32,
     /// What the next action must be.
     owes_turn: bool,
 }
@@ -55,6 +57,7 @@ impl Watch {
             Action::Ready(attempt, _) => {
                 self.is_of_open_link(*attempt);
                 assert!(!matches!(self.life, Life::Up), "ready twice");
+                self.logins = 0;
                 self.agreed = true;
                 self.owes_turn = true;
             }
@@ -68,6 +71,13 @@ impl Watch {
                 {
                     self.not_before = Some(now + not_before);
                 }
+            }
+            Action::Authorize(attempt, _) => {
+                assert_eq!(self.open, None, "a login with a link open");
+                assert!(*attempt > self.newest, "a login under the name of a link");
+                self.newest = *attempt;
+                self.logins += 1;
+                assert!(self.logins <= MOST_LOGINS, "{} logins for nothing", self.logins);
             }
             Action::Announce(announcement) => self.hears(now, announcement),
         }
@@ -126,7 +136,10 @@ impl Watch {
             }
             // Nothing can be lost before it was there.
             (Announcement::SessionLost(_), Life::Down { said, .. }) if self.agreed => *said = true,
-            (Announcement::NeedsLogin(_), Life::Down { said, .. }) => *said = true,
+            (Announcement::NeedsLogin(_), Life::Down { said, .. }) => {
+                self.logins = 0;
+                *said = true;
+            }
             (Announcement::Failed(_), _) => {
                 assert!(!self.was_ready, "gave up on a server that was there once");
             }
@@ -144,6 +157,9 @@ impl Watch {
         }
     }
 }
+
+/// How many logins a server can have of us, before somebody is told that it wants none of them.
+const MOST_LOGINS: u32 = 3;
 
 const WINDOW: Duration = Duration::from_secs(10);
 

@@ -119,7 +119,8 @@ impl World {
     /// A server, and nothing that will happen.
     fn empty(seed: u64, mut rng: Rng, carrier: Carrier) -> Self {
         let start = Instant::now();
-        let settings = Settings { carrier, fallback: true, seed, ..Settings::default() };
+        let authorizes = rng.bool();
+        let settings = Settings { carrier, fallback: true, authorizes, seed, ..Settings::default() };
         Self {
             server: Server::roll(&mut rng, carrier == Carrier::Pipe),
             malice: [0, 3, 10, 30][rng.usize(..4)],
@@ -292,7 +293,7 @@ impl World {
                 let status = self.session.status();
                 let well = matches!(status, Status::Ready(_) | Status::NeedsLogin(_) | Status::Failed(_));
                 // A session that is being renewed at this very moment is as well as one can be.
-                let moment = matches!(status, Status::Connecting);
+                let moment = matches!(status, Status::Connecting | Status::LoggingIn(_));
                 assert!(well || moment || self.server.mumbles(), "not healed: {status:?}");
             }
         }
@@ -351,10 +352,14 @@ impl World {
     /// What must be true at every moment.
     fn check(&self) {
         let due = self.session.poll_timeout();
-        let waiting = matches!(self.session.status(), Status::Connecting | Status::BackingOff { .. });
+        let status = self.session.status();
+        let login = matches!(status, Status::LoggingIn(_));
+        let waiting = login || matches!(status, Status::Connecting | Status::BackingOff { .. });
         assert_eq!(waiting, due.is_some(), "a waiting phase without a deadline");
         if let Some(due) = due {
-            let longest = self.settings.connect.max(self.settings.backoff_cap) + Duration::from_secs(5);
+            // A person takes their time.
+            let longest = if login { LOGIN } else { self.settings.connect.max(self.settings.backoff_cap) };
+            let longest = longest + Duration::from_secs(5);
             assert!(due <= self.now + longest, "a deadline beyond every limit");
         }
         assert!(self.waiting.is_empty() || self.live.is_none(), "somebody waits for what is there");
@@ -410,3 +415,6 @@ impl World {
         self.future.insert((at, self.next), happening);
     }
 }
+
+/// How long a login may take.
+const LOGIN: Duration = Duration::from_secs(15 * 60);

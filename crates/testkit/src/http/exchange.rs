@@ -23,6 +23,7 @@ use super::reply;
 use super::site::Site;
 use super::stream::{Reader, Stream};
 use crate::answer::Answer;
+use crate::auth_server::{self, Ground};
 use crate::engine::{Era, Plan, Via, Work};
 use crate::fault::{Kind, Struck};
 use crate::ledger::{Received, tool_of};
@@ -57,11 +58,18 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
         (_, &Method::POST) if message.is_object() => "response".to_owned(),
         (_, http) => http.to_string(),
     };
-    let sse_legacy = site.engine.script().http.sse_legacy;
-    let known_path = head.uri.path() == "/mcp" || sse_legacy;
+    let script = site.engine.script();
+    let sse_legacy = script.http.sse_legacy;
+    let protected = script.http.protected.as_ref();
+    let beside = protected.filter(|protected| protected.has(head.uri.path()));
+    let known_path = (head.uri.path() == "/mcp" || sse_legacy) && beside.is_none();
+    let refusal = protected.filter(|_| known_path).and_then(|protected| protected.refusal(&head, &message));
     // Before it is recorded: what a test arms when it sees a request is meant for the next one.
-    let struck =
-        if known_path { site.engine.armed.take(&method, tool_of(&message)) } else { Struck::default() };
+    let struck = if known_path && refusal.is_none() {
+        site.engine.armed.take(&method, tool_of(&message))
+    } else {
+        Struck::default()
+    };
     site.engine.ledger.record(Received {
         seq: 0,
         run: 0,
@@ -77,6 +85,12 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
         method,
         body: message.clone(),
     });
+    if let Some(protected) = beside {
+        return auth_server::serve(Ground::Beside(protected), &conn, &head, &body).await;
+    }
+    if let Some(refusal) = refusal {
+        return whole(&refusal, &message["id"]);
+    }
     if !known_path {
         return whole(&Answer::new(404), &Value::Null);
     }

@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::fault::Front;
 use crate::host::Host;
 use crate::script::Script;
-use conn::Conn;
+pub(crate) use conn::{Conn, ConnIo};
 use site::Site;
 pub(crate) use sse_script::SseScript;
 

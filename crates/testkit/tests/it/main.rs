@@ -1,6 +1,7 @@
 //! The test bed, tested with plain clients: a bed that errs would prove the wrong thing.
 
 mod asking;
+mod auth;
 mod faults;
 mod features;
 mod legacy;

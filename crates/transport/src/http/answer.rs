@@ -163,7 +163,7 @@ impl Body {
 }
 
 /// The whole body, without a copy if it came in one piece.
-async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fault> {
+pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fault> {
     let too_large = |head: &[u8]| Fault::protocol(Misbehaviour::TooLarge { limit }).body(head);
     let expected = usize::try_from(chunks.length().unwrap_or_default()).unwrap_or(usize::MAX);
     if expected > limit {
@@ -192,13 +192,13 @@ const LARGEST_RESERVE: usize = 4 * 1024 * 1024;
 
 /// Whether there was more than was read.
 #[derive(PartialEq, Eq)]
-enum Rest {
+pub(super) enum Rest {
     None,
     Some,
 }
 
 /// The first bytes of a body, as many as came before it ended or broke off.
-async fn head(mut chunks: Chunks) -> (Bytes, Rest) {
+pub(super) async fn head(mut chunks: Chunks) -> (Bytes, Rest) {
     let mut head = BytesMut::new();
     let until = Instant::now() + HEAD_TIME;
     loop {

@@ -13,7 +13,7 @@ pub trait Credentials: fmt::Debug + Send + Sync + 'static {
     /// request: it must not block. Headers that the configuration sets are in `headers` already.
     fn sign(&self, method: &Method, url: &Url, headers: &mut HeaderMap);
 
-    /// Looks at the headers of an answer, whatever its status.
+    /// Looks at the headers of an answer, whatever its status, redirects included.
     fn learn(&self, url: &Url, headers: &HeaderMap) {
         let _ = (url, headers);
     }

@@ -2,9 +2,8 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::future::{Future, Ready, ready};
-use std::net::SocketAddr;
-use std::pin::Pin;
+use std::future::{Ready, ready};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::proxy::matcher::Intercept;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -24,9 +22,10 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 use super::counted::{Counted, Written};
-use super::failure::{self, Unresolved};
+use super::failure;
 use super::pool::Line;
 use super::proxy::Route;
+use super::resolve::{Names, Pass, Resolver};
 use super::target::Target;
 use super::tls::Trust;
 
@@ -55,15 +54,30 @@ pub(super) struct Dialer {
     /// Scheme, host and port.
     server: Uri,
     /// For an `https` server, or an `https` proxy.
-    trust: Trust,
+    trust: Arc<Trust>,
     https: bool,
 }
 
+/// How names become addresses.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Naming {
+    pub(super) names: Names,
+    /// Which of them may be connected to; `None`, all.
+    pub(super) pass: Option<Arc<Pass>>,
+}
+
 impl Dialer {
-    pub(super) fn new(target: &Target, route: Route, trust: Trust) -> Result<Self, Fault> {
+    pub(super) fn new(
+        target: &Target,
+        route: Route,
+        trust: Arc<Trust>,
+        naming: Naming,
+    ) -> Result<Self, Fault> {
         let https = target.https();
         let server = with_port(&target.absolute, if https { 443 } else { 80 })?;
-        let mut tcp = HttpConnector::new_with_resolver(Resolver(GaiResolver::new()));
+        // Where a proxy is, is the person's choice; where the server is, only the proxy finds out.
+        let pass = if route.proxy().is_none() { naming.pass } else { None };
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(naming.names, pass));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         // Keeps a quiet event stream alive in address translators, and finds out when its server is gone.
@@ -188,25 +202,6 @@ fn server_name(uri: &Uri) -> Result<ServerName<'static>, Fault> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     ServerName::try_from(bare.to_owned())
         .map_err(|error| Fault::before_sending(Cause::Tls).note(format!("{bare}: {error}")))
-}
-
-/// The system's resolver, with errors that can be told from others.
-#[derive(Clone)]
-struct Resolver(GaiResolver);
-
-impl Service<Name> for Resolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = Unresolved;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unresolved>> + Send>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Unresolved>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let found = self.0.call(name);
-        Box::pin(async move { Ok(found.await.map_err(Unresolved)?.collect::<Vec<_>>().into_iter()) })
-    }
 }
 
 /// A connection that exists already, for the proxy protocols, which want to be the ones to ask for it.

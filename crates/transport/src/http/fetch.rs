@@ -1,55 +1,349 @@
-//! One request to an address that somebody else may have chosen.
+//! Owns a single request to an address that somebody else may have chosen: what it may cost, and where it may be
+//! redirected.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_config::Tls;
-use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::fault::{Cause, Fault, Limit};
 use bytes::Bytes;
-use http::{Request, Response};
-use url::Url;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use tokio::time::timeout;
+use url::{Origin, Url};
 
-use super::proxy::Proxies;
+use super::answer;
+use super::coding::Chunks;
+use super::dial::{Dialer, Naming, Payload};
+use super::flow::{self, Flow, Form};
+use super::guard::{self, Guard, Refusal, Zone};
+use super::headers::{CODINGS, USER_AGENT};
+use super::media::Coding;
+use super::pool::Pool;
+use super::proxy::{Proxies, Route};
+use super::resolve::{Lookup, Names, Pass};
+use super::target::{self, Target};
+use super::tls::{Trust, Versions};
 
 /// Sends single requests to any address, each over a connection of its own. Cheap to clone.
-#[derive(Clone, Debug)]
+///
+/// # Behavior
+///
+/// - A GET is redirected three times at most, each hop under the guard. Anything else never is: the answer is then
+///   the redirect itself.
+/// - A redirect to another origin carries nothing that could say who we are (TK-02).
+/// - Every status is an answer. Of one that is not 2xx, the first 64 KiB of the body are read.
+/// - Where a proxy looks names up, only addresses that stand in the URL, and names of this machine, can be guarded.
+///   Where the proxy is, is the person's choice, and never is.
+/// - Dropping the future ends the exchange.
+#[derive(Clone)]
 pub struct Fetch {
+    /// Shows no certificate.
+    trust: Arc<Trust>,
+    own: Option<Own>,
     tls: Tls,
     proxies: Proxies,
+    names: Names,
+    limits: FetchLimits,
 }
 
-/// Who chose an address.
+/// What one request may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Guard {
-    /// The person: it may be anywhere.
-    Chosen,
-    /// A server in this part of the network: it may only name what it could reach as well as we can.
-    Told(Zone),
+pub struct FetchLimits {
+    /// How long making a connection may take. Default 10 s.
+    pub connect: Duration,
+    /// How long everything together may take, redirects included. Default 20 s.
+    pub total: Duration,
+    /// The largest body, decompressed. Default 256 KiB.
+    pub body: usize,
 }
 
-/// A part of the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Zone {
-    /// This machine.
-    Loopback,
-    /// A private network.
-    Private,
-    /// Everywhere else.
-    Public,
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FetchError {
+    /// The address, or one that it redirected to, may not be asked. It was not.
+    Refused(Refusal),
+    /// It could not be asked, or not to the end.
+    Failed(Fault),
 }
+
+/// An origin that is shown the client certificate.
+#[derive(Clone)]
+struct Own {
+    origin: Origin,
+    trust: Arc<Trust>,
+}
+
+/// A request as the caller sees it.
+struct Draft {
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+// === impl Fetch ===
 
 impl Fetch {
-    /// With what differs from the system's trust.
+    /// With what differs from the system's trust. A client certificate is shown to nobody yet.
     pub fn new(tls: Tls, proxies: Proxies) -> Self {
-        Self { tls, proxies }
+        let trust = Arc::new(Trust::new(without_certificate(&tls), Versions::Any));
+        Self { trust, own: None, tls, proxies, names: Names::System, limits: FetchLimits::default() }
     }
 
-    /// In which part of the network an address is, by the name's answer now.
+    /// The same, with the client certificate shown to the origin of this URL.
+    #[must_use]
+    pub fn certified_at(self, url: &Url) -> Self {
+        let trust = Arc::new(Trust::new(self.tls.clone(), Versions::Any));
+        Self { own: Some(Own { origin: url.origin(), trust }), ..self }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn limits(self, limits: FetchLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// The same with names looked up by another than the system.
+    #[must_use]
+    pub fn lookup(self, lookup: Arc<dyn Lookup>) -> Self {
+        Self { names: Names::Given(lookup), ..self }
+    }
+
+    /// In which part of the network an address is, by the name's answer now. Where only a proxy can say, it is
+    /// taken for public. A name other than `localhost` is never taken for this machine: who owns it can have it
+    /// mean this machine when it is asked about, and another a moment later.
     pub async fn zone(&self, url: &Url) -> Result<Zone, Fault> {
-        let _ = (url, &self.tls, &self.proxies);
-        Ok(Zone::Public)
+        if guard::is_local(url) {
+            return Ok(Zone::Loopback);
+        }
+        if let Some(ip) = guard::literal(url) {
+            // All addresses of this machine at once, as people write them who start a server.
+            let zone = if ip.is_unspecified() { Some(Zone::Loopback) } else { Zone::of(ip) };
+            return Ok(zone.unwrap_or(Zone::Public));
+        }
+        let target = Target::new(url.clone())?;
+        if self.proxies.route(&target.absolute).proxy().is_some() {
+            return Ok(Zone::Public);
+        }
+        let name = url.host_str().unwrap_or_default();
+        let unknown = |why: String| Fault::before_sending(Cause::Dns).note(why);
+        let found = timeout(self.limits.connect, self.names.addresses(name)).await;
+        let found = found
+            .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+            .map_err(|error| unknown(error.to_string()))?;
+        let ips: Vec<_> = found.iter().map(std::net::SocketAddr::ip).collect();
+        Zone::of_named(&ips).ok_or_else(|| unknown("the name has no address".to_owned()))
     }
 
-    /// Sends a request. GETs are redirected a few times, each hop under the same guard; anything else never is.
-    pub async fn send(&self, request: Request<Bytes>, guard: Guard) -> Result<Response<Bytes>, Fault> {
-        let _ = (request, guard);
-        Err(Fault::before_sending(Cause::Closed))
+    /// Sends a request.
+    pub async fn send(&self, request: Request<Bytes>, guard: Guard) -> Result<Response<Bytes>, FetchError> {
+        let exchange = Box::pin(self.follow(request, guard));
+        timeout(self.limits.total, exchange).await.unwrap_or_else(|_| {
+            let note = format!("no whole answer within {:?}", self.limits.total);
+            Err(Fault::new(Cause::Timeout(Limit::Idle)).note(note).into())
+        })
+    }
+
+    async fn follow(&self, request: Request<Bytes>, mut guard: Guard) -> Result<Response<Bytes>, FetchError> {
+        let (head, body) = request.into_parts();
+        let mut draft = Draft { method: head.method, headers: head.headers, body };
+        let mut url = Url::parse(&head.uri.to_string()).map_err(|error| {
+            Fault::before_sending(Cause::Closed).note(format!("the address cannot be used: {error}"))
+        })?;
+        let mut redirects = 0;
+        loop {
+            let (status, headers, flow) = self.exchange(&url, &draft, guard).await?;
+            let Some(next) = redirect(&url, &draft.method, status, &headers)? else {
+                return Ok(self.answer(status, headers, flow).await?);
+            };
+            drop(flow);
+            redirects += 1;
+            if redirects > MOST_REDIRECTS {
+                let location = target::shown(&next);
+                return Err(Fault::new(Cause::Redirect { location }).note("one redirect too many").into());
+            }
+            if next.origin() != url.origin() {
+                draft.leave_origin();
+                if guard == Guard::Chosen {
+                    guard = Guard::Told(self.zone(&url).await?);
+                }
+            }
+            url = next;
+        }
+    }
+
+    async fn exchange(
+        &self,
+        url: &Url,
+        draft: &Draft,
+        guard: Guard,
+    ) -> Result<(StatusCode, HeaderMap, Flow), FetchError> {
+        let pass = Arc::new(Pass::new(guard.check(url)?));
+        let target = Target::new(url.clone())?;
+        let route = self.proxies.route(&target.absolute);
+        let mut headers = draft.headers(&target.host);
+        let forwarded = matches!(route, Route::Forward(_));
+        if let Route::Forward(proxy) = &route
+            && let Some(auth) = proxy.basic_auth()
+        {
+            headers.insert(header::PROXY_AUTHORIZATION, auth.clone());
+        }
+        let naming = Naming { names: self.names.clone(), pass: Some(Arc::clone(&pass)) };
+        let dialer = Dialer::new(&target, route, self.trust(url, draft), naming)?;
+        let pool = Arc::new(Pool::new(dialer, self.limits.connect));
+        let request = |form| draft.request(form, &target, &headers, forwarded);
+        let sent = flow::exchange(&pool, request).await;
+        sent.map_err(|fault| match pass.refused() {
+            Some(why) => FetchError::Refused(Refusal { host: guard::shown_host(url), why }),
+            None => FetchError::Failed(fault),
+        })
+    }
+
+    fn trust(&self, url: &Url, draft: &Draft) -> Arc<Trust> {
+        let own = self.own.as_ref().filter(|own| own.origin == url.origin());
+        if draft.headers.contains_key(header::HOST) {
+            // Over HTTP/2 the host is part of the URL, and cannot be another as it can in a header.
+            let tls = if own.is_some() { self.tls.clone() } else { without_certificate(&self.tls) };
+            return Arc::new(Trust::new(tls, Versions::Http1));
+        }
+        Arc::clone(own.map_or(&self.trust, |own| &own.trust))
+    }
+
+    async fn answer(
+        &self,
+        status: StatusCode,
+        mut headers: HeaderMap,
+        flow: Flow,
+    ) -> Result<Response<Bytes>, Fault> {
+        let chunks = Chunks::new(flow, Coding::of(&headers));
+        let body = if status.is_success() {
+            answer::whole(chunks?, self.limits.body).await.map_err(|mut fault| {
+                // It may be a token.
+                fault.evidence.body = None;
+                fault
+            })?
+        } else {
+            // A status is an answer, whatever became of its body.
+            match chunks {
+                Ok(chunks) => answer::head(chunks).await.0,
+                Err(_) => Bytes::new(),
+            }
+        };
+        for said_of_the_wire in [header::CONTENT_ENCODING, header::CONTENT_LENGTH, header::TRANSFER_ENCODING]
+        {
+            headers.remove(said_of_the_wire);
+        }
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
+    }
+}
+
+impl fmt::Debug for Fetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { proxies, names, limits, .. } = self;
+        f.debug_struct("Fetch")
+            .field("proxies", proxies)
+            .field("names", names)
+            .field("limits", limits)
+            .finish_non_exhaustive()
+    }
+}
+
+const MOST_REDIRECTS: usize = 3;
+
+fn without_certificate(tls: &Tls) -> Tls {
+    Tls { client_cert: None, client_key: None, ..tls.clone() }
+}
+
+/// Where an answer sends a GET, if it does.
+fn redirect(
+    url: &Url,
+    method: &Method,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Result<Option<Url>, FetchError> {
+    if *method != Method::GET || !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = headers.get(header::LOCATION) else { return Ok(None) };
+    let mut next = url.join(&String::from_utf8_lossy(location.as_bytes())).map_err(|_| {
+        let location = "an address that is none".to_owned();
+        Fault::new(Cause::Redirect { location })
+    })?;
+    next.set_fragment(None);
+    Ok(Some(next))
+}
+
+// === impl Draft ===
+
+impl Draft {
+    /// Takes away everything that could say who we are: what a caller set for one origin is for that origin.
+    fn leave_origin(&mut self) {
+        let mut kept = HeaderMap::new();
+        for name in [header::ACCEPT, HeaderName::from_static("mcp-protocol-version")] {
+            if let Some(value) = self.headers.remove(&name) {
+                kept.insert(name, value);
+            }
+        }
+        self.headers = kept;
+    }
+
+    fn headers(&self, host: &HeaderValue) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.entry(header::HOST).or_insert_with(|| host.clone());
+        headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(CODINGS));
+        headers
+    }
+
+    fn request(&self, form: Form, target: &Target, headers: &HeaderMap, forwarded: bool) -> Request<Payload> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.headers_mut() = headers.clone();
+        if form == Form::Http2 {
+            request.headers_mut().remove(header::HOST);
+        } else {
+            request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        let whole = form == Form::Http2 || forwarded;
+        *request.uri_mut() = if whole { target.absolute.clone() } else { target.path.clone() };
+        request
+    }
+}
+
+// === impl FetchLimits ===
+
+impl Default for FetchLimits {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(10), total: Duration::from_secs(20), body: 256 * 1024 }
+    }
+}
+
+// === impl FetchError ===
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Failed(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FetchError {}
+
+impl From<Fault> for FetchError {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault)
+    }
+}
+
+impl From<Refusal> for FetchError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
     }
 }

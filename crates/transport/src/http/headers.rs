@@ -21,7 +21,7 @@ impl Bases {
         let mut base = HeaderMap::with_capacity(16);
         base.insert(header::HOST, host.clone());
         base.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-        base.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd"));
+        base.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(CODINGS));
         for (name, value) in &config.headers {
             let bad =
                 || Fault::before_sending(Cause::Closed).note(format!("the header {name:?} cannot be sent"));
@@ -65,7 +65,10 @@ impl Bases {
     }
 }
 
-const USER_AGENT: &str = concat!("bowline/", env!("CARGO_PKG_VERSION"));
+/// The compressions that [`Coding`](super::media::Coding) knows.
+pub(super) const CODINGS: &str = "gzip, br, zstd";
+
+pub(super) const USER_AGENT: &str = concat!("bowline/", env!("CARGO_PKG_VERSION"));
 
 #[cfg(test)]
 mod tests {

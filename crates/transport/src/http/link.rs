@@ -9,13 +9,14 @@ use bowline_config::Http;
 use bowline_proto::fault::{Cause, Execution, Fault};
 use bowline_proto::frame::DEFAULT_LIMIT;
 use bytes::Bytes;
-use http::header::{HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION};
+use http::header::{AUTHORIZATION, HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION};
 use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 
 use super::answer::Answer;
 use super::cookies::Jar;
-use super::dial::{Dialer, Payload};
+use super::credentials::Credentials;
+use super::dial::{Dialer, Naming, Payload};
 use super::flow::{self, Flow, Form};
 use super::headers::Bases;
 use super::pool::Pool;
@@ -48,6 +49,7 @@ pub struct Limits {
 pub struct HttpLink {
     shared: Arc<Shared>,
     target: Arc<Target>,
+    credentials: Option<Arc<dyn Credentials>>,
 }
 
 struct Shared {
@@ -89,16 +91,24 @@ impl HttpLink {
         // Over HTTP/2 the host is part of the URL, and cannot be another as it can in a header.
         let named = config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
         let versions = if named { Versions::Http1 } else { Versions::Any };
-        let dialer = Dialer::new(&target, route, Trust::new(config.tls.clone(), versions))?;
+        let trust = Arc::new(Trust::new(config.tls.clone(), versions));
+        let dialer = Dialer::new(&target, route, trust, Naming::default())?;
         let pool = Arc::new(Pool::new(dialer, limits.connect));
         let shared = Shared { pool, bases, jar: Jar::default(), limits, forwarded };
-        Ok(Self { shared: Arc::new(shared), target: Arc::new(target) })
+        Ok(Self { shared: Arc::new(shared), target: Arc::new(target), credentials: None })
+    }
+
+    /// The same link, with every request signed: each method, each redirect and each resumption, also of the links
+    /// that [`HttpLink::at`] makes of it (TK-01). Connections and cookies stay shared with the link it came from.
+    #[must_use]
+    pub fn authorized(&self, credentials: Arc<dyn Credentials>) -> Self {
+        Self { credentials: Some(credentials), ..self.clone() }
     }
 
     /// The same server at another URL, which may be relative; refused if that is another origin (HS-02).
     pub fn at(&self, reference: &str) -> Result<Self, Fault> {
         let target = Arc::new(self.target.resolve(reference)?);
-        Ok(Self { shared: Arc::clone(&self.shared), target })
+        Ok(Self { target, ..self.clone() })
     }
 
     /// Posts a message (HT-01). `headers` are added to those that every request carries.
@@ -148,9 +158,13 @@ impl HttpLink {
         let mut redirects = 0;
         loop {
             let target = moved.as_ref().unwrap_or(&*self.target);
-            let request = |form| self.shared.request(form, target, &draft);
+            // For each sending: a proof that was used once may not be good again.
+            let request = |form| self.request(form, target, &draft);
             let (status, headers, flow) = flow::exchange(&self.shared.pool, request).await?;
             self.shared.jar.learn(&target.url, &headers);
+            if let Some(credentials) = &self.credentials {
+                credentials.learn(&target.url, &headers);
+            }
             let Some(next) = redirect(target, &draft.method, status, &headers)? else {
                 return Ok((status, headers, flow));
             };
@@ -161,6 +175,27 @@ impl HttpLink {
             flow.discard().await;
             moved = Some(next);
         }
+    }
+
+    fn request(&self, form: Form, target: &Target, draft: &Draft<'_>) -> Request<Payload> {
+        let mut request = Request::new(Full::new(draft.body.clone()));
+        *request.method_mut() = draft.method.clone();
+        let mut headers = self.shared.bases.with(draft.base, draft.extra);
+        self.shared.jar.apply(&target.url, &mut headers);
+        if let Some(credentials) = &self.credentials {
+            credentials.sign(&draft.method, &target.url, &mut headers);
+            if let Some(token) = headers.get_mut(AUTHORIZATION) {
+                token.set_sensitive(true);
+            }
+        }
+        if form == Form::Http2 {
+            // It is part of the URL there.
+            headers.remove(HOST);
+        }
+        *request.headers_mut() = headers;
+        let whole = form == Form::Http2 || self.shared.forwarded;
+        *request.uri_mut() = if whole { target.absolute.clone() } else { target.path.clone() };
+        request
     }
 }
 
@@ -182,25 +217,6 @@ const MOST_REDIRECTS: usize = 3;
 impl Default for Limits {
     fn default() -> Self {
         Self { connect: Duration::from_secs(30), body: DEFAULT_LIMIT, event: DEFAULT_LIMIT }
-    }
-}
-
-// === impl Shared ===
-
-impl Shared {
-    fn request(&self, form: Form, target: &Target, draft: &Draft<'_>) -> Request<Payload> {
-        let mut request = Request::new(Full::new(draft.body.clone()));
-        *request.method_mut() = draft.method.clone();
-        let mut headers = self.bases.with(draft.base, draft.extra);
-        self.jar.apply(&target.url, &mut headers);
-        if form == Form::Http2 {
-            // It is part of the URL there.
-            headers.remove(HOST);
-        }
-        *request.headers_mut() = headers;
-        let whole = form == Form::Http2 || self.forwarded;
-        *request.uri_mut() = if whole { target.absolute.clone() } else { target.path.clone() };
-        request
     }
 }
 

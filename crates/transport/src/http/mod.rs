@@ -14,8 +14,11 @@
 //! | `coding` | which compressions are understood |
 //! | `flow` | when a connection may be used again |
 //! | `pool` | which connection a request takes |
-//! | `dial`, `proxy`, `tls` | how a connection is made |
+//! | `dial`, `resolve`, `proxy`, `tls` | how a connection is made |
 //! | `cookies` | what a load balancer gets back |
+//! | `credentials` | what is asked of whoever proves who we are |
+//! | `fetch` | one request to any address, and where it may be redirected |
+//! | `guard` | which addresses a server may have us ask |
 //! | `failure` | what an error below HTTP means, and whether the server can have acted |
 //!
 //! # Cancel safety
@@ -35,11 +38,13 @@ mod failure;
 mod fetch;
 mod flow;
 mod gate;
+mod guard;
 mod headers;
 mod link;
 mod media;
 mod pool;
 mod proxy;
+mod resolve;
 mod sse_legacy;
 mod target;
 mod tls;
@@ -47,7 +52,9 @@ mod tls;
 pub use answer::{Answer, Body};
 pub use credentials::Credentials;
 pub use events::Events;
-pub use fetch::{Fetch, Guard, Zone};
+pub use fetch::{Fetch, FetchError, FetchLimits};
+pub use guard::{Guard, Refusal, Why, Zone};
 pub use link::{HttpLink, Limits};
 pub use proxy::Proxies;
+pub use resolve::{Looking, Lookup};
 pub use sse_legacy::{SseLegacy, open_sse};

@@ -9,7 +9,7 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 /// Which proxies stand between us and servers.
 ///
 /// A server on this machine is never reached through a proxy, whatever is configured.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Proxies {
     /// What the environment says (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, also in lower case),
@@ -61,6 +61,17 @@ impl Proxies {
             (Some("socks5" | "socks5h"), _) => Route::Socks(proxy),
             _ => Route::Unusable(proxy),
         }
+    }
+}
+
+/// Says which kind, and leaves out the addresses: they may hold a password.
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::System => "System",
+            Self::Direct => "Direct",
+            Self::Fixed { .. } => "Fixed",
+        })
     }
 }
 
@@ -144,8 +155,11 @@ mod tests {
 
     #[test]
     fn credentials_are_not_shown() {
-        let route = route("http://user:hunter2@proxy.test:3128", "", "https://server.test/");
+        let address = "http://user:hunter2@proxy.test:3128";
+        let route = route(address, "", "https://server.test/");
         let shown = format!("{route:?}");
         assert!(!shown.contains("hunter2") && shown.contains("proxy.test"), "{shown}");
+        let proxies = Proxies::Fixed { http: address.into(), https: address.into(), bypass: String::new() };
+        assert_eq!(format!("{proxies:?}"), "Fixed");
     }
 }

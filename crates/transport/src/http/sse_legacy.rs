@@ -161,7 +161,7 @@ const LONGEST_ENDPOINT: usize = 8 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use bowline_config::{Http, Tls};
+    use bowline_config::Http;
 
     use super::super::{Limits, Proxies};
     use super::*;

@@ -1,56 +1,17 @@
 //! Pages that a server wants to be visited.
 
-use std::process::Command;
-use std::sync::mpsc;
-
 use bowline_testkit::{self as testkit, Fault, Question, Script, Tool};
 use serde_json::json;
 
-use super::{PATIENCE, asks, calls, hotel, told};
+use super::{asks, calls, hotel, told};
+use crate::browser::Browser;
 use crate::context::Context;
 use crate::pty::{ENTER, ESCAPE, Person};
 
-/// A browser that tells what it is given: how many arguments, and the first.
-struct Browser {
-    program: std::path::PathBuf,
-    told: mpsc::Receiver<String>,
-}
-
-impl Browser {
-    fn new(context: &Context) -> Self {
-        use std::os::unix::fs::PermissionsExt as _;
-        let (program, pipe) = (context.path("browser"), context.path("opened"));
-        let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
-        assert!(made.success());
-        let script = format!("#!/bin/sh\nprintf '%s|%s' $# \"$1\" > {}\n", pipe.display());
-        std::fs::write(&program, script).expect("a file");
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
-        let (tell, told) = mpsc::channel();
-        std::thread::spawn(move || {
-            while let Ok(text) = std::fs::read_to_string(&pipe) {
-                if tell.send(text).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { program, told }
-    }
-
-    fn visits(&self, context: &Context) -> Person {
-        let mut command = context.bowline(["call", "--json", "hotel", "book"]);
-        command.env("BROWSER", &self.program);
-        Person::sits_at(command)
-    }
-
-    fn opened(&self) -> String {
-        self.told.recv_timeout(PATIENCE).expect("the browser was started")
-    }
-
-    /// What it was started with before this: nothing, if the first thing it tells is what it gets now.
-    fn was_not_started(&self) {
-        Command::new(&self.program).arg("the first").status().expect("it runs");
-        assert_eq!(self.opened(), "1|the first");
-    }
+fn visits(browser: &Browser, context: &Context) -> Person {
+    let mut command = context.bowline(["call", "--json", "hotel", "book"]);
+    command.env("BROWSER", &browser.program);
+    Person::sits_at(command)
 }
 
 const PAGE: &str = "https://pay.example/x?a=1&b=$(touch%20y);c";
@@ -65,7 +26,7 @@ async fn el_09_a_page_is_opened_after_a_yes() {
     let server = page().stdio().await;
     let context = hotel(&server);
     let browser = Browser::new(&context);
-    let mut person = browser.visits(&context);
+    let mut person = visits(&browser, &context);
     let asked = person.sees("> Decline");
     assert!(asked.contains("hotel wants you to open a page") && asked.contains("Please pay"), "{asked}");
     assert!(asked.contains(PAGE) && asked.contains("it leads to pay.example"), "{asked}");
@@ -85,7 +46,7 @@ async fn el_09_a_page_is_not_opened_otherwise() {
         let server = page().stdio().await;
         let context = hotel(&server);
         let browser = Browser::new(&context);
-        let mut person = browser.visits(&context);
+        let mut person = visits(&browser, &context);
         person.sees("> Decline");
         person.presses(keys);
         let end = person.leaves();

@@ -13,6 +13,7 @@ use bowline_proto::wire::view::Acknowledged;
 use bowline_proto::wire::{RpcError, code, method};
 use tokio::sync::oneshot;
 
+use super::super::authorize::Ask;
 use super::super::exchange::Exchange;
 use super::super::link::lock;
 use super::super::{Live, Shared, Wire};
@@ -69,6 +70,7 @@ impl Shared {
                 Err(fault) => Ending::Cut(fault),
             },
             Wire::Http { link, headers } => {
+                let generation = self.generation();
                 let headers = self.call_headers(&live, headers, method::LISTEN, Some(&params));
                 let exchange = Exchange { shared: &self, link, wire: &live.wire, id, era: Era::Modern };
                 tokio::select! {
@@ -77,6 +79,12 @@ impl Shared {
                     reply = exchange.run_listening(frame.body(), &headers, &opened) => match reply {
                         Reply::Result(_) => Ending::Over,
                         Reply::Error { error, .. } => Ending::Refused(error),
+                        Reply::Fault(fault) if is_denial(&fault) => {
+                            match self.be_let_in(&fault, generation, method::LISTEN, Ask::Nobody).await {
+                                Ok(()) => Ending::Cut(fault),
+                                Err(fault) => Ending::Unfit(fault),
+                            }
+                        }
                         Reply::Fault(fault) if is_unfit(&fault) => Ending::Unfit(fault),
                         Reply::Fault(fault) => Ending::Cut(fault),
                         Reply::Accepted | Reply::Silence => {
@@ -121,6 +129,10 @@ impl fmt::Display for Ending {
             Self::Unfit(fault) | Self::Cut(fault) => fault.fmt(f),
         }
     }
+}
+
+fn is_denial(fault: &Fault) -> bool {
+    matches!(fault.cause, Cause::LoginRequired { .. })
 }
 
 /// A status that says no, or an answer that is none: it would be the same again.

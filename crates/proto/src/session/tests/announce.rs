@@ -107,3 +107,69 @@ fn a_link_lost_while_restoring_is_opened_again() {
     assert_eq!(rig.event(lost(Cause::Cut)), ["close", "disconnected"]);
     assert_eq!(rig.strike(), ["open http"]);
 }
+
+/// A refused opening is a phase of its own: whoever can answer is asked, and the link is opened anew.
+#[test]
+fn a_login_is_a_phase() {
+    let login = || lost(Cause::LoginRequired { code: 401, challenge: vec![] });
+    let mut rig = Rig::authorizing();
+    rig.command(Command::Connect);
+    assert_eq!(rig.event(login()), ["close", "authorize"]);
+    assert!(matches!(rig.session.status(), Status::LoggingIn(_)));
+    assert_eq!(rig.session.hopeless(rig.now), None, "it is worth waiting for");
+    for command in [Command::Connect, Command::Wake, Command::LoggedIn] {
+        assert_eq!(rig.command(command), NOTHING);
+    }
+    assert_eq!(rig.event(Event::Authorized), ["open http"]);
+    rig.event(Event::Opened { session: false });
+    rig.event(initialized());
+    rig.event(Event::Reply(Reply::Accepted));
+    assert_eq!(rig.event(Event::Restored), ["ready", "connected"]);
+    // Later the same is an outage, and ends as one.
+    assert_eq!(rig.event(login()), ["close", "disconnected", "authorize"]);
+    rig.now += S;
+    assert_eq!(rig.event(Event::Authorized), ["open http"]);
+    rig.event(Event::Opened { session: false });
+    rig.event(initialized());
+    rig.event(Event::Reply(Reply::Accepted));
+    assert_eq!(rig.event(Event::Restored), ["ready", "recovered after 1s"]);
+}
+
+/// Nobody helps, or not now.
+#[test]
+fn a_login_that_fails_says_for_how_long() {
+    let login = Cause::LoginRequired { code: 401, challenge: vec![] };
+    let mut rig = Rig::authorizing();
+    rig.command(Command::Connect);
+    rig.event(lost(login.clone()));
+    let away = Event::Denied(Fault::before_sending(Cause::LoginUnavailable));
+    assert_eq!(rig.event(away), ["disconnected"]);
+    assert_eq!(rig.cause(), Cause::LoginUnavailable);
+    assert_eq!(rig.strike(), ["open http"], "it is tried again by itself");
+    rig.event(lost(login.clone()));
+    assert_eq!(rig.event(Event::Denied(Fault::new(login.clone()))), ["needs login"]);
+    assert_eq!(rig.session.poll_timeout(), None, "nobody tries by himself");
+    // Somebody has logged in: that is worth a look at once.
+    assert_eq!(rig.command(Command::LoggedIn), ["open http"]);
+    // What takes for ever is a no. What comes after that counts no more.
+    rig.event(lost(login));
+    let name = rig.session.attempt();
+    assert_eq!(rig.wait(), 15 * 60 * S);
+    assert_eq!(rig.strike(), ["needs login"]);
+    assert_eq!(rig.late(name, Event::Authorized), NOTHING);
+    assert_eq!(rig.command(Command::Close), NOTHING);
+    assert_eq!(rig.session.status(), Status::Closed);
+}
+
+/// SC-04, TK-04: a server that wants another login each time does not get one for ever.
+#[test]
+fn logins_in_vain_are_counted() {
+    let login = || lost(Cause::LoginRequired { code: 401, challenge: vec![] });
+    let mut rig = Rig::authorizing();
+    rig.command(Command::Connect);
+    for _ in 0..3 {
+        assert_eq!(rig.event(login()), ["close", "authorize"]);
+        assert_eq!(rig.event(Event::Authorized), ["open http"]);
+    }
+    assert_eq!(rig.event(login()), ["close", "needs login"]);
+}

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use bowline_config::{Http, Secret, Tls};
+use bowline_config::{Http, Secret};
 use bowline_transport::http::{Answer, Body, HttpLink, Limits, Proxies};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri, Version};

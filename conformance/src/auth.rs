@@ -1,0 +1,136 @@
+//! Logins: what a scenario tells beforehand, and a person who agrees to everything in a browser without a screen.
+
+use std::io;
+
+use bowline::auth::{App, Asked, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply};
+use bowline::config::{ClientSettings, Grant, Idp, Secret, SigningKey, Supply};
+use bowline::{Server, config};
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use url::Url;
+
+/// The document that the suite expects a client to name. Nobody can read it.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+
+/// Who the host is, for every scenario alike.
+pub(crate) fn auth() -> Result<Auth, Box<dyn std::error::Error>> {
+    let app = App { document: Some(DOCUMENT.parse()?), ..App::default() };
+    Ok(Auth::in_memory().app(app).prompt(Person))
+}
+
+/// The server, with what the scenario says of its login.
+pub(crate) fn configured(server: Server, scenario: &str) -> Result<Server, Box<dyn std::error::Error>> {
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").ok();
+    let Some(context) = context.filter(|_| scenario.starts_with("auth/")) else { return Ok(server) };
+    let context: Context = serde_json::from_str(&context)?;
+    let settings = config::Auth { issuer: context.issuer.clone(), ..config::Auth::default() };
+    let (grant, client) = match scenario {
+        "auth/client-credentials-jwt" | "auth/client-credentials-basic" => {
+            (Grant::ClientCredentials, context.client())
+        }
+        "auth/enterprise-managed-authorization" | "auth/cross-app-access-complete-flow" => {
+            (Grant::Enterprise(context.idp()?), context.client())
+        }
+        "auth/wif-jwt-bearer" => {
+            let token = context.valid_jwt.as_deref().ok_or("the context has no valid_jwt")?;
+            (Grant::Workload(Supply::Value(Secret::new(token))), context.client())
+        }
+        _ => (Grant::Person, context.client()),
+    };
+    Ok(server.with_auth(config::Auth { grant, client, ..settings })?)
+}
+
+/// What the scenarios tell.
+#[derive(Deserialize)]
+struct Context {
+    client_id: Option<String>,
+    client_secret: Option<String>,
+    private_key_pem: Option<String>,
+    signing_algorithm: Option<String>,
+    issuer: Option<String>,
+    idp_client_id: Option<String>,
+    idp_id_token: Option<String>,
+    idp_token_endpoint: Option<String>,
+    valid_jwt: Option<String>,
+}
+
+impl Context {
+    fn client(&self) -> Option<ClientSettings> {
+        let key = self.private_key_pem.as_deref().map(|pem| SigningKey {
+            pem: Secret::new(pem),
+            id: None,
+            algorithm: self.signing_algorithm.clone(),
+        });
+        Some(ClientSettings {
+            id: self.client_id.clone()?,
+            secret: self.client_secret.as_deref().map(Secret::new),
+            method: None,
+            key,
+            audience: None,
+        })
+    }
+
+    fn idp(&self) -> Result<Idp, Box<dyn std::error::Error>> {
+        let endpoint = self.idp_token_endpoint.as_deref().ok_or("the context has no idp_token_endpoint")?;
+        let id_token = self.idp_id_token.as_deref().ok_or("the context has no idp_id_token")?;
+        Ok(Idp {
+            token_endpoint: endpoint.parse()?,
+            client_id: self.idp_client_id.clone().ok_or("the context has no idp_client_id")?,
+            client_secret: None,
+            id_token: Supply::Value(Secret::new(id_token)),
+        })
+    }
+}
+
+/// Goes wherever a page leads, as a browser would.
+struct Person;
+
+impl LoginPrompt for Person {
+    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+        Box::pin(async move {
+            match browse(page.url).await {
+                // What it was sent back with is where it belongs by now.
+                Ok(()) => std::future::pending().await,
+                Err(error) => {
+                    eprintln!("the login page led nowhere: {error}");
+                    PageReply::GaveUp
+                }
+            }
+        })
+    }
+
+    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+        Box::pin(async { eprintln!("no scenario has a code for another device") })
+    }
+}
+
+/// Follows redirects from the login page to whoever waits for the browser.
+async fn browse(page: Url) -> io::Result<()> {
+    let mut next = Some(page);
+    for _ in 0..5 {
+        let Some(url) = next else { return Ok(()) };
+        next = get(&url).await?.map(|location| url.join(&location)).transpose().map_err(io::Error::other)?;
+    }
+    Err(io::Error::other("too many redirects"))
+}
+
+/// Gives the `Location` of the answer, if there is one. Every page of the suite is on this machine and without TLS.
+async fn get(url: &Url) -> io::Result<Option<String>> {
+    let host = url.host_str().ok_or_else(|| io::Error::other("a URL without host"))?;
+    let port = url.port_or_known_default().unwrap_or(80);
+    let mut stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await?;
+    let target = &url[url::Position::BeforePath..url::Position::AfterQuery];
+    let head = format!("GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST_ANSWER).read_to_end(&mut answer).await?;
+    let answer = String::from_utf8_lossy(&answer);
+    let mut head = answer.split("\r\n\r\n").next().unwrap_or_default().lines().skip(1);
+    Ok(head.find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("location").then(|| value.trim().to_owned())
+    }))
+}
+
+const LONGEST_ANSWER: u64 = 64 * 1024;

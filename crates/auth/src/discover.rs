@@ -1,0 +1,222 @@
+//! Owns the search for who gives out tokens for a server: which addresses are asked, in which order, and when to
+//! stop (AD-02 to AD-07).
+
+use std::time::Duration;
+
+use bowline_config::Resource;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::challenge::Challenge;
+use crate::ctx::Ctx;
+use crate::error::{AuthError, AuthErrorKind, said};
+use crate::metadata::{self, Described};
+use crate::place::{Metadata, Place, PlaceKind};
+
+/// How many of the authorization servers that a server names are tried.
+const SERVERS: usize = 4;
+/// How long it may take to find out, however many have to be asked.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Finds out who gives out tokens for a server, from what it refused a request with.
+///
+/// Nothing is remembered and nobody but the two is asked. Bounded in time; dropping the future ends the search.
+pub(crate) async fn locate(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
+    locate_within(PATIENCE, ctx, challenge).await
+}
+
+async fn locate_within(patience: Duration, ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
+    timeout(patience, search(ctx, challenge)).await.unwrap_or_else(|_| {
+        let what = format!("it took too long to find out who gives out tokens for {}", ctx.server);
+        Err(AuthError::new(AuthErrorKind::Unavailable, what))
+    })
+}
+
+async fn search(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
+    let Some(described) = described(ctx, challenge).await? else { return undescribed(ctx, challenge).await };
+    let metadata = chosen(ctx, &described).await?;
+    Ok(Place {
+        resource: Some(described.resource),
+        scopes: described.scopes,
+        wants_dpop: described.wants_dpop || challenge.dpop,
+        metadata,
+        kind: PlaceKind::Described,
+    })
+}
+
+/// The server's own description (AD-02). `None`: there is none anywhere, and it never said that there was.
+async fn described(ctx: &Ctx, challenge: &Challenge) -> Result<Option<Described>, AuthError> {
+    let meant = match &ctx.auth.resource {
+        Resource::Fixed(resource) => Some(resource.as_str()),
+        Resource::Found | Resource::Off => None,
+    };
+    let named = challenge.resource_metadata.as_ref();
+    let mut search = Search::default();
+    for url in descriptions(&ctx.url, named) {
+        let Some(document) = search.ask(ctx.net.document(&url).await)? else { continue };
+        if Some(&url) == named || Described::is_one(&document) {
+            return Described::parse(&document, &ctx.url, meant).map(Some);
+        }
+    }
+    search.end()?;
+    match named {
+        None => Ok(None),
+        Some(url) => {
+            let what =
+                format!("the server says that it is described at {}, but it is not", said(url.as_str()));
+            Err(AuthError::new(AuthErrorKind::Untrusted, what))
+        }
+    }
+}
+
+/// The authorization server, of those that the server names (AD-04): the configured one, else the first that is
+/// there. One that is there and lies is the end: to go on would be to let it choose.
+async fn chosen(ctx: &Ctx, described: &Described) -> Result<Metadata, AuthError> {
+    let listed = &described.authorization_servers;
+    let candidates: Vec<&str> = match &ctx.auth.issuer {
+        Some(issuer) if listed.is_empty() || listed.contains(issuer) => vec![issuer],
+        Some(issuer) => {
+            let named: Vec<String> = listed.iter().take(SERVERS).map(|it| said(it)).collect();
+            let what = format!(
+                "the configuration wants the authorization server {}, but {} names {}",
+                said(issuer),
+                ctx.server,
+                named.join(", ")
+            );
+            return Err(AuthError::new(AuthErrorKind::Setup, what)
+                .hint("correct `issuer` in its `auth`, or leave it out"));
+        }
+        None => listed.iter().take(SERVERS).map(String::as_str).collect(),
+    };
+    let Some(first) = candidates.first().copied() else {
+        let what = format!("{} describes itself, but names no authorization server", ctx.server);
+        return Err(AuthError::new(AuthErrorKind::Setup, what).hint("set `issuer` in its `auth`"));
+    };
+    let mut search = Search::default();
+    for issuer in candidates {
+        if let Some(found) = search.ask(issued(ctx, issuer).await)? {
+            return Ok(found);
+        }
+    }
+    search.end()?;
+    let what = format!("the authorization server {} does not describe itself", said(first));
+    Err(AuthError::new(AuthErrorKind::Untrusted, what))
+}
+
+/// What an authorization server says of itself (AD-05, AD-06). `None`: nothing.
+async fn issued(ctx: &Ctx, issuer: &str) -> Result<Option<Metadata>, AuthError> {
+    let mut search = Search::default();
+    for url in issuer_descriptions(&metadata::issuer(issuer)?) {
+        if let Some(document) = search.ask(ctx.net.document(&url).await)?.filter(Metadata::is_one) {
+            return Metadata::parse(&document, &[issuer]).map(Some);
+        }
+    }
+    search.end()?;
+    Ok(None)
+}
+
+/// The place of a server that says nothing of itself: a configured one, or its own origin, as in 2025-03-26 (AD-07).
+async fn undescribed(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
+    let origin = ctx.url.origin().ascii_serialization();
+    let place =
+        |metadata, kind| Place { resource: None, scopes: None, wants_dpop: challenge.dpop, metadata, kind };
+    if let Some(issuer) = ctx.auth.issuer.as_ref().filter(|issuer| !is_same(issuer, &origin)) {
+        let Some(metadata) = issued(ctx, issuer).await? else {
+            let what =
+                format!("the configured authorization server {} does not describe itself", said(issuer));
+            return Err(
+                AuthError::new(AuthErrorKind::Setup, what).hint("correct `issuer` in the server's `auth`")
+            );
+        };
+        return Ok(place(metadata, PlaceKind::Described));
+    }
+    let mut url = ctx.url.clone();
+    root(&mut url, "/.well-known/oauth-authorization-server");
+    let version = HeaderValue::from_static("2025-03-26");
+    let headers = HeaderMap::from_iter([(HeaderName::from_static("mcp-protocol-version"), version)]);
+    match ctx.net.document_with(&url, &headers).await?.filter(Metadata::is_one) {
+        // It was not told how to write its own address, so either way is right.
+        Some(document) => {
+            let metadata = Metadata::parse(&document, &[&origin, &format!("{origin}/")])?;
+            Ok(place(metadata, PlaceKind::Origin))
+        }
+        None => Ok(place(Metadata::by_default(&origin)?, PlaceKind::Default)),
+    }
+}
+
+/// Asks one after the other until one answers. Who is not there is passed over; who cannot be asked now is passed
+/// over too, but then nothing is concluded from nobody's answering.
+#[derive(Default)]
+struct Search {
+    failed: Option<AuthError>,
+}
+
+impl Search {
+    fn ask<T>(&mut self, answer: Result<Option<T>, AuthError>) -> Result<Option<T>, AuthError> {
+        match answer {
+            Err(error) if error.is_transient() => {
+                self.failed.get_or_insert(error);
+                Ok(None)
+            }
+            answer => answer,
+        }
+    }
+
+    fn end(self) -> Result<(), AuthError> {
+        self.failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Where a server may describe itself, in the order to ask (AD-02).
+fn descriptions(server: &Url, named: Option<&Url>) -> Vec<Url> {
+    const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+    let mut below = server.clone();
+    let query = server.query();
+    root(&mut below, &format!("{WELL_KNOWN}{}", server.path().strip_suffix('/').unwrap_or(server.path())));
+    below.set_query(query);
+    let mut top = server.clone();
+    root(&mut top, WELL_KNOWN);
+    let mut urls: Vec<Url> = Vec::with_capacity(3);
+    for url in named.cloned().into_iter().chain([below, top]) {
+        if !urls.contains(&url) {
+            urls.push(url);
+        }
+    }
+    urls
+}
+
+/// Where an authorization server may describe itself, in the order to ask (AD-05).
+fn issuer_descriptions(issuer: &Url) -> Vec<Url> {
+    let path = issuer.path().strip_suffix('/').unwrap_or(issuer.path());
+    let mut paths = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        paths.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    let at = |path: String| {
+        let mut url = issuer.clone();
+        root(&mut url, &path);
+        url
+    };
+    paths.into_iter().map(at).collect()
+}
+
+/// Leaves of an address its origin, and sets the path.
+fn root(url: &mut Url, path: &str) {
+    url.set_path(path);
+    url.set_query(None);
+    url.set_fragment(None);
+    // They only fail for addresses that have no host.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+}
+
+fn is_same(issuer: &str, origin: &str) -> bool {
+    issuer.strip_suffix('/').unwrap_or(issuer) == origin
+}
+
+#[cfg(test)]
+mod tests;

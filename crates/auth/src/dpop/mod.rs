@@ -1,0 +1,175 @@
+//! Owns how a token is bound to a key (RFC 9449): when that is done, with which key, and what a proof says.
+
+mod nonces;
+
+use std::fmt;
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use bowline_config::{Auth, Dpop, Secret};
+use bowline_store::{Expect, Safe};
+use http::Method;
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, CommonParameters, EllipticCurve, EllipticCurveKeyParameters, EllipticCurveKeyType,
+    Jwk,
+};
+use ring::digest::{SHA256, digest};
+use serde::Serialize;
+use url::Url;
+
+use crate::error::{AuthError, AuthErrorKind, said};
+use crate::jwt::{self, Signer};
+use crate::place::Place;
+
+pub(crate) use nonces::Nonces;
+
+/// The one algorithm that proofs are signed by: everybody who knows DPoP knows it.
+const ALGORITHM: &str = "ES256";
+
+/// Whether tokens are to be bound to a key. `challenged`: the server asked for proofs in its refusal.
+///
+/// The authorization server has to say that it can (AX-06). By default the server has to want it as well, since a
+/// bound token is no good for one that knows bearer tokens only.
+pub(crate) fn wanted(auth: &Auth, place: &Place, challenged: bool) -> Result<bool, AuthError> {
+    let wanted = match auth.dpop {
+        Dpop::Never => false,
+        Dpop::Always => true,
+        Dpop::Auto => place.wants_dpop || challenged,
+    };
+    let offered = place.metadata.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
+    if !wanted || offered.is_empty() {
+        return Ok(false);
+    }
+    if offered.iter().any(|name| name == ALGORITHM) {
+        return Ok(true);
+    }
+    let what = format!(
+        "the authorization server takes proofs by {}, and not by {ALGORITHM}",
+        said(&offered.join(", "))
+    );
+    Err(AuthError::new(AuthErrorKind::Setup, what)
+        .hint("set `dpop` to \"never\" if the server takes bearer tokens"))
+}
+
+/// The key of one login, with the nonces that were given for it.
+pub(crate) struct Key {
+    id: String,
+    signer: Signer,
+    jwk: Jwk,
+    thumbprint: String,
+    nonces: Nonces,
+}
+
+/// The kind under which keys are kept.
+pub(crate) const KIND: &str = "dpop-key";
+
+impl Key {
+    /// The key of this id, made and kept now if there is none. Whoever asks at the same time gets the same.
+    pub(crate) async fn load_or_make(safe: &Safe, id: &str) -> Result<Self, AuthError> {
+        let place = bowline_store::Key::new(KIND, id);
+        if let Some((kept, _)) = safe.get::<String>(&place).await? {
+            return Self::of(id, &kept);
+        }
+        let made = BASE64_URL_SAFE_NO_PAD.encode(jwt::generate());
+        if safe.put(&place, &made, Expect::Nothing).await?.is_some() {
+            return Self::of(id, &made);
+        }
+        match safe.get::<String>(&place).await? {
+            Some((kept, _)) => Self::of(id, &kept),
+            None => {
+                Err(AuthError::new(AuthErrorKind::Store, "a key for proofs was forgotten while it was made"))
+            }
+        }
+    }
+
+    /// Forgets a key: no token is bound to it any more.
+    pub(crate) async fn forget(safe: &Safe, id: &str) -> Result<(), AuthError> {
+        safe.remove(&bowline_store::Key::new(KIND, id), Expect::Anything).await?;
+        Ok(())
+    }
+
+    fn of(id: &str, kept: &str) -> Result<Self, AuthError> {
+        let signer = BASE64_URL_SAFE_NO_PAD.decode(kept).ok().and_then(|pkcs8| Signer::es256(&pkcs8));
+        let signer = signer.ok_or_else(|| {
+            AuthError::new(AuthErrorKind::Store, "the key for proofs that is kept cannot be used")
+        })?;
+        // Uncompressed: a tag, then both coordinates.
+        let (x, y) = signer.public()[1..].split_at(32);
+        let (x, y) = (BASE64_URL_SAFE_NO_PAD.encode(x), BASE64_URL_SAFE_NO_PAD.encode(y));
+        // RFC 7638: these members, in this order, and nothing else.
+        let canonical = format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#);
+        let thumbprint = BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, canonical.as_bytes()));
+        let algorithm = AlgorithmParameters::EllipticCurve(EllipticCurveKeyParameters {
+            key_type: EllipticCurveKeyType::EC,
+            curve: EllipticCurve::P256,
+            x,
+            y,
+        });
+        let jwk = Jwk { common: CommonParameters::default(), algorithm };
+        Ok(Self { id: id.to_owned(), signer, jwk, thumbprint, nonces: Nonces::default() })
+    }
+
+    /// A proof for one request, with `token` if one goes with it. No two are alike.
+    pub(crate) fn proof(
+        &self,
+        method: &Method,
+        url: &Url,
+        token: Option<&Secret>,
+        nonce: Option<&str>,
+    ) -> String {
+        let mut htu = url.clone();
+        htu.set_query(None);
+        htu.set_fragment(None);
+        let ath =
+            token.map(|token| BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, token.expose().as_bytes())));
+        let claims = Claims {
+            jti: jwt::random(),
+            htm: method.as_str(),
+            htu: htu.as_str(),
+            iat: jwt::seconds(SystemTime::now()),
+            ath,
+            nonce,
+        };
+        let mut header = self.signer.header();
+        header.typ = Some("dpop+jwt".to_owned());
+        header.jwk = Some(self.jwk.clone());
+        self.signer.sign(header, &claims)
+    }
+
+    /// What it is kept under.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The name of the key (RFC 7638): `cnf.jkt` of a bound token, and `dpop_jkt`.
+    pub(crate) fn thumbprint(&self) -> &str {
+        &self.thumbprint
+    }
+
+    /// What servers gave to be put into proofs.
+    pub(crate) fn nonces(&self) -> &Nonces {
+        &self.nonces
+    }
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    jti: String,
+    htm: &'a str,
+    htu: &'a str,
+    iat: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ath: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nonce: Option<&'a str>,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key").field("thumbprint", &self.thumbprint).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Owns which nonce the next proof for an origin carries.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use http::HeaderMap;
+use url::Url;
+
+/// The nonces that servers gave, each the last of its origin (RFC 9449 §8).
+#[derive(Debug, Default)]
+pub(crate) struct Nonces {
+    by_origin: Mutex<HashMap<String, String>>,
+}
+
+/// The most origins that are remembered. A server has one, its authorization server has another.
+const ORIGINS: usize = 16;
+/// The longest nonce that is taken.
+const LENGTH: usize = 1024;
+
+impl Nonces {
+    /// What to put into the next proof for an address.
+    pub(crate) fn get(&self, url: &Url) -> Option<String> {
+        let by_origin = self.by_origin.lock().unwrap_or_else(PoisonError::into_inner);
+        by_origin.get(&url.origin().ascii_serialization()).cloned()
+    }
+
+    /// Keeps the nonce of an answer, whatever its status. Says whether it is one that was not known.
+    pub(crate) fn learn(&self, url: &Url, headers: &HeaderMap) -> bool {
+        let Some(nonce) = headers.get("dpop-nonce").and_then(|value| value.to_str().ok()) else {
+            return false;
+        };
+        if nonce.is_empty() || nonce.len() > LENGTH {
+            return false;
+        }
+        let origin = url.origin().ascii_serialization();
+        let mut by_origin = self.by_origin.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_origin.len() >= ORIGINS && !by_origin.contains_key(&origin) {
+            // Any will do: whose nonce is forgotten asks for another once.
+            by_origin.clear();
+        }
+        by_origin.insert(origin, nonce.to_owned()).as_deref() != Some(nonce)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(nonce: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("DPoP-Nonce", nonce.parse().unwrap());
+        headers
+    }
+
+    fn url(text: &str) -> Url {
+        text.parse().unwrap()
+    }
+
+    // AX-07
+    #[test]
+    fn each_origin_has_its_own() {
+        let nonces = Nonces::default();
+        assert!(nonces.learn(&url("https://as.example/token"), &headers("one")));
+        assert!(nonces.learn(&url("https://rs.example/mcp"), &headers("two")));
+        assert_eq!(nonces.get(&url("https://as.example/revoke")).as_deref(), Some("one"));
+        assert_eq!(nonces.get(&url("https://rs.example/mcp")).as_deref(), Some("two"));
+        assert_eq!(nonces.get(&url("https://rs.example:8443/mcp")), None);
+    }
+
+    #[test]
+    fn the_last_one_counts_and_the_same_one_is_no_news() {
+        let nonces = Nonces::default();
+        let at = url("https://as.example/token");
+        assert!(nonces.learn(&at, &headers("one")));
+        assert!(!nonces.learn(&at, &headers("one")));
+        assert!(nonces.learn(&at, &headers("two")));
+        assert!(!nonces.learn(&at, &HeaderMap::new()));
+        assert_eq!(nonces.get(&at).as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn a_hostile_server_cannot_fill_the_memory() {
+        let nonces = Nonces::default();
+        assert!(!nonces.learn(&url("https://as.example/"), &headers(&"n".repeat(LENGTH + 1))));
+        for n in 0..1000 {
+            nonces.learn(&url(&format!("https://h{n}.example/")), &headers("n"));
+        }
+        assert!(nonces.by_origin.lock().unwrap().len() <= ORIGINS);
+    }
+}

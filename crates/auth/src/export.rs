@@ -1,0 +1,117 @@
+//! Owns how logins are carried to another machine: what goes along, and what it replaces there.
+//!
+//! A login that can be renewed belongs to one machine, or to machines that share a store: after it was carried
+//! elsewhere, whoever renews it first ends it for the other.
+
+use bowline_store::{Expect, Key, Safe, passphrase};
+use serde::{Deserialize, Serialize};
+use std::time::SystemTime;
+
+use crate::account::Account;
+use crate::dpop;
+use crate::error::{AuthError, AuthErrorKind};
+use crate::record::Record;
+
+/// What an imported login replaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Nothing, or an older one.
+    #[default]
+    Older,
+    /// Whatever is there.
+    Anything,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Parcel {
+    format: u32,
+    logins: Vec<Packed>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Packed {
+    id: String,
+    record: Record,
+    /// What its token is bound to, as it is kept.
+    #[serde(default)]
+    key: Option<serde_json::Value>,
+}
+
+/// The only format so far.
+const FORMAT: u32 = 1;
+
+/// All logins, or those of the named servers, locked with a passphrase.
+pub async fn export(safe: &Safe, passphrase: &str, names: Option<&[String]>) -> Result<Vec<u8>, AuthError> {
+    let mut logins = Vec::new();
+    for (key, record, _) in safe.list::<Record>(Record::KIND).await? {
+        if names.is_some_and(|names| !names.contains(&record.server)) {
+            continue;
+        }
+        let bound = match &record.dpop {
+            Some(id) => safe.get(&Key::new(dpop::KIND, id.as_str())).await?.map(|(key, _)| key),
+            None => None,
+        };
+        logins.push(Packed { id: key.id, record, key: bound });
+    }
+    let parcel = serde_json::to_vec(&Parcel { format: FORMAT, logins })
+        .map_err(|_| AuthError::new(AuthErrorKind::Store, "the logins cannot be written as JSON"))?;
+    let passphrase = passphrase.to_owned();
+    // It takes a while on purpose.
+    let sealed = tokio::task::spawn_blocking(move || passphrase::seal(&parcel, &passphrase)).await;
+    sealed.map_err(|_| broken_off())
+}
+
+/// Takes over logins, except where there is a newer one already. Gives those that were taken over.
+pub async fn import(safe: &Safe, sealed: &[u8], passphrase: &str) -> Result<Vec<Account>, AuthError> {
+    import_with(safe, sealed, passphrase, Overwrite::Older).await
+}
+
+/// The same, and says what may be replaced.
+///
+/// Dropping the future may leave some of the logins taken over.
+pub async fn import_with(
+    safe: &Safe,
+    sealed: &[u8],
+    passphrase: &str,
+    overwrite: Overwrite,
+) -> Result<Vec<Account>, AuthError> {
+    let (sealed, passphrase) = (sealed.to_vec(), passphrase.to_owned());
+    let opened = tokio::task::spawn_blocking(move || passphrase::open(&sealed, &passphrase)).await;
+    let opened = opened
+        .map_err(|_| broken_off())?
+        .map_err(|error| AuthError::new(AuthErrorKind::Store, error.to_string()))?;
+    let parcel: Parcel = serde_json::from_slice(&opened)
+        .ok()
+        .filter(|parcel: &Parcel| parcel.format == FORMAT)
+        .ok_or_else(|| AuthError::new(AuthErrorKind::Store, "these are no logins that this version knows"))?;
+    let mut taken = Vec::new();
+    for Packed { id, record, key } in parcel.logins {
+        if !put(safe, &Key::new(Record::KIND, id), &record, overwrite).await? {
+            continue;
+        }
+        if let (Some(id), Some(key)) = (&record.dpop, key) {
+            safe.put(&Key::new(dpop::KIND, id.as_str()), &key, Expect::Anything).await?;
+        }
+        taken.push(Account::of(&record, SystemTime::now()));
+    }
+    Ok(taken)
+}
+
+/// Says whether it was written. What others write meanwhile is looked at again.
+async fn put(safe: &Safe, key: &Key, record: &Record, overwrite: Overwrite) -> Result<bool, AuthError> {
+    loop {
+        let expect = match safe.get::<Record>(key).await? {
+            _ if overwrite == Overwrite::Anything => Expect::Anything,
+            None => Expect::Nothing,
+            Some((kept, _)) if kept.obtained_at() >= record.obtained_at() => return Ok(false),
+            Some((_, version)) => Expect::At(version),
+        };
+        if safe.put(key, record, expect).await?.is_some() {
+            return Ok(true);
+        }
+    }
+}
+
+fn broken_off() -> AuthError {
+    AuthError::new(AuthErrorKind::Unavailable, "it was broken off: the program is ending")
+}

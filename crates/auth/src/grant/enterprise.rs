@@ -1,0 +1,57 @@
+//! Owns how a person for whom their organisation vouches gets tokens: the identity provider turns their ID token into
+//! a grant for one authorization server, which turns that into tokens. No page is opened (AX-03, AX-04).
+
+use bowline_config::{Idp, Secret};
+use serde_json::Value;
+
+use super::post::{Form, Refusal, post_chosen};
+use super::{Ask, Request, answer, prove, supply, tokens};
+use crate::error::{AuthError, AuthErrorKind, said};
+use crate::prompt::is_page;
+use crate::tokens::Tokens;
+
+/// The type of the grant, which is also the only type that is taken for one.
+const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+
+/// Gets tokens by way of the identity provider. Each time with a new grant: one is good once (AX-05).
+pub(crate) async fn enterprise(ask: &Ask<'_>, idp: &Idp) -> Result<Tokens, AuthError> {
+    if !is_page(&idp.token_endpoint) {
+        let what = "the identity provider's `token_endpoint` is neither https nor on this machine";
+        return Err(AuthError::new(AuthErrorKind::Setup, what));
+    }
+    let id_token = supply::get(&idp.id_token).await?;
+    let grant = exchange(ask, idp, &id_token).await?;
+    tokens(ask, Request::JwtBearer { assertion: &grant }).await
+}
+
+/// Turns the person's ID token into a grant for the authorization server (RFC 8693).
+async fn exchange(ask: &Ask<'_>, idp: &Idp, id_token: &Secret) -> Result<Secret, AuthError> {
+    let mut form = Form::default();
+    form.add("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
+    form.add("requested_token_type", ID_JAG);
+    form.add("audience", &ask.metadata.issuer);
+    // Earlier drafts require it, so it is always said, whatever the authorization server is told.
+    form.add("resource", ask.resource.unwrap_or(ask.ctx.url.as_str()));
+    if !ask.scopes.is_empty() {
+        form.add("scope", &ask.scopes.join(" "));
+    }
+    form.add("subject_token", id_token.expose());
+    form.add("subject_token_type", "urn:ietf:params:oauth:token-type:id_token");
+    match &idp.client_secret {
+        Some(secret) => form.authorize(prove::basic(&idp.client_id, secret)),
+        None => form.add("client_id", &idp.client_id),
+    }
+    let body = post_chosen(ask.ctx, &idp.token_endpoint, &form).await.map_err(Refusal::into_error)?;
+    let kind = body.get("issued_token_type").and_then(Value::as_str).unwrap_or_default();
+    if kind != ID_JAG {
+        let what = if kind.is_empty() {
+            "the identity provider does not say of what type its grant is".to_owned()
+        } else {
+            format!("the identity provider gave a token of type {}, not a grant", said(kind))
+        };
+        return Err(AuthError::new(AuthErrorKind::Untrusted, what));
+    }
+    answer::token(&body, "access_token")?.ok_or_else(|| {
+        AuthError::new(AuthErrorKind::Untrusted, "the identity provider's answer has no grant")
+    })
+}

@@ -1,0 +1,212 @@
+//! Owns how a form is sent to an authorization server, and what a refusal means.
+
+use std::fmt;
+
+use bowline_config::Secret;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Method, Request, Response};
+use serde_json::{Map, Value};
+use url::{Url, form_urlencoded};
+
+use crate::ctx::Ctx;
+use crate::dpop;
+use crate::error::{AuthError, AuthErrorKind, said};
+
+/// A form, and what goes into the header with it. `Debug` shows the names only.
+#[derive(Default)]
+pub(crate) struct Form {
+    fields: Vec<(&'static str, String)>,
+    authorization: Option<Secret>,
+}
+
+impl Form {
+    /// One more field.
+    pub(crate) fn add(&mut self, name: &'static str, value: &str) {
+        self.fields.push((name, value.to_owned()));
+    }
+
+    /// The `Authorization` header.
+    pub(crate) fn authorize(&mut self, value: Secret) {
+        self.authorization = Some(value);
+    }
+
+    fn request(&self, url: &Url) -> Result<Request<Bytes>, AuthError> {
+        let mut body = form_urlencoded::Serializer::new(String::new());
+        body.extend_pairs(&self.fields);
+        let mut request = Request::new(Bytes::from(body.finish()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = url.as_str().parse().map_err(|_| {
+            let what = format!("{} cannot be asked: its address is not usable", shown(url));
+            AuthError::new(AuthErrorKind::Untrusted, what)
+        })?;
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        if let Some(value) = &self.authorization {
+            headers.insert(AUTHORIZATION, hidden(value.expose()));
+        }
+        Ok(request)
+    }
+}
+
+/// A value that must not be printed.
+fn hidden(value: &str) -> HeaderValue {
+    let mut value = HeaderValue::from_str(value).expect("base64 and tokens are visible ASCII");
+    value.set_sensitive(true);
+    value
+}
+
+/// Why there was nothing to be had, with the word by which that was said.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(super) error: AuthError,
+    /// `error` of the answer (RFC 6749 §5.2).
+    pub(super) code: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn is(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
+    }
+
+    pub(crate) fn into_error(self) -> AuthError {
+        self.error
+    }
+}
+
+impl From<AuthError> for Refusal {
+    fn from(error: AuthError) -> Self {
+        Self { error, code: None }
+    }
+}
+
+/// Sends a form to an address that an authorization server named, and gives the object that it answers with.
+///
+/// With a key, a proof goes along. If that lacks a nonce, the same form is sent once more with the nonce (AX-07).
+pub(crate) async fn post(
+    ctx: &Ctx,
+    url: &Url,
+    form: &Form,
+    dpop: Option<&dpop::Key>,
+) -> Result<Map<String, Value>, Refusal> {
+    let mut again = true;
+    loop {
+        let mut request = form.request(url)?;
+        if let Some(key) = dpop {
+            let proof = key.proof(&Method::POST, url, None, key.nonces().get(url).as_deref());
+            request.headers_mut().insert(HeaderName::from_static("dpop"), hidden(&proof));
+        }
+        let response = ctx.net.told(request).await?;
+        let new_nonce = dpop.is_some_and(|key| key.nonces().learn(url, response.headers()));
+        let outcome = read(&response, url);
+        match &outcome {
+            Err(refusal) if refusal.is("use_dpop_nonce") && new_nonce && again => again = false,
+            _ => return outcome,
+        }
+    }
+}
+
+/// The same to an address that the configuration names, without a proof.
+pub(super) async fn post_chosen(ctx: &Ctx, url: &Url, form: &Form) -> Result<Map<String, Value>, Refusal> {
+    let response = ctx.net.chosen(form.request(url)?).await?;
+    read(&response, url)
+}
+
+/// Sends a form whose answer says nothing if all is well, whatever it looks like.
+pub(crate) async fn tell(ctx: &Ctx, url: &Url, form: &Form) -> Result<(), Refusal> {
+    let response = ctx.net.told(form.request(url)?).await?;
+    if response.status().is_success() { Ok(()) } else { read(&response, url).map(drop) }
+}
+
+/// What an answer comes to: an object without `error`, or why not.
+fn read(response: &Response<Bytes>, url: &Url) -> Result<Map<String, Value>, Refusal> {
+    let at = shown(url);
+    let status = response.status().as_u16();
+    let failed = |kind, what: String| Refusal { error: AuthError::new(kind, what), code: None };
+    // Whatever stands in it: the next try may find it well again, and nobody must lose a login by this one.
+    if status >= 500 || matches!(status, 408 | 425 | 429) {
+        return Err(failed(AuthErrorKind::Unavailable, format!("{at} answered with status {status}")));
+    }
+    if (300..400).contains(&status) {
+        return Err(failed(AuthErrorKind::Untrusted, format!("{at} sends us elsewhere (status {status})")));
+    }
+    let body = object(response);
+    if let Some(refusal) = body.as_ref().and_then(|body| refused(body, &at)) {
+        return Err(refusal);
+    }
+    match body {
+        Some(body) if status < 300 => Ok(body),
+        // A page of something in between, such as the login to a network.
+        None if status < 300 && !response.body().is_empty() => {
+            Err(failed(AuthErrorKind::Unavailable, format!("{at} answered with something else than JSON")))
+        }
+        None if status < 300 => Ok(Map::new()),
+        _ => Err(failed(AuthErrorKind::Refused, format!("{at} answered with status {status} and no reason"))),
+    }
+}
+
+/// The object in an answer. A form counts as one: some answer that way whatever was asked for.
+fn object(response: &Response<Bytes>) -> Option<Map<String, Value>> {
+    let body = response.body().strip_prefix(b"\xef\xbb\xbf").unwrap_or(response.body());
+    if let Ok(object) = serde_json::from_slice(body) {
+        return Some(object);
+    }
+    let essence = response.headers().get(CONTENT_TYPE)?.to_str().ok()?.split(';').next()?.trim();
+    if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        return None;
+    }
+    let pairs = form_urlencoded::parse(body);
+    Some(pairs.map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect())
+}
+
+/// What `error` in an answer means, whatever its status: some say 200 to everything.
+fn refused(body: &Map<String, Value>, at: &str) -> Option<Refusal> {
+    let code = match body.get("error")? {
+        Value::Null | Value::Bool(false) => return None,
+        Value::String(code) => code.as_str(),
+        Value::Object(inner) => {
+            ["code", "type", "message"].iter().find_map(|name| inner.get(*name)?.as_str()).unwrap_or("error")
+        }
+        _ => "error",
+    };
+    let kind = match code {
+        "invalid_grant" => AuthErrorKind::InvalidGrant,
+        "invalid_client" | "unauthorized_client" => AuthErrorKind::InvalidClient,
+        "temporarily_unavailable" | "server_error" | "slow_down" => AuthErrorKind::Unavailable,
+        "access_denied" => AuthErrorKind::Declined,
+        _ => AuthErrorKind::Refused,
+    };
+    let description = body.get("error_description").and_then(Value::as_str).map(said).unwrap_or_default();
+    let sep = if description.is_empty() { "" } else { ": " };
+    let what = format!("{at} refused with {}{sep}{description}", said(code));
+    Some(Refusal { error: AuthError::new(kind, what), code: Some(code.to_owned()) })
+}
+
+/// An address in an error: without its query, which may say more than it should.
+fn shown(url: &Url) -> String {
+    said(&format!("{}{}", url.origin().ascii_serialization(), url.path()))
+}
+
+impl fmt::Debug for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.fields.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        let mut form = Form::default();
+        form.add("client_secret", "hunter2");
+        form.authorize(Secret::new("Basic hunter2"));
+        let shown = format!(
+            "{form:?} {:?}",
+            form.request(&"https://as.example/token".parse().unwrap()).unwrap().headers()
+        );
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}

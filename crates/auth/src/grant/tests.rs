@@ -1,0 +1,387 @@
+//! Each grant at a real token endpoint, and each way of being refused there.
+
+use bowline_config::{Auth, Dpop, Idp, SigningKey, Supply, TokenAuth};
+use bowline_testkit::{Answer, AuthClient, AuthServer, SigningKey as Signer, Twist};
+use serde_json::json;
+
+use super::*;
+use crate::place::Place;
+use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, place};
+use crate::tokens::Scheme;
+
+/// An authorization server, what is known of it, and a client.
+struct Bench {
+    server: AuthServer,
+    ctx: Ctx,
+    place: Place,
+    client: OAuthClient,
+}
+
+impl Bench {
+    async fn new(method: TokenAuth) -> Self {
+        let known = match method {
+            TokenAuth::None => AuthClient::public(CLIENT_ID),
+            TokenAuth::Post => AuthClient::post(CLIENT_ID, CLIENT_SECRET),
+            TokenAuth::Basic => AuthClient::basic(CLIENT_ID, CLIENT_SECRET),
+            TokenAuth::PrivateKeyJwt => unreachable!("has a test of its own"),
+        };
+        let server = AuthServer::builder().client(known).start().await;
+        let (place, client) = (place(&server), client(&server, method));
+        Self { ctx: ctx(Auth::default()), place, client, server }
+    }
+
+    fn ask(&self) -> Ask<'_> {
+        Ask {
+            ctx: &self.ctx,
+            metadata: &self.place.metadata,
+            client: Some(&self.client),
+            scopes: &[],
+            resource: Some(RESOURCE),
+            dpop: None,
+        }
+    }
+
+    async fn refresh(&self) -> Result<Tokens, AuthError> {
+        let token = Secret::new(self.server.issue(CLIENT_ID, "a", RESOURCE).refresh_token);
+        tokens(&self.ask(), Request::Refresh(&token)).await
+    }
+}
+
+// AR-05, AF-02
+#[tokio::test]
+async fn a_client_proves_itself_the_way_it_is_registered() {
+    for method in [TokenAuth::None, TokenAuth::Post, TokenAuth::Basic] {
+        let bench = Bench::new(method).await;
+        bench.refresh().await.unwrap();
+        let seen = &bench.server.seen_of("refresh_token")[0];
+        assert_eq!(seen.client_auth, method.as_str());
+        assert_eq!(seen.client_id.as_deref(), Some(CLIENT_ID));
+        assert_eq!(seen.field("resource"), Some(RESOURCE));
+        assert_eq!(seen.field("scope"), None);
+        let in_body = method != TokenAuth::Basic;
+        assert_eq!(seen.field("client_id").is_some(), in_body, "once, and in one place");
+        assert_eq!(bench.server.violations(), Vec::<String>::new());
+    }
+}
+
+// AX-01, AX-02, AR-05
+#[tokio::test]
+async fn a_client_with_a_key_signs_an_assertion_each_time() {
+    let (pem, jwk) = Signer::pem();
+    let server = AuthServer::builder().client(AuthClient::key(CLIENT_ID, jwk)).start().await;
+    let (place, mut client, ctx) =
+        (place(&server), client(&server, TokenAuth::PrivateKeyJwt), ctx(Auth::default()));
+    client.key = Some(SigningKey { pem: Secret::new(pem), id: None, algorithm: None });
+    let scopes = ["a".to_owned(), "b".to_owned()];
+    let ask = async |place: &Place| {
+        let ask = Ask {
+            ctx: &ctx,
+            metadata: &place.metadata,
+            client: Some(&client),
+            scopes: &scopes,
+            resource: Some(RESOURCE),
+            dpop: None,
+        };
+        tokens(&ask, Request::ClientCredentials).await
+    };
+    for _ in 0..2 {
+        // The server takes an assertion once only.
+        ask(&place).await.unwrap();
+    }
+    let seen = &server.seen_of("client_credentials")[0];
+    assert_eq!((seen.field("scope"), seen.field("resource")), (Some("a b"), Some(RESOURCE)));
+    // What it cannot verify it is not sent.
+    let mut other = place.clone();
+    other.metadata.token_endpoint_auth_signing_alg_values_supported = Some(vec!["RS256".into()]);
+    let error = ask(&other).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup);
+    assert_eq!(server.count("token"), 2);
+}
+
+// AR-04
+#[tokio::test]
+async fn a_client_is_shown_to_its_own_issuer_only() {
+    let mut bench = Bench::new(TokenAuth::Basic).await;
+    bench.client.issuer = "https://other.example".into();
+    let error = bench.refresh().await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Untrusted);
+    assert_eq!(bench.server.count("token"), 0);
+    assert!(!format!("{error:?}").contains(CLIENT_SECRET));
+}
+
+// AF-02: what a parser of addresses would add or take away is neither added nor taken away.
+#[tokio::test]
+async fn the_resource_is_sent_to_the_letter() {
+    let server = AuthServer::builder().client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
+    let (place, client, ctx) = (place(&server), client(&server, TokenAuth::Basic), ctx(Auth::default()));
+    for resource in ["https://h.example", "https://H.example:443/a/../b/", "urn:x y"] {
+        let ask = Ask {
+            ctx: &ctx,
+            metadata: &place.metadata,
+            client: Some(&client),
+            scopes: &[],
+            resource: Some(resource),
+            dpop: None,
+        };
+        tokens(&ask, Request::ClientCredentials).await.unwrap();
+        assert_eq!(server.seen_of("token").last().unwrap().field("resource"), Some(resource));
+    }
+}
+
+#[tokio::test]
+async fn what_a_refusal_means() {
+    let bench = Bench::new(TokenAuth::None).await;
+    for (twist, kind) in [
+        (Twist::invalid_grant(), AuthErrorKind::InvalidGrant),
+        (Twist::invalid_client(), AuthErrorKind::InvalidClient),
+        (Twist::error("unauthorized_client"), AuthErrorKind::InvalidClient),
+        (Twist::error("invalid_scope"), AuthErrorKind::Refused),
+        (Twist::error("temporarily_unavailable"), AuthErrorKind::Unavailable),
+        (Twist::error_with(503, "invalid_grant", "not really"), AuthErrorKind::Unavailable),
+        (Twist::error_with(200, "invalid_grant", "with 200"), AuthErrorKind::InvalidGrant),
+        (Twist::html(502), AuthErrorKind::Unavailable),
+        (Twist::html(200), AuthErrorKind::Unavailable),
+        (Twist::html(403), AuthErrorKind::Refused),
+        (Twist::status(500), AuthErrorKind::Unavailable),
+        (Twist::busy(std::time::Duration::from_secs(1)), AuthErrorKind::Unavailable),
+        (Twist::reset(), AuthErrorKind::Unavailable),
+        (Twist::close(), AuthErrorKind::Unavailable),
+        (Twist::redirect("http://127.0.0.1:9/"), AuthErrorKind::Untrusted),
+        (Twist::without("access_token"), AuthErrorKind::Untrusted),
+        (Twist::set("token_type", "N_A"), AuthErrorKind::Untrusted),
+        (Twist::set("token_type", "DPoP"), AuthErrorKind::Untrusted),
+        (Twist::set("access_token", "a\r\nb"), AuthErrorKind::Untrusted),
+    ] {
+        let what = format!("{twist:?}");
+        bench.server.arm(twist.on("token"));
+        let error = bench.refresh().await.expect_err(&what);
+        assert_eq!(error.kind, kind, "{what}: {error}");
+        assert!(bench.server.armed().is_empty(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn sloppy_answers_are_understood() {
+    let bench = Bench::new(TokenAuth::None).await;
+    bench.server.arm(Twist::without("token_type").on("token"));
+    bench.server.arm(Twist::expires_in("3600"));
+    bench.server.arm(Twist::set("scope", json!(["a", "b"])).on("token"));
+    let tokens = bench.refresh().await.unwrap();
+    assert_eq!(tokens.scheme, Scheme::Bearer);
+    assert_eq!(tokens.scopes.unwrap(), ["a", "b"]);
+    let left = tokens.expires_at.unwrap().duration_since(SystemTime::now()).unwrap().as_secs();
+    assert!((3500..=3600).contains(&left), "{left}");
+
+    let form = Answer::new(200)
+        .header("content-type", "application/x-www-form-urlencoded; charset=utf-8")
+        .body("access_token=t%2Fk&token_type=bearer&scope=repo%2Cgist");
+    bench.server.arm(Twist::answer(form).on("token"));
+    let tokens = bench.refresh().await.unwrap();
+    assert_eq!(tokens.access.expose(), "t/k");
+    assert_eq!(tokens.scopes.unwrap(), ["repo", "gist"]);
+}
+
+#[tokio::test]
+async fn what_a_server_says_is_bounded_and_clean_in_an_error() {
+    let bench = Bench::new(TokenAuth::None).await;
+    let long = format!("\u{1b}[2J\r\n{}", "x".repeat(10_000));
+    bench.server.arm(Twist::error_with(400, "invalid_scope", &long));
+    let error = bench.refresh().await.unwrap_err();
+    assert!(error.what.len() < 500 && !error.what.contains(char::is_control), "{error}");
+    assert!(error.what.contains("invalid_scope"));
+}
+
+/// Everything for an organisation's login: its identity provider, and the authorization server that trusts it.
+struct Organisation {
+    idp: AuthServer,
+    server: AuthServer,
+    settings: Idp,
+}
+
+impl Organisation {
+    async fn new() -> Self {
+        let there = AuthClient::basic("idp client", CLIENT_SECRET);
+        let idp = AuthServer::builder().client(there).client_there("idp client", CLIENT_ID).start().await;
+        let server = AuthServer::builder()
+            .client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET))
+            .trusts(&idp.issuer(), idp.jwk())
+            .start()
+            .await;
+        let settings = Idp {
+            token_endpoint: idp.endpoint("token").parse().unwrap(),
+            client_id: "idp client".into(),
+            client_secret: Some(Secret::new(CLIENT_SECRET)),
+            id_token: Supply::Value(Secret::new(idp.id_token("alice", "idp client"))),
+        };
+        Self { idp, server, settings }
+    }
+
+    async fn tokens(&self) -> Result<Tokens, AuthError> {
+        let (place, client, ctx) =
+            (place(&self.server), client(&self.server, TokenAuth::Basic), ctx(Auth::default()));
+        let scopes = ["a".to_owned()];
+        let ask = Ask {
+            ctx: &ctx,
+            metadata: &place.metadata,
+            client: Some(&client),
+            scopes: &scopes,
+            resource: Some(RESOURCE),
+            dpop: None,
+        };
+        enterprise(&ask, &self.settings).await
+    }
+}
+
+// AX-03, AX-04, AX-05
+#[tokio::test]
+async fn an_organisation_vouches_for_a_person() {
+    let organisation = Organisation::new().await;
+    for _ in 0..2 {
+        // The authorization server takes each grant once only, so each time there is a new one.
+        let tokens = organisation.tokens().await.unwrap();
+        assert!(organisation.server.is_good(tokens.access.expose()));
+    }
+    let asked = &organisation.idp.seen_of("token-exchange")[0];
+    assert_eq!(asked.field("requested_token_type"), Some("urn:ietf:params:oauth:token-type:id-jag"));
+    assert_eq!(asked.field("subject_token_type"), Some("urn:ietf:params:oauth:token-type:id_token"));
+    assert_eq!(asked.field("audience"), Some(organisation.server.issuer().as_str()));
+    assert_eq!(asked.field("resource"), Some(RESOURCE));
+    assert_eq!(asked.field("scope"), Some("a"));
+    assert_eq!(asked.client_auth, "client_secret_basic");
+    let redeemed = organisation.server.seen_of("jwt-bearer");
+    assert_eq!(redeemed.len(), 2);
+    assert_eq!(redeemed[0].client_id.as_deref(), Some(CLIENT_ID));
+    assert_ne!(redeemed[0].field("assertion"), redeemed[1].field("assertion"));
+    assert_eq!(organisation.server.count("authorize"), 0);
+}
+
+// AX-03
+#[tokio::test]
+async fn what_is_no_grant_goes_nowhere() {
+    for twist in [
+        Twist::set("issued_token_type", "urn:ietf:params:oauth:token-type:access_token"),
+        Twist::without("issued_token_type"),
+        Twist::without("access_token"),
+    ] {
+        let organisation = Organisation::new().await;
+        organisation.idp.arm(twist.on("token"));
+        let error = organisation.tokens().await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Untrusted);
+        assert_eq!(organisation.server.count("token"), 0);
+    }
+}
+
+// AX-05
+#[tokio::test]
+async fn an_id_token_is_not_sent_in_the_clear() {
+    let mut organisation = Organisation::new().await;
+    organisation.settings.token_endpoint = "http://idp.example/token".parse().unwrap();
+    assert_eq!(organisation.tokens().await.unwrap_err().kind, AuthErrorKind::Setup);
+}
+
+// AX-08
+#[tokio::test]
+async fn a_platform_vouches_for_a_program() {
+    let platform = Signer::generate();
+    let server = AuthServer::builder().trusts("https://platform.example", platform.jwk()).start().await;
+    let now = crate::jwt::seconds(SystemTime::now());
+    let claims = json!({
+        "iss": "https://platform.example", "sub": "job", "aud": server.issuer(),
+        "iat": now, "exp": now + 60, "jti": "1",
+    });
+    let supply = Supply::Value(Secret::new(platform.sign(json!({"typ": "JWT"}), &claims)));
+    let (place, ctx) = (place(&server), ctx(Auth::default()));
+    let ask = Ask {
+        ctx: &ctx,
+        metadata: &place.metadata,
+        client: None,
+        scopes: &[],
+        resource: Some(RESOURCE),
+        dpop: None,
+    };
+    let tokens = workload(&ask, &supply).await.unwrap();
+    assert_eq!(tokens.scheme, Scheme::Bearer);
+    assert!(server.is_good(tokens.access.expose()));
+    let seen = &server.seen_of("token")[0];
+    assert_eq!(seen.field("grant_type"), Some("urn:ietf:params:oauth:grant-type:jwt-bearer"));
+    assert_eq!(seen.field("resource"), Some(RESOURCE));
+    assert_eq!((seen.field("client_id"), seen.header("authorization")), (None, None));
+}
+
+// AX-09
+#[tokio::test]
+async fn a_refused_statement_is_shown_once() {
+    for (code, kind) in [
+        ("invalid_grant", AuthErrorKind::InvalidGrant),
+        ("invalid_scope", AuthErrorKind::Refused),
+        ("unauthorized_client", AuthErrorKind::InvalidClient),
+    ] {
+        let server = AuthServer::start().await;
+        server.arm(Twist::error(code).on("token").always());
+        let (place, ctx) = (place(&server), ctx(Auth::default()));
+        let ask = Ask {
+            ctx: &ctx,
+            metadata: &place.metadata,
+            client: None,
+            scopes: &[],
+            resource: None,
+            dpop: None,
+        };
+        let error = workload(&ask, &Supply::Value("a.b.c".into())).await.unwrap_err();
+        assert_eq!(error.kind, kind);
+        assert!(error.what.contains(code), "{error}");
+        assert_eq!(server.count("token"), 1);
+    }
+}
+
+async fn bound(script: bowline_testkit::AuthScript, dpop: Dpop) -> (AuthServer, Result<Tokens, AuthError>) {
+    let server = script.client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
+    let ctx = ctx(Auth { dpop, ..Auth::default() });
+    let key = dpop::Key::load_or_make(&ctx.safe, "files").await.unwrap();
+    let (place, client) = (place(&server), client(&server, TokenAuth::Basic));
+    let ask = Ask {
+        ctx: &ctx,
+        metadata: &place.metadata,
+        client: Some(&client),
+        scopes: &[],
+        resource: Some(RESOURCE),
+        dpop: Some(&key),
+    };
+    let outcome = tokens(&ask, Request::ClientCredentials).await;
+    (server, outcome)
+}
+
+// AX-06
+#[tokio::test]
+async fn a_token_is_bound_to_a_key() {
+    let (server, tokens) = bound(AuthServer::builder().dpop_only(), Dpop::Auto).await;
+    assert_eq!(tokens.unwrap().scheme, Scheme::Dpop);
+    assert_eq!(server.count("token"), 1);
+}
+
+// AX-07
+#[tokio::test]
+async fn a_missing_nonce_costs_one_more_request() {
+    let (server, tokens) = bound(AuthServer::builder().dpop_only().dpop_nonce(), Dpop::Auto).await;
+    assert_eq!(tokens.unwrap().scheme, Scheme::Dpop);
+    let seen = server.seen_of("token");
+    assert_eq!(seen.iter().map(|it| it.error.as_deref()).collect::<Vec<_>>(), [Some("use_dpop_nonce"), None]);
+    assert_ne!(seen[0].header("dpop"), seen[1].header("dpop"));
+}
+
+// AX-07: whoever never takes a nonce is not asked for ever.
+#[tokio::test]
+async fn a_nonce_that_is_never_good_is_tried_once() {
+    let script = AuthServer::builder().dpop().twist(Twist::nonce().always());
+    let (server, tokens) = bound(script, Dpop::Auto).await;
+    assert_eq!(tokens.unwrap_err().kind, AuthErrorKind::Refused);
+    assert_eq!(server.count("token"), 2);
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_bound_is_used_unless_it_has_to_be() {
+    let (_, tokens) = bound(AuthServer::builder(), Dpop::Auto).await;
+    assert_eq!(tokens.unwrap().scheme, Scheme::Bearer);
+    let (_, tokens) = bound(AuthServer::builder(), Dpop::Always).await;
+    assert_eq!(tokens.unwrap_err().kind, AuthErrorKind::Untrusted);
+}

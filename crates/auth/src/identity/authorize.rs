@@ -1,0 +1,419 @@
+//! Owns how a new login comes about: who is asked for it, for how much, and that one is enough for everybody.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bowline_config::Secret;
+use bowline_store::{Expect, Lease, Safe};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, Request};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use super::held::Login as HeldLogin;
+use super::memory::JUST_NOW;
+use super::renew::without_a_person;
+use super::{Begun, Inner, LoginOptions};
+use crate::account::Account;
+use crate::challenge::Challenge;
+use crate::client::OAuthClient;
+use crate::discover;
+use crate::dpop;
+use crate::error::{AuthError, AuthErrorKind};
+use crate::grant::Ask;
+use crate::headers::Headers;
+use crate::listener;
+use crate::login::{self, How, Login};
+use crate::place::Place;
+use crate::prompt::LoginPrompt;
+use crate::record::{By, Made, Record};
+use crate::refresh::drive::{TTL, holding};
+use crate::refresh::due;
+use crate::register;
+use crate::resource;
+use crate::scope;
+use crate::tokens::Tokens;
+
+/// What a login is wanted for.
+#[derive(Clone, Debug)]
+pub(super) struct Want {
+    /// What the server said.
+    pub(super) challenge: Challenge,
+    /// The token that it refused.
+    pub(super) stale: Option<Secret>,
+    /// Whether it wants more scopes than that one had.
+    pub(super) more: bool,
+    /// Whether the server took the token before it refused it.
+    pub(super) was_let_in: bool,
+    /// Why the authorization server does not renew the old login.
+    pub(super) why: Option<AuthError>,
+}
+
+/// Everything that is found out before anybody is asked.
+struct Plan {
+    place: Place,
+    scopes: Vec<String>,
+    resource: Option<String>,
+    key: Option<dpop::Key>,
+}
+
+/// How often somebody else's login is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long a login is tried to be written down.
+const WRITES: u32 = 7;
+
+impl Want {
+    pub(super) fn of(challenge: Challenge) -> Self {
+        Self { challenge, stale: None, more: false, was_let_in: false, why: None }
+    }
+}
+
+impl Inner {
+    /// Has a login for everybody who was refused, with one person asked once.
+    pub(super) async fn authorization(self: &Arc<Self>, want: Want, quiet: bool) -> Result<(), AuthError> {
+        let by = By::of(&self.ctx.auth.grant);
+        if by == By::Person && (quiet || !self.begins_logins() || self.prompt.is_none()) {
+            // Somebody may have logged in elsewhere.
+            return if self.found(&want).await? { Ok(()) } else { Err(login_needed(&want)) };
+        }
+        let inner = Arc::clone(self);
+        self.logins.join(|| Box::pin(inner.authorize(want))).await
+    }
+
+    async fn authorize(self: Arc<Self>, want: Want) -> Result<(), AuthError> {
+        let by = By::of(&self.ctx.auth.grant);
+        if by != By::Person
+            && let Some(error) = self.failures.standing()
+        {
+            return Err(error);
+        }
+        // One person is asked by one process; the others find what came of it.
+        let hold = loop {
+            if self.found(&want).await? {
+                return Ok(());
+            }
+            if let Some(lease) = self.ctx.safe.acquire(&self.login_lease(), TTL).await? {
+                break Hold { safe: self.ctx.safe.clone(), lease: Some(lease) };
+            }
+            tracing::debug!(server = %self.ctx.server, "somebody else is logging in");
+            sleep(LOOK).await;
+        };
+        if self.found(&want).await? {
+            return Ok(());
+        }
+        let outcome = hold.during(Box::pin(self.authorize_now(&want))).await;
+        hold.end().await;
+        match &outcome {
+            Ok(()) => self.failures.clear(),
+            // AX-09: what was rejected is not shown again with every call.
+            Err(error) if by != By::Person => self.failures.add(error),
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    async fn authorize_now(self: &Arc<Self>, want: &Want) -> Result<(), AuthError> {
+        let plan = self.prepare(&want.challenge, want.more, &[]).await?;
+        self.check_new(want, &plan.place)?;
+        let made = match By::of(&self.ctx.auth.grant) {
+            By::Person => {
+                let Some(prompt) = &self.prompt else { return Err(login_needed(want)) };
+                let how = How::choose(&self.ctx.auth, &plan.place, &**prompt);
+                self.ask_person(&plan, &**prompt, how).await?
+            }
+            By::ClientCredentials | By::Enterprise | By::Workload => self.ask_nobody(&plan).await?,
+        };
+        self.publish(made).await
+    }
+
+    /// Whether a better login than the refused one is there by now. If so, it is held.
+    async fn found(&self, want: &Want) -> Result<bool, AuthError> {
+        self.reload().await?;
+        let Some(login) = self.held.login() else { return Ok(false) };
+        let record = &login.record;
+        let asked = want.challenge.scope.as_deref().unwrap_or_default();
+        let enough = !want.more || asked.iter().all(|scope| record.scopes().contains(scope));
+        Ok(want.stale.as_ref() != Some(&record.access) && enough && !due::is_due(record, SystemTime::now()))
+    }
+
+    /// Finds out who to ask, and for what. The authorization server may be another than the last time (TK-04, AR-04).
+    async fn prepare(&self, challenge: &Challenge, more: bool, extra: &[String]) -> Result<Plan, AuthError> {
+        let ctx = &self.ctx;
+        let place = discover::locate(ctx, challenge).await?;
+        let held = self.held.login().filter(|login| login.record.metadata.issuer == place.metadata.issuer);
+        let initial = scope::initial(&ctx.auth, challenge, &place);
+        let scopes = match &held {
+            Some(login) if more => scope::step_up(&login.record.requested, challenge),
+            Some(login) if ctx.auth.scope.is_none() => scope::union(&login.record.requested, &initial),
+            _ => initial,
+        };
+        let scopes = scope::union(&scopes, extra);
+        let resource = resource::value(&ctx.auth, &place, &ctx.url);
+        let key = if dpop::wanted(&ctx.auth, &place, challenge.dpop)? {
+            Some(dpop::Key::load_or_make(&ctx.safe, &self.shelf.key.id).await?)
+        } else {
+            None
+        };
+        Ok(Plan { place, scopes, resource, key })
+    }
+
+    /// A login that was had a moment ago, from the same authorization server and for the same, and never taken: another
+    /// one would not be either.
+    fn check_new(&self, want: &Want, place: &Place) -> Result<(), AuthError> {
+        let Some(login) = self.held.login() else { return Ok(()) };
+        let record = &login.record;
+        let had = if record.by == By::Person { record.logged_in_at } else { record.obtained_at() };
+        let new = SystemTime::now().duration_since(had).is_ok_and(|age| age < JUST_NOW);
+        let other = want.more || want.was_let_in || want.why.is_some();
+        if other || !new || record.metadata.issuer != place.metadata.issuer {
+            return Ok(());
+        }
+        let issuer = &place.metadata.issuer;
+        let words = want.challenge.error_description.as_ref();
+        let words = words.map(|words| format!(": {words}")).unwrap_or_default();
+        let what = format!("the server refuses a token that {issuer} has just given for it{words}");
+        Err(AuthError::new(AuthErrorKind::Refused, what).hint(
+            "whoever runs the server has to see why; `resource` and `scope` in its `auth` can be changed",
+        ))
+    }
+
+    async fn ask_person(&self, plan: &Plan, prompt: &dyn LoginPrompt, how: How) -> Result<Record, AuthError> {
+        let wanted = Login {
+            ctx: &self.ctx,
+            place: &plan.place,
+            scopes: &plan.scopes,
+            resource: plan.resource.as_deref(),
+            dpop: plan.key.as_ref(),
+        };
+        let made = login::login(&wanted, prompt, how).await?;
+        Ok(self.record(plan, Some(&made.client), made.tokens))
+    }
+
+    async fn ask_nobody(&self, plan: &Plan) -> Result<Record, AuthError> {
+        let ctx = &self.ctx;
+        let client = if By::of(&ctx.auth.grant) == By::Workload {
+            // AX-08: the statement says it all.
+            None
+        } else {
+            let redirect = listener::unheard(&ctx.auth.redirect);
+            Some(register::client_for(ctx, &plan.place, &redirect, &plan.scopes).await?)
+        };
+        let ask = Ask {
+            ctx,
+            metadata: &plan.place.metadata,
+            client: client.as_ref(),
+            scopes: &plan.scopes,
+            resource: plan.resource.as_deref(),
+            dpop: plan.key.as_ref(),
+        };
+        let tokens = without_a_person(&ask, &ctx.auth.grant).await?;
+        Ok(self.record(plan, client.as_ref(), tokens))
+    }
+
+    fn record(&self, plan: &Plan, client: Option<&OAuthClient>, tokens: Tokens) -> Record {
+        let made = Made {
+            server: &self.ctx.server,
+            url: &self.ctx.url,
+            auth: &self.ctx.auth,
+            metadata: &plan.place.metadata,
+            resource: plan.resource.clone(),
+            client,
+            requested: plan.scopes.clone(),
+            dpop: plan.key.as_ref().map(|key| key.id().to_owned()),
+        };
+        Record::new(made, tokens, SystemTime::now())
+    }
+
+    /// Writes a new login down, then holds it. It counts, whatever was there before. Goes on when dropped.
+    async fn publish(self: &Arc<Self>, record: Record) -> Result<(), AuthError> {
+        let inner = Arc::clone(self);
+        let task = tokio::spawn(async move { inner.write_down(record).await });
+        task.await.unwrap_or_else(|_| {
+            Err(AuthError::new(AuthErrorKind::Store, "the login was broken off: the program is ending"))
+        })
+    }
+
+    async fn write_down(&self, record: Record) -> Result<(), AuthError> {
+        let mut tries = 0;
+        let version = loop {
+            match self.ctx.safe.put(&self.shelf.key, &record, Expect::Anything).await {
+                Ok(version) => break version,
+                Err(error) if tries == WRITES => {
+                    let server = &self.ctx.server;
+                    tracing::warn!(%server, %error, "the login cannot be written down: it ends with this program");
+                    break None;
+                }
+                Err(_) => {
+                    sleep(Duration::from_millis(50 << tries)).await;
+                    tries += 1;
+                }
+            }
+        };
+        let before = self.held.login();
+        let login = HeldLogin::of(&self.ctx.safe, record, version, before.as_deref()).await?;
+        self.failures.clear();
+        self.set_missing(false);
+        self.held.set_login(login);
+        Ok(())
+    }
+
+    // === A login that somebody asked for ===
+
+    pub(super) async fn log_in(self: &Arc<Self>, options: &LoginOptions) -> Result<Account, AuthError> {
+        let plan = self.prepare_login(options).await?;
+        let record = match By::of(&self.ctx.auth.grant) {
+            By::Person => {
+                let Some(prompt) = &self.prompt else {
+                    return Err(AuthError::new(
+                        AuthErrorKind::LoginNeeded,
+                        "there is nobody to ask for a login",
+                    ));
+                };
+                let how = if options.device {
+                    How::Device
+                } else {
+                    How::choose(&self.ctx.auth, &plan.place, &**prompt)
+                };
+                // Whoever is refused meanwhile, here or elsewhere, waits for this one. It waits for nobody.
+                let lease = self.ctx.safe.acquire(&self.login_lease(), TTL).await?;
+                let hold = Hold { safe: self.ctx.safe.clone(), lease };
+                let record = hold.during(Box::pin(self.ask_person(&plan, &**prompt, how))).await;
+                // Also after a no: the program may end now, and the next one is not to wait.
+                hold.end().await;
+                record?
+            }
+            By::ClientCredentials | By::Enterprise | By::Workload => self.ask_nobody(&plan).await?,
+        };
+        let account = Account::of(&record, SystemTime::now());
+        self.publish(record).await?;
+        Ok(account)
+    }
+
+    pub(super) async fn begin(self: &Arc<Self>, options: &LoginOptions) -> Result<Begun, AuthError> {
+        if By::of(&self.ctx.auth.grant) != By::Person {
+            let what = "the configuration has tokens without a person, so that there is nothing to begin";
+            return Err(AuthError::new(AuthErrorKind::Setup, what));
+        }
+        let plan = self.prepare_login(options).await?;
+        let wanted = Login {
+            ctx: &self.ctx,
+            place: &plan.place,
+            scopes: &plan.scopes,
+            resource: plan.resource.as_deref(),
+            dpop: plan.key.as_ref(),
+        };
+        login::begin(&wanted).await
+    }
+
+    pub(super) async fn finish(self: &Arc<Self>, pasted: &str) -> Result<Account, AuthError> {
+        self.check_used()?;
+        let finished = login::finish(&self.ctx, pasted).await?;
+        let made = Made {
+            server: &self.ctx.server,
+            url: &self.ctx.url,
+            auth: &self.ctx.auth,
+            metadata: &finished.metadata,
+            resource: finished.resource,
+            client: Some(&finished.client),
+            requested: finished.scopes,
+            dpop: finished.dpop.as_ref().map(|key| key.id().to_owned()),
+        };
+        let record = Record::new(made, finished.tokens, SystemTime::now());
+        let account = Account::of(&record, SystemTime::now());
+        self.publish(record).await?;
+        Ok(account)
+    }
+
+    async fn prepare_login(self: &Arc<Self>, options: &LoginOptions) -> Result<Plan, AuthError> {
+        self.check_used()?;
+        if self.headers.as_ref().is_some_and(Headers::are_due) {
+            self.run_headers().await?;
+        }
+        self.reload().await?;
+        let challenge = match self.seen.get() {
+            Some(challenge) => challenge,
+            None => self.probe().await,
+        };
+        self.prepare(&challenge, false, &options.scopes).await
+    }
+
+    fn check_used(&self) -> Result<(), AuthError> {
+        if self.uses_logins() {
+            return Ok(());
+        }
+        let why = if self.fixed { "it holds an Authorization header" } else { "it turns logins off" };
+        let what = format!("the configuration has no use for a login: {why}");
+        Err(AuthError::new(AuthErrorKind::Setup, what))
+    }
+
+    /// Asks the server for something, as nobody, to see what it says about how to be let in. A server that cannot be
+    /// reached says nothing, and is found out about by what comes next.
+    async fn probe(&self) -> Challenge {
+        let mut request = Request::new(Bytes::from_static(br#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#));
+        *request.method_mut() = Method::POST;
+        let Ok(uri) = self.ctx.url.as_str().parse() else { return Challenge::default() };
+        *request.uri_mut() = uri;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        match self.ctx.net.chosen(request).await {
+            Ok(response) if response.status() == 401 => {
+                let values = response.headers().get_all(WWW_AUTHENTICATE).into_iter();
+                let values: Vec<String> =
+                    values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+                Challenge::parse(&values)
+            }
+            Ok(_) => Challenge::default(),
+            Err(error) => {
+                tracing::debug!(server = %self.ctx.server, %error, "the server cannot be asked how to be let in");
+                Challenge::default()
+            }
+        }
+    }
+
+    fn login_lease(&self) -> String {
+        format!("login/{}", self.shelf.key.id)
+    }
+}
+
+/// The right to ask a person. Given back when it is dropped, so that who gave up can begin again at once.
+struct Hold {
+    safe: Safe,
+    lease: Option<Lease>,
+}
+
+impl Hold {
+    async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        holding(&self.safe, self.lease.as_ref(), work).await
+    }
+
+    async fn end(mut self) {
+        if let Some(lease) = self.lease.take() {
+            // It ends by itself if it cannot be given back.
+            let _ = self.safe.release(lease).await;
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let (Some(lease), Ok(runtime)) = (self.lease.take(), Handle::try_current()) {
+            let safe = self.safe.clone();
+            runtime.spawn(async move { safe.release(lease).await });
+        }
+    }
+}
+
+fn login_needed(want: &Want) -> AuthError {
+    let (what, hint) = match (&want.why, &want.stale) {
+        (Some(why), _) => (why.what.clone(), "log in again"),
+        (None, Some(_)) if want.more => {
+            ("the server wants more scopes than the login has".to_owned(), "log in again")
+        }
+        (None, Some(_)) => ("the server does not take the login any more".to_owned(), "log in again"),
+        (None, None) => ("nobody has logged in yet".to_owned(), "log in"),
+    };
+    AuthError::new(AuthErrorKind::LoginNeeded, what).hint(hint)
+}

@@ -1,0 +1,224 @@
+//! Owns the rule that what many want at once is done once, and all get the same outcome.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use tokio::sync::watch;
+
+use crate::error::{AuthError, AuthErrorKind};
+
+/// What came of it, for each who waited.
+pub(super) type Landing = Shared<Flying>;
+type Flying = BoxFuture<'static, Result<(), AuthError>>;
+
+/// Something that is done to its end once it is begun, whether anybody still waits for it or not.
+#[derive(Default)]
+pub(super) struct Task {
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    landing: Landing,
+    over: Arc<AtomicBool>,
+}
+
+/// Something that is done for as long as somebody waits for it.
+#[derive(Default)]
+pub(super) struct Errand {
+    running: Mutex<Option<WeakShared<Flying>>>,
+}
+
+impl Task {
+    /// Joins what is under way, or begins it.
+    pub(super) fn join<F>(&self, work: impl FnOnce() -> F) -> Landing
+    where
+        F: Future<Output = Result<(), AuthError>> + Send + 'static,
+    {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(now) = &*running
+            && !now.over.load(Ordering::Acquire)
+        {
+            return now.landing.clone();
+        }
+        let over = Arc::new(AtomicBool::new(false));
+        let done = SetOnDrop(Arc::clone(&over));
+        let work = work();
+        // In a task of its own: whoever waits may be dropped, and what was given must be kept all the same.
+        let task = tokio::spawn(async move {
+            let _done = done;
+            work.await
+        });
+        let landing = async move {
+            task.await.unwrap_or_else(|_| {
+                Err(AuthError::new(AuthErrorKind::Unavailable, "it was broken off: the program is ending"))
+            })
+        };
+        let landing = landing.boxed().shared();
+        *running = Some(Running { landing: landing.clone(), over });
+        landing
+    }
+}
+
+impl Errand {
+    /// Joins what is under way, or begins it. It ends when the last who waits for it is dropped.
+    pub(super) fn join<F>(&self, work: impl FnOnce() -> F) -> Landing
+    where
+        F: Future<Output = Result<(), AuthError>> + Send + 'static,
+    {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(now) = running.as_ref().and_then(WeakShared::upgrade)
+            && now.peek().is_none()
+        {
+            return now;
+        }
+        let landing = work().boxed().shared();
+        *running = landing.downgrade();
+        landing
+    }
+}
+
+/// Where a program that ends waits for what must not be broken off.
+pub(super) struct Gate {
+    state: watch::Sender<Passage>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Passage {
+    inside: bool,
+    closed: bool,
+}
+
+impl Gate {
+    pub(super) fn new() -> Self {
+        Self { state: watch::Sender::new(Passage::default()) }
+    }
+
+    /// Begins what must not be broken off, unless the program ends.
+    pub(super) fn enter(&self) -> bool {
+        let mut entered = false;
+        self.state.send_modify(|passage| {
+            entered = !passage.closed;
+            passage.inside |= entered;
+        });
+        entered
+    }
+
+    /// It is over.
+    pub(super) fn leave(&self) {
+        self.state.send_modify(|passage| passage.inside = false);
+    }
+
+    /// Lets nothing begin any more, and waits for what has begun.
+    pub(super) async fn close(&self) {
+        self.state.send_modify(|passage| passage.closed = true);
+        let _ = self.state.subscribe().wait_for(|passage| !passage.inside).await;
+    }
+}
+
+/// Whatever ends a task, a panic included, it is over.
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn many_wait_for_one() {
+        let (flight, count) = (Task::default(), Arc::new(AtomicU32::new(0)));
+        let landings: Vec<Landing> = (0..10)
+            .map(|_| {
+                let count = Arc::clone(&count);
+                flight.join(|| async move {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                })
+            })
+            .collect();
+        for landing in landings {
+            landing.await.unwrap();
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        flight.join(|| async { Err(AuthError::new(AuthErrorKind::Refused, "anew")) }).await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn a_task_goes_on_without_anybody_and_what_came_of_it_is_not_given_to_who_comes_later() {
+        let flight = Task::default();
+        let (go, done) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (going, doing) = (Arc::clone(&go), Arc::clone(&done));
+        drop(flight.join(|| async move {
+            going.notified().await;
+            doing.notify_one();
+            Err(AuthError::new(AuthErrorKind::Refused, "old"))
+        }));
+        // Whoever comes meanwhile joins it.
+        let joined = flight.join(|| async { Ok(()) });
+        go.notify_one();
+        done.notified().await;
+        joined.await.unwrap_err();
+        flight.join(|| async { Ok(()) }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_errand_ends_with_the_last_who_waits() {
+        struct Gone(Arc<AtomicBool>);
+        impl Drop for Gone {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let (errand, gone) = (Errand::default(), Arc::new(AtomicBool::new(false)));
+        let begin = |gone: &Arc<AtomicBool>| {
+            let held = Gone(Arc::clone(gone));
+            errand.join(move || async move {
+                let _held = held;
+                std::future::pending().await
+            })
+        };
+        let first = begin(&gone);
+        let second = begin(&Arc::default());
+        assert!(first.ptr_eq(&second));
+        drop(first);
+        assert!(!gone.load(Ordering::Relaxed));
+        drop(second);
+        assert!(gone.load(Ordering::Relaxed));
+        errand.join(|| async { Ok(()) }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_closed_gate_waits_for_what_is_inside_and_lets_nothing_else_in() {
+        let gate = Arc::new(Gate::new());
+        assert!(gate.enter());
+        let closing = tokio::spawn({
+            let gate = Arc::clone(&gate);
+            async move { gate.close().await }
+        });
+        let mut passage = gate.state.subscribe();
+        passage.wait_for(|passage| passage.closed).await.unwrap();
+        assert!(!closing.is_finished());
+        assert!(!gate.enter());
+        gate.leave();
+        closing.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_and_the_next_one_begins_anew() {
+        let flight = Task::default();
+        let error = flight.join(|| async { panic!("on purpose") }).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Unavailable);
+        flight.join(|| async { Ok(()) }).await.unwrap();
+    }
+}

@@ -1,0 +1,153 @@
+//! Owns what one connection holds at the moment: a login and headers, with a number that changes when they do.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bowline_config::Secret;
+use bowline_store::{Safe, Version};
+use http::{HeaderMap, HeaderValue};
+use tokio::sync::watch;
+
+use crate::dpop;
+use crate::error::{AuthError, AuthErrorKind};
+use crate::record::Record;
+use crate::refresh::core::Unsaved;
+use crate::tokens::Scheme;
+
+/// What is held.
+pub(super) struct Held {
+    now: RwLock<Now>,
+    /// One more whenever requests are signed differently.
+    generation: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Now {
+    login: Option<Arc<Login>>,
+    made: Arc<HeaderMap>,
+}
+
+/// A login, ready for use.
+pub(super) struct Login {
+    pub(super) record: Record,
+    /// The version in the store; `None`: it could not be written down.
+    pub(super) version: Option<Version>,
+    /// What could not be written down.
+    pub(super) unsaved: Option<Unsaved>,
+    /// What the token is bound to.
+    pub(super) key: Option<Arc<dpop::Key>>,
+    /// `Authorization`.
+    pub(super) shown: HeaderValue,
+}
+
+impl Held {
+    pub(super) fn new() -> Self {
+        Self { now: RwLock::default(), generation: watch::Sender::new(0) }
+    }
+
+    pub(super) fn login(&self) -> Option<Arc<Login>> {
+        self.read().login.clone()
+    }
+
+    pub(super) fn made(&self) -> Arc<HeaderMap> {
+        Arc::clone(&self.read().made)
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        *self.generation.borrow()
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// Who we are and what we may do, as a number: the same after a renewal, another after a login.
+    pub(super) fn standing(&self) -> u64 {
+        let Some(login) = self.login() else { return 0 };
+        let record = &login.record;
+        let mut scopes: Vec<&String> = record.scopes().iter().collect();
+        scopes.sort_unstable();
+        let mut hasher = DefaultHasher::new();
+        (&record.metadata.issuer, &record.resource, &record.who, scopes, record.logged_in_at)
+            .hash(&mut hasher);
+        // Zero is nobody.
+        hasher.finish() | 1
+    }
+
+    /// Holds a login from now on. What is already held stays as it is.
+    pub(super) fn set_login(&self, login: Login) {
+        let mut now = self.write();
+        let same = now.login.as_ref().is_some_and(|held| held.shown == login.shown);
+        now.login = Some(Arc::new(login));
+        drop(now);
+        if !same {
+            self.bump();
+        }
+    }
+
+    /// Holds no login any more.
+    pub(super) fn drop_login(&self) {
+        let dropped = self.write().login.take();
+        if dropped.is_some() {
+            self.bump();
+        }
+    }
+
+    /// Holds other headers from now on.
+    pub(super) fn set_made(&self, made: HeaderMap) {
+        let mut now = self.write();
+        if *now.made == made {
+            return;
+        }
+        now.made = Arc::new(made);
+        drop(now);
+        self.bump();
+    }
+
+    /// After the change, never before: whoever sees the number sees what it stands for.
+    fn bump(&self) {
+        self.generation.send_modify(|generation| *generation += 1);
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Now> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Now> {
+        self.now.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Login {
+    /// Makes a record ready for use. `before` lends its key, with the nonces that came for it.
+    pub(super) async fn of(
+        safe: &Safe,
+        record: Record,
+        version: Option<Version>,
+        before: Option<&Self>,
+    ) -> Result<Self, AuthError> {
+        let key = match (&record.dpop, before) {
+            (None, _) => None,
+            (Some(id), Some(before)) if before.record.dpop.as_ref() == Some(id) => before.key.clone(),
+            (Some(id), _) => Some(Arc::new(dpop::Key::load_or_make(safe, id).await?)),
+        };
+        let shown = shown(record.scheme, &record.access)?;
+        Ok(Self { record, version, unsaved: None, key, shown })
+    }
+}
+
+fn shown(scheme: Scheme, access: &Secret) -> Result<HeaderValue, AuthError> {
+    let scheme = match scheme {
+        Scheme::Bearer => "Bearer",
+        Scheme::Dpop => "DPoP",
+    };
+    let mut value = HeaderValue::try_from(format!("{scheme} {}", access.expose())).map_err(|_| {
+        AuthError::new(
+            AuthErrorKind::Untrusted,
+            "the authorization server gave a token that no header can hold",
+        )
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}

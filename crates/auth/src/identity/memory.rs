@@ -1,0 +1,217 @@
+//! Owns what is remembered of failures, so that nothing is tried without end: renewals that failed, refusals that
+//! were answered, and logins that did not help.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Refusal;
+use crate::error::AuthError;
+use crate::refresh::due;
+
+/// Failures in a row, and when the next attempt may come.
+#[derive(Default)]
+pub(super) struct Failures {
+    last: Mutex<Option<Failed>>,
+}
+
+struct Failed {
+    count: u32,
+    until: Instant,
+    error: AuthError,
+}
+
+/// What was answered lately, and how often more scopes were asked for.
+#[derive(Default)]
+pub(super) struct Answers {
+    renewed: Mutex<HashMap<u64, (u64, Instant)>>,
+    rounds: Mutex<HashMap<String, Vec<Instant>>>,
+    /// The last generation that the server let in.
+    let_in: AtomicU64,
+}
+
+/// For how long a token counts as new while the server has not taken it: a refusal of it in that time is no matter
+/// of its age.
+pub(super) const JUST_NOW: Duration = Duration::from_secs(60);
+/// How many logins one operation may cause (SC-04), in how much time.
+pub(super) const ROUNDS: usize = 3;
+const ROUNDS_LAST: Duration = Duration::from_secs(10 * 60);
+/// The most that is remembered: operations have names that servers choose.
+const MOST: usize = 512;
+
+impl Failures {
+    /// What is still to be believed: nobody tries again before its time is over.
+    pub(super) fn standing(&self) -> Option<AuthError> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|failed| Instant::now() < failed.until).map(|failed| failed.error.clone())
+    }
+
+    /// The last one, if nothing has succeeded since.
+    pub(super) fn last(&self) -> Option<AuthError> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map(|failed| failed.error.clone())
+    }
+
+    pub(super) fn add(&self, error: &AuthError) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = last.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
+        let until = Instant::now() + due::backoff(count, fastrand::f64());
+        *last = Some(Failed { count, until, error: error.clone() });
+    }
+
+    pub(super) fn clear(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// How long until the next attempt may come.
+    pub(super) fn wait(&self) -> Duration {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map_or(Duration::ZERO, |failed| failed.until.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl Answers {
+    /// Whether the same refusal was answered with a new token a moment ago, and the request was sent with that one:
+    /// another new token would fare no better.
+    pub(super) fn is_repeated(&self, refusal: &Refusal) -> bool {
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed
+            .get(&name(refusal))
+            .is_some_and(|(generation, at)| *generation == refusal.generation && at.elapsed() < JUST_NOW)
+            && !self.was_let_in(refusal)
+    }
+
+    /// Remembers that the server let a generation in. An answer to an older request can be taken for that: then a
+    /// token is renewed once more than it would have to be.
+    pub(super) fn let_in(&self, generation: u64) {
+        self.let_in.fetch_max(generation, Ordering::Relaxed);
+    }
+
+    /// Whether the server took the token before it refused it. One that refuses without a challenge cannot be told
+    /// from one that lets in.
+    pub(super) fn was_let_in(&self, refusal: &Refusal) -> bool {
+        !refusal.challenge.is_empty() && self.let_in.load(Ordering::Relaxed) >= refusal.generation
+    }
+
+    /// Remembers that a refusal was answered with the token of this generation.
+    pub(super) fn add_renewed(&self, refusal: &Refusal, generation: u64) {
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        if renewed.len() >= MOST {
+            renewed.retain(|_, (_, at)| at.elapsed() < JUST_NOW);
+        }
+        if renewed.len() < MOST {
+            renewed.insert(name(refusal), (generation, Instant::now()));
+        }
+    }
+
+    /// Whether one more login may be had for an operation. If so, it is counted.
+    pub(super) fn take_round(&self, operation: &str) -> bool {
+        let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = |at: &Instant| at.elapsed() < ROUNDS_LAST;
+        if rounds.len() >= MOST {
+            rounds.retain(|_, taken| taken.iter().any(recent));
+        }
+        if rounds.len() >= MOST && !rounds.contains_key(operation) {
+            return false;
+        }
+        let taken = rounds.entry(operation.to_owned()).or_default();
+        taken.retain(recent);
+        let free = taken.len() < ROUNDS;
+        if free {
+            taken.push(Instant::now());
+        }
+        free
+    }
+}
+
+fn name(refusal: &Refusal) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&refusal.operation, refusal.status, &refusal.challenge).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::AuthErrorKind;
+
+    fn refusal(operation: &str, generation: u64) -> Refusal {
+        Refusal {
+            status: 401,
+            challenge: vec!["Bearer".to_owned()],
+            generation,
+            operation: operation.to_owned(),
+            quiet: false,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_stand_for_longer_and_longer_and_are_over_with_a_success() {
+        let failures = Failures::default();
+        assert!(failures.standing().is_none());
+        let error = AuthError::new(AuthErrorKind::Unavailable, "away");
+        for most in [1, 2, 4, 8, 16, 32, 60, 60] {
+            failures.add(&error);
+            assert!(failures.standing().is_some());
+            assert!(failures.wait() <= Duration::from_secs(most), "{:?}", failures.wait());
+            tokio::time::advance(Duration::from_secs(most)).await;
+            assert!(failures.standing().is_none());
+        }
+        failures.clear();
+        failures.add(&error);
+        assert!(failures.wait() <= Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_repeated_for_the_same_operation_with_the_new_token_and_soon() {
+        let answers = Answers::default();
+        answers.add_renewed(&refusal("tools/call a", 1), 2);
+        assert!(answers.is_repeated(&refusal("tools/call a", 2)));
+        assert!(!answers.is_repeated(&refusal("tools/call b", 2)));
+        assert!(!answers.is_repeated(&refusal("tools/call a", 3)));
+        tokio::time::advance(JUST_NOW).await;
+        assert!(!answers.is_repeated(&refusal("tools/call a", 2)));
+    }
+
+    #[tokio::test]
+    async fn a_token_that_was_taken_once_is_renewed_when_it_is_refused() {
+        let answers = Answers::default();
+        answers.add_renewed(&refusal("tools/call a", 1), 2);
+        answers.let_in(1);
+        assert!(answers.is_repeated(&refusal("tools/call a", 2)));
+        answers.let_in(2);
+        assert!(!answers.is_repeated(&refusal("tools/call a", 2)));
+        let bare = Refusal { challenge: Vec::new(), ..refusal("tools/call a", 1) };
+        answers.add_renewed(&bare, 2);
+        assert!(answers.is_repeated(&Refusal { generation: 2, ..bare }));
+    }
+
+    // SC-04
+    #[tokio::test(start_paused = true)]
+    async fn an_operation_causes_three_logins_in_ten_minutes() {
+        let answers = Answers::default();
+        for _ in 0..ROUNDS {
+            assert!(answers.take_round("tools/call a"));
+        }
+        assert!(!answers.take_round("tools/call a"));
+        assert!(answers.take_round("tools/call b"), "another operation is another matter");
+        tokio::time::advance(ROUNDS_LAST).await;
+        assert!(answers.take_round("tools/call a"));
+    }
+
+    #[tokio::test]
+    async fn names_that_servers_choose_do_not_fill_the_memory() {
+        let answers = Answers::default();
+        for n in 0..10 * MOST {
+            answers.take_round(&n.to_string());
+            answers.add_renewed(&refusal(&n.to_string(), 1), 2);
+        }
+        assert!(answers.rounds.lock().unwrap().len() <= MOST);
+        assert!(answers.renewed.lock().unwrap().len() <= MOST);
+    }
+}

@@ -1,0 +1,58 @@
+//! Owns what a request carries to prove who we are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_transport::http::Credentials;
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method};
+use url::Url;
+
+use super::Inner;
+use crate::tokens::Scheme;
+
+/// Signs the requests of one connection.
+pub(super) struct Signer(pub(super) Arc<Inner>);
+
+impl Credentials for Signer {
+    fn sign(&self, method: &Method, url: &Url, headers: &mut HeaderMap) {
+        let inner = &self.0;
+        // TK-02: a link stays within its origin. If it ever does not, nothing of ours goes along.
+        if url.origin() != inner.ctx.url.origin() {
+            return;
+        }
+        for (name, value) in &*inner.held.made() {
+            headers.insert(name, value.clone());
+        }
+        // What a person has written down, or a program has made, is never replaced.
+        if !inner.uses_logins() || headers.contains_key(AUTHORIZATION) {
+            return;
+        }
+        let Some(login) = inner.held.login() else { return };
+        if login.record.scheme == Scheme::Dpop {
+            let Some(key) = &login.key else { return };
+            let nonce = key.nonces().get(url);
+            let proof = key.proof(method, url, Some(&login.record.access), nonce.as_deref());
+            if let Ok(proof) = HeaderValue::try_from(proof) {
+                headers.insert("dpop", proof);
+            }
+        }
+        headers.insert(AUTHORIZATION, login.shown.clone());
+    }
+
+    fn learn(&self, url: &Url, headers: &HeaderMap) {
+        // Whoever refuses for who we are says so here.
+        if !headers.contains_key(WWW_AUTHENTICATE) {
+            self.0.answers.let_in(self.0.held.generation());
+        }
+        if let Some(key) = self.0.held.login().and_then(|login| login.key.clone()) {
+            key.nonces().learn(url, headers);
+        }
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signer").field("server", &self.0.ctx.server).finish_non_exhaustive()
+    }
+}

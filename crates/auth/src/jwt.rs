@@ -1,0 +1,239 @@
+//! Owns how a statement is signed: which algorithm fits a key, and how the parts are put together (RFC 7515, 7519).
+//!
+//! Headers and keys are read and written by `jsonwebtoken`, signatures are made by `ring`. The former would sign as
+//! well, by way of a provider that is chosen once for the whole process; a library must not choose that for the
+//! program it is part of.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use bowline_config::{Secret, SigningKey};
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, RsaKeyPair};
+use serde::Serialize;
+
+use crate::client::OAuthClient;
+use crate::error::{AuthError, AuthErrorKind, said};
+use crate::place::Metadata;
+
+/// For how long an assertion is good. It is used at once; the rest is for clocks that differ.
+const ASSERTION: Duration = Duration::from_secs(3 * 60);
+
+/// A key with the algorithm that it signs by.
+pub(crate) struct Signer {
+    pair: Pair,
+    algorithm: Algorithm,
+    id: Option<String>,
+}
+
+enum Pair {
+    P256(EcdsaKeyPair),
+    P384(EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
+    Rsa(RsaKeyPair),
+}
+
+/// The assertion with which a client proves itself (RFC 7523 §3, AX-01). Good once, and not for long.
+pub(crate) fn assertion(client: &OAuthClient, metadata: &Metadata) -> Result<Secret, AuthError> {
+    let key = client.key.as_ref().ok_or_else(|| {
+        setup(format!("the client {} proves itself with a key, and none is configured", said(&client.id)))
+            .hint("give `private_key` in the client's settings")
+    })?;
+    let signer = Signer::new(key, metadata.token_endpoint_auth_signing_alg_values_supported.as_deref())?;
+    let now = seconds(SystemTime::now());
+    let claims = Assertion {
+        iss: &client.id,
+        sub: &client.id,
+        aud: client.audience.as_deref().unwrap_or(&metadata.issuer),
+        iat: now,
+        exp: now + ASSERTION.as_secs(),
+        jti: random(),
+    };
+    Ok(Secret::new(signer.sign(signer.header(), &claims)))
+}
+
+#[derive(Serialize)]
+struct Assertion<'a> {
+    iss: &'a str,
+    sub: &'a str,
+    aud: &'a str,
+    iat: u64,
+    exp: u64,
+    jti: String,
+}
+
+impl Signer {
+    /// From a configured key. `accepted` is what the other side says that it can verify; a key that cannot do that
+    /// is an error before anything is sent (AX-02).
+    pub(crate) fn new(key: &SigningKey, accepted: Option<&[String]>) -> Result<Self, AuthError> {
+        let pair = Pair::from_pem(key.pem.expose())?;
+        let able = pair.algorithms();
+        let wanted: Vec<Algorithm> = match &key.algorithm {
+            Some(name) => able.iter().copied().filter(|able| named(*able) == *name).collect(),
+            None => able.to_vec(),
+        };
+        if wanted.is_empty() {
+            let able: Vec<_> = able.iter().map(|able| named(*able)).collect();
+            let name = said(key.algorithm.as_deref().unwrap_or_default());
+            let what = format!("the configured key cannot sign by {name}");
+            return Err(setup(what).hint(format!("it can sign by {}", able.join(", "))));
+        }
+        let fits = |algorithm: &Algorithm| accepted.is_none_or(|names| names.contains(&named(*algorithm)));
+        let Some(algorithm) = wanted.iter().copied().find(fits) else {
+            let wanted: Vec<_> = wanted.iter().map(|it| named(*it)).collect();
+            let accepted = said(&accepted.unwrap_or_default().join(", "));
+            let what = format!(
+                "the authorization server verifies assertions by {accepted}, the configured key signs by {}",
+                wanted.join(", ")
+            );
+            return Err(setup(what).hint("configure a key of a kind that it verifies"));
+        };
+        Ok(Self { pair, algorithm, id: key.id.clone() })
+    }
+
+    /// A key for ES256 from PKCS #8, as [`generate`] makes it.
+    pub(crate) fn es256(pkcs8: &[u8]) -> Option<Self> {
+        let pair = Pair::p256(pkcs8)?;
+        Some(Self { pair, algorithm: Algorithm::ES256, id: None })
+    }
+
+    /// The header of what it signs.
+    pub(crate) fn header(&self) -> Header {
+        let mut header = Header::new(self.algorithm);
+        header.kid.clone_from(&self.id);
+        header
+    }
+
+    /// A signed statement, in the compact form.
+    pub(crate) fn sign(&self, header: Header, claims: &impl Serialize) -> String {
+        let part = |json: Result<Vec<u8>, _>| {
+            BASE64_URL_SAFE_NO_PAD.encode(json.expect("headers and claims are plain data"))
+        };
+        let head = part(serde_json::to_vec(&header));
+        let message = format!("{head}.{}", part(serde_json::to_vec(claims)));
+        let signature = BASE64_URL_SAFE_NO_PAD.encode(self.pair.sign(message.as_bytes(), self.algorithm));
+        format!("{message}.{signature}")
+    }
+
+    /// The public half: a point, a modulus, or whatever it is for this kind of key.
+    pub(crate) fn public(&self) -> &[u8] {
+        use ring::signature::KeyPair as _;
+        match &self.pair {
+            Pair::P256(pair) | Pair::P384(pair) => pair.public_key().as_ref(),
+            Pair::Ed25519(pair) => pair.public_key().as_ref(),
+            Pair::Rsa(pair) => pair.public_key().as_ref(),
+        }
+    }
+}
+
+impl Pair {
+    fn from_pem(pem: &str) -> Result<Self, AuthError> {
+        let pem = pem.trim().as_bytes();
+        let pair = if let Ok(key) = EncodingKey::from_ec_pem(pem) {
+            Self::p256(key.as_bytes()).or_else(|| Self::p384(key.as_bytes()))
+        } else if let Ok(key) = EncodingKey::from_ed_pem(pem) {
+            Ed25519KeyPair::from_pkcs8_maybe_unchecked(key.as_bytes()).ok().map(Self::Ed25519)
+        } else if let Ok(key) = EncodingKey::from_rsa_pem(pem) {
+            RsaKeyPair::from_der(key.as_bytes()).ok().map(Self::Rsa)
+        } else {
+            None
+        };
+        pair.ok_or_else(|| {
+            // Nothing of the key: not even what is wrong with it.
+            setup("the configured private key cannot be used".to_owned())
+                .hint("it has to be PEM of PKCS #8 with a P-256, P-384, Ed25519 or RSA key of 2048 to 4096 bits; `openssl pkcs8 -topk8 -nocrypt` converts others")
+        })
+    }
+
+    fn p256(pkcs8: &[u8]) -> Option<Self> {
+        let kind = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
+        EcdsaKeyPair::from_pkcs8(kind, pkcs8, &SystemRandom::new()).ok().map(Self::P256)
+    }
+
+    fn p384(pkcs8: &[u8]) -> Option<Self> {
+        let kind = &signature::ECDSA_P384_SHA384_FIXED_SIGNING;
+        EcdsaKeyPair::from_pkcs8(kind, pkcs8, &SystemRandom::new()).ok().map(Self::P384)
+    }
+
+    /// What it can sign by, the most usual first.
+    fn algorithms(&self) -> &'static [Algorithm] {
+        match self {
+            Self::P256(_) => &[Algorithm::ES256],
+            Self::P384(_) => &[Algorithm::ES384],
+            Self::Ed25519(_) => &[Algorithm::EdDSA],
+            Self::Rsa(_) => &[
+                Algorithm::RS256,
+                Algorithm::PS256,
+                Algorithm::RS384,
+                Algorithm::PS384,
+                Algorithm::RS512,
+                Algorithm::PS512,
+            ],
+        }
+    }
+
+    fn sign(&self, message: &[u8], algorithm: Algorithm) -> Vec<u8> {
+        let random = SystemRandom::new();
+        match self {
+            Self::P256(pair) | Self::P384(pair) => {
+                pair.sign(&random, message).expect("the system gives random numbers").as_ref().to_vec()
+            }
+            Self::Ed25519(pair) => pair.sign(message).as_ref().to_vec(),
+            Self::Rsa(pair) => {
+                let padding: &dyn signature::RsaEncoding = match algorithm {
+                    Algorithm::PS256 => &signature::RSA_PSS_SHA256,
+                    Algorithm::PS384 => &signature::RSA_PSS_SHA384,
+                    Algorithm::PS512 => &signature::RSA_PSS_SHA512,
+                    Algorithm::RS384 => &signature::RSA_PKCS1_SHA384,
+                    Algorithm::RS512 => &signature::RSA_PKCS1_SHA512,
+                    _ => &signature::RSA_PKCS1_SHA256,
+                };
+                let mut out = vec![0; pair.public().modulus_len()];
+                pair.sign(padding, &random, message, &mut out).expect("the buffer fits the key");
+                out
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signer")
+            .field("algorithm", &self.algorithm)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A new key for ES256, as PKCS #8.
+pub(crate) fn generate() -> Vec<u8> {
+    let kind = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
+    let made = EcdsaKeyPair::generate_pkcs8(kind, &SystemRandom::new());
+    made.expect("the system gives random numbers").as_ref().to_vec()
+}
+
+/// 128 bits that nobody can guess, for what must not come twice.
+pub(crate) fn random() -> String {
+    let mut bytes = [0; 16];
+    SystemRandom::new().fill(&mut bytes).expect("the system gives random numbers");
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// A time as JWTs give it.
+pub(crate) fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn named(algorithm: Algorithm) -> String {
+    format!("{algorithm:?}")
+}
+
+fn setup(what: String) -> AuthError {
+    AuthError::new(AuthErrorKind::Setup, what)
+}
+
+#[cfg(test)]
+mod tests;

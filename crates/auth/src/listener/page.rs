@@ -1,0 +1,174 @@
+//! Owns what a person sees when their browser comes back: nothing but words, and none that could do anything.
+
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+};
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use ring::digest::{SHA256, digest};
+
+/// How the visit of a browser ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    /// This program can use this server from now on.
+    Done { app: String, server: String },
+    /// Not logged in to this server, and why.
+    Failed { server: String, why: String },
+    /// It belongs to no login that is waiting here.
+    Unknown,
+    /// There is nothing here.
+    Nothing,
+}
+
+const TEMPLATE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+
+/// Only the one style may be applied; nothing is loaded, run, framed, or sent anywhere.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let hash = BASE64_STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    HeaderValue::try_from(policy).expect("visible ASCII")
+});
+
+impl Page {
+    pub(super) fn response(&self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.html())));
+        *response.status_mut() = match self {
+            Self::Done { .. } => StatusCode::OK,
+            Self::Failed { .. } | Self::Unknown => StatusCode::BAD_REQUEST,
+            Self::Nothing => StatusCode::NOT_FOUND,
+        };
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+        headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        for (name, value) in [
+            // The address has the code in it.
+            ("referrer-policy", "no-referrer"),
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        response
+    }
+
+    fn html(&self) -> String {
+        let close = "You can close this tab.";
+        let (class, mark, title, text, next) = match self {
+            Self::Done { app, server } => {
+                let text = format!("{} can now use <b>{}</b> for you.", escaped(app), escaped(server));
+                ("good", "✓", "You are logged in", text, close)
+            }
+            Self::Failed { server, why } => {
+                let text = format!("<b>{}</b>: {}.", escaped(server), escaped(why));
+                (
+                    "bad",
+                    "✕",
+                    "The login did not work",
+                    text,
+                    "Go back to where you started it, and try again.",
+                )
+            }
+            Self::Unknown => {
+                let text = "This address belongs to no login that is waiting here.".to_owned();
+                ("bad", "✕", "Nothing was done", text, "If you started a login, use the page that it opened.")
+            }
+            Self::Nothing => ("bad", "✕", "There is nothing here", String::new(), close),
+        };
+        // What is put in is not looked at again: a name that looks like a placeholder is only a name.
+        let mut html = String::with_capacity(TEMPLATE.len() + STYLE.len() + 512);
+        let mut rest = TEMPLATE;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').expect("the template is ours");
+            html.push_str(before);
+            html.push_str(match name {
+                "title" => title,
+                "style" => STYLE,
+                "class" => class,
+                "mark" => mark,
+                "text" => &text,
+                "next" => next,
+                other => unreachable!("the template has no {other}"),
+            });
+            rest = after;
+        }
+        html.push_str(rest);
+        html
+    }
+}
+
+/// Text that stays text, in an element and in an attribute.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_say_stays_text() {
+        let why = r#"<script>alert(1)</script><img src=x onerror="alert('2')">&lt; {style} "#;
+        let page = Page::Failed { server: "<b>x</b>{title}".into(), why: why.into() };
+        let html = page.html();
+        assert!(
+            !html.contains("<script") && !html.contains("<img") && !html.contains("onerror=\""),
+            "{html}"
+        );
+        assert!(html.contains("&lt;script&gt;") && html.contains("&amp;lt; {style}"), "{html}");
+        assert!(html.contains("&lt;b&gt;x&lt;/b&gt;{title}"), "{html}");
+    }
+
+    #[test]
+    fn nothing_can_be_loaded_run_or_sent() {
+        for page in [
+            Page::Done { app: "a".into(), server: "s".into() },
+            Page::Failed { server: "s".into(), why: "w".into() },
+            Page::Unknown,
+            Page::Nothing,
+        ] {
+            let response = page.response();
+            let policy = response.headers()["content-security-policy"].to_str().unwrap();
+            assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+            assert!(!policy.contains("unsafe") && !policy.contains("script"), "{policy}");
+            assert_eq!(response.headers()["referrer-policy"], "no-referrer");
+            assert_eq!(response.headers()["cache-control"], "no-store");
+            assert_eq!(response.headers()["x-frame-options"], "DENY");
+            let html = page.html();
+            assert!(
+                !html.contains("http") && !html.contains("<script") && !html.contains("style="),
+                "{html}"
+            );
+        }
+    }
+
+    // A browser applies the style only if the hash is of exactly what stands between the tags.
+    #[test]
+    fn the_style_is_the_one_that_the_policy_names() {
+        let html = Page::Unknown.html();
+        let style = html.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
+        let hash = BASE64_STANDARD.encode(digest(&SHA256, style.as_bytes()));
+        assert!(POLICY.to_str().unwrap().contains(&format!("'sha256-{hash}'")));
+    }
+}

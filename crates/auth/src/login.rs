@@ -1,0 +1,254 @@
+//! Owns a login with a person, from the page that they are sent to until there are tokens.
+//!
+//! Each has a `state`, a verifier and a socket of its own, so any number of them can go on at once. What a browser
+//! brings back and what a person pastes are raced, and whichever comes first is checked the same way.
+
+mod authorize;
+mod flow;
+
+use std::time::Duration;
+
+use bowline_config::{Auth, Grant, Secret};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::client::{ClientOrigin, OAuthClient};
+use crate::ctx::Ctx;
+use crate::dpop;
+use crate::error::{AuthError, AuthErrorKind};
+use crate::grant::{self, Ask, Request};
+use crate::listener::{self, Listener, Page, Visit};
+use crate::place::{Metadata, Place};
+use crate::prompt::{DeviceCode, LoginPage, LoginPrompt, PageReply};
+use crate::register;
+use crate::response::{self, Brought, Pending};
+use crate::tokens::Tokens;
+
+use authorize::{Address, authorize};
+
+pub(crate) use flow::{begin, finish};
+
+/// How long a person may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
+
+/// What a login is to be good for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Login<'a> {
+    pub(crate) ctx: &'a Ctx,
+    pub(crate) place: &'a Place,
+    pub(crate) scopes: &'a [String],
+    /// To the letter (AF-02).
+    pub(crate) resource: Option<&'a str>,
+    /// What the tokens are to be bound to.
+    pub(crate) dpop: Option<&'a dpop::Key>,
+}
+
+/// How a person logs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// On a page, in a browser.
+    Page,
+    /// By a code on another device.
+    Device,
+}
+
+/// What came of a login.
+#[derive(Clone, Debug)]
+pub(crate) struct LoggedIn {
+    pub(crate) tokens: Tokens,
+    /// The client that it was had with.
+    pub(crate) client: OAuthClient,
+}
+
+impl How {
+    /// By what is configured, and else by what the person has at hand.
+    pub(crate) fn choose(auth: &Auth, place: &Place, prompt: &dyn LoginPrompt) -> Self {
+        let offered = place.metadata.device_authorization_endpoint.is_some();
+        match auth.grant {
+            Grant::Device => Self::Device,
+            _ if offered && !prompt.has_browser() => Self::Device,
+            _ => Self::Page,
+        }
+    }
+}
+
+/// Has a person log in. Bounded in time; dropping the future ends the login, and closes the socket.
+pub(crate) async fn login(
+    login: &Login<'_>,
+    prompt: &dyn LoginPrompt,
+    how: How,
+) -> Result<LoggedIn, AuthError> {
+    match how {
+        How::Page => by_page(login, prompt, PATIENCE).await,
+        How::Device => by_device(login, prompt).await,
+    }
+}
+
+async fn by_page(
+    login: &Login<'_>,
+    prompt: &dyn LoginPrompt,
+    patience: Duration,
+) -> Result<LoggedIn, AuthError> {
+    let Login { ctx, place, scopes, .. } = *login;
+    let port = register::kept_port(ctx, place).await;
+    // Before anything is registered, so that what is registered is where somebody listens.
+    let (redirect, listener) = listener::open(&ctx.auth.redirect, port).await?;
+    let client = register::client_for(ctx, place, &redirect, scopes).await?;
+    let redirect = client.redirect.clone().unwrap_or(redirect);
+    let address = authorize(login, &client, &redirect)?;
+    let attempt = Attempt { login, client: &client, redirect: &redirect, address };
+    let Ok(tokens) = timeout(patience, attempt.finish(prompt, listener)).await else {
+        let what = format!("nobody logged in to {} within {} minutes", ctx.server, patience.as_secs() / 60);
+        return Err(AuthError::new(AuthErrorKind::LoginNeeded, what));
+    };
+    Ok(LoggedIn { tokens: tokens?, client })
+}
+
+async fn by_device(login: &Login<'_>, prompt: &dyn LoginPrompt) -> Result<LoggedIn, AuthError> {
+    let Login { ctx, place, scopes, resource, dpop } = *login;
+    let client = register::client_for(ctx, place, &listener::unheard(&ctx.auth.redirect), scopes).await?;
+    let ask = Ask { ctx, metadata: &place.metadata, client: Some(&client), scopes, resource, dpop };
+    let code = grant::device_code(&ask).await?;
+    let shown = DeviceCode {
+        server: ctx.server.clone(),
+        issuer: place.metadata.issuer.clone(),
+        url: code.url.clone(),
+        complete: code.complete.clone(),
+        code: code.typed.clone(),
+        expires_in: code.expires_in,
+    };
+    let tokens = tokio::select! {
+        tokens = grant::device_tokens(&ask, &code) => tokens?,
+        () = prompt.device(shown) => return Err(gave_up(ctx)),
+    };
+    Ok(LoggedIn { tokens, client })
+}
+
+/// One attempt of a person to log in on a page.
+struct Attempt<'a> {
+    login: &'a Login<'a>,
+    client: &'a OAuthClient,
+    redirect: &'a Url,
+    address: Address,
+}
+
+/// What comes first.
+enum Came {
+    Browser(Visit),
+    Person(PageReply),
+}
+
+impl Attempt<'_> {
+    async fn finish(
+        &self,
+        prompt: &dyn LoginPrompt,
+        listener: Option<Listener>,
+    ) -> Result<Tokens, AuthError> {
+        let Login { ctx, place, scopes, .. } = *self.login;
+        let mut listener = listener;
+        let mut asked = prompt.page(LoginPage {
+            server: ctx.server.clone(),
+            issuer: place.metadata.issuer.clone(),
+            url: self.address.url.clone(),
+            redirect: self.redirect.clone(),
+            listening: listener.is_some(),
+            scopes: scopes.to_vec(),
+        });
+        loop {
+            let came = tokio::select! {
+                visit = visit(&mut listener) => Came::Browser(visit),
+                reply = &mut asked => Came::Person(reply),
+            };
+            match came {
+                Came::Browser(visit) => {
+                    // With the mark, so that nothing in an address is taken for a code that a person brought.
+                    let code = match response::read(&format!("?{}", visit.query), &self.pending()) {
+                        // AF-03. Another login's, or nobody's. Ours may still come.
+                        Ok(Brought::NotOurs) => {
+                            visit.show(Page::Unknown);
+                            continue;
+                        }
+                        Ok(Brought::Code(code)) => Ok(code),
+                        Err(error) => Err(error),
+                    };
+                    drop(asked);
+                    let outcome = match code {
+                        Ok(code) => self.spend(&code).await,
+                        Err(error) => Err(error),
+                    };
+                    if let Some(listener) = listener {
+                        listener.end(visit, page(ctx, &outcome)).await;
+                    }
+                    return outcome;
+                }
+                Came::Person(PageReply::Pasted(text)) => {
+                    drop(asked);
+                    drop(listener);
+                    return self.spend(&response::check(&text, &self.pending())?).await;
+                }
+                Came::Person(PageReply::GaveUp) => return Err(gave_up(ctx)),
+            }
+        }
+    }
+
+    fn pending(&self) -> Pending {
+        pending(&self.login.place.metadata, &self.address.state)
+    }
+
+    async fn spend(&self, code: &Secret) -> Result<Tokens, AuthError> {
+        let Login { ctx, place, scopes, resource, dpop } = *self.login;
+        let ask = Ask { ctx, metadata: &place.metadata, client: Some(self.client), scopes, resource, dpop };
+        exchange(&ask, code, &self.address.verifier, self.redirect).await
+    }
+}
+
+/// What has to be known to believe an answer (AF-04).
+fn pending(metadata: &Metadata, state: &Secret) -> Pending {
+    Pending {
+        issuer: metadata.issuer.clone(),
+        state: state.clone(),
+        iss_required: metadata.authorization_response_iss_parameter_supported,
+    }
+}
+
+/// Spends a code. A client that is not known any more is forgotten, so that the next login registers another.
+async fn exchange(
+    ask: &Ask<'_>,
+    code: &Secret,
+    verifier: &Secret,
+    redirect: &Url,
+) -> Result<Tokens, AuthError> {
+    let outcome = grant::tokens(ask, Request::Code { code, verifier, redirect }).await;
+    let Err(error) = outcome else { return outcome };
+    match ask.client {
+        Some(client)
+            if error.kind == AuthErrorKind::InvalidClient && client.origin == ClientOrigin::Registered =>
+        {
+            register::forget(ask.ctx, client).await?;
+            Err(error.hint("log in again: another client will be registered"))
+        }
+        _ => Err(error),
+    }
+}
+
+async fn visit(listener: &mut Option<Listener>) -> Visit {
+    match listener {
+        Some(listener) => listener.visit().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn page(ctx: &Ctx, outcome: &Result<Tokens, AuthError>) -> Page {
+    let server = ctx.server.to_string();
+    match outcome {
+        Ok(_) => Page::Done { app: ctx.app.name.clone(), server },
+        Err(error) => Page::Failed { server, why: error.what.clone() },
+    }
+}
+
+fn gave_up(ctx: &Ctx) -> AuthError {
+    AuthError::new(AuthErrorKind::Declined, format!("the login to {} was given up", ctx.server))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Owns the address of the page on which a person logs in, and what has to be known to believe what comes back.
+
+use bowline_config::Secret;
+use oauth2::basic::BasicClient;
+use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope};
+use url::Url;
+
+use super::Login;
+use crate::client::OAuthClient;
+use crate::error::{AuthError, AuthErrorKind, said};
+use crate::pkce;
+use crate::place::Place;
+use crate::prompt::is_page;
+
+/// The page, and the two secrets of this one attempt.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    pub(super) url: Url,
+    pub(super) state: Secret,
+    pub(super) verifier: Secret,
+}
+
+/// What only we say; a configured parameter of such a name would change what is asked for behind our back.
+const OURS: [&str; 9] = [
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "scope",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+    "resource",
+    "dpop_jkt",
+];
+
+/// A page for a new attempt. What the endpoint's own query says stays.
+pub(super) fn authorize(
+    login: &Login<'_>,
+    client: &OAuthClient,
+    redirect: &Url,
+) -> Result<Address, AuthError> {
+    let endpoint = endpoint(login.place)?;
+    check_redirect(redirect)?;
+    let auth = &login.ctx.auth;
+    if let Some((name, _)) = auth.authorize_params.iter().find(|(name, _)| OURS.contains(&name.as_str())) {
+        let what = format!("`authorize_params` cannot set {}", said(name));
+        return Err(AuthError::new(AuthErrorKind::Setup, what));
+    }
+    let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+    let asker = BasicClient::new(ClientId::new(client.id.clone()))
+        .set_auth_uri(AuthUrl::from_url(endpoint.clone()))
+        .set_redirect_uri(RedirectUrl::from_url(redirect.clone()));
+    let mut request = asker
+        .authorize_url(CsrfToken::new_random)
+        .set_pkce_challenge(challenge)
+        .add_scopes(login.scopes.iter().cloned().map(Scope::new));
+    if let Some(resource) = login.resource {
+        request = request.add_extra_param("resource", resource);
+    }
+    if let Some(key) = login.dpop {
+        // The code as well is then good with this key only (RFC 9449 §10).
+        request = request.add_extra_param("dpop_jkt", key.thumbprint());
+    }
+    for (name, value) in &auth.authorize_params {
+        request = request.add_extra_param(name.as_str(), value.as_str());
+    }
+    let hinted = auth.authorize_params.iter().any(|(name, _)| name == "login_hint");
+    if let Some(account) = auth.account.as_deref().filter(|account| !hinted && is_hint(account)) {
+        request = request.add_extra_param("login_hint", account);
+    }
+    let (url, state) = request.url();
+    Ok(Address {
+        url,
+        state: Secret::new(state.into_secret()),
+        verifier: Secret::new(verifier.into_secret()),
+    })
+}
+
+/// The endpoint, if a person may be sent there and a code from there is safe (SE-03, AF-01).
+fn endpoint(place: &Place) -> Result<&Url, AuthError> {
+    let issuer = said(&place.metadata.issuer);
+    let Some(endpoint) = &place.metadata.authorization_endpoint else {
+        let what = format!("{issuer} has no page on which a person could log in");
+        return Err(AuthError::new(AuthErrorKind::Setup, what));
+    };
+    if !is_page(endpoint) {
+        let what = format!("the login page of {issuer} is neither https nor on this machine");
+        return Err(AuthError::new(AuthErrorKind::Untrusted, what));
+    }
+    pkce::allowed(place)?;
+    Ok(endpoint)
+}
+
+/// AF-07.
+fn check_redirect(redirect: &Url) -> Result<(), AuthError> {
+    if is_page(redirect) {
+        return Ok(());
+    }
+    let what = "the configured redirect is neither https nor on this machine";
+    Err(AuthError::new(AuthErrorKind::Setup, what)
+        .hint("give an address such as http://127.0.0.1:8976/callback"))
+}
+
+/// Whether a label could be what somebody types in to log in: an address, or a name without spaces.
+fn is_hint(label: &str) -> bool {
+    label.len() <= 254 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"@._%+-".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests;

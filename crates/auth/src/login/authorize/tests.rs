@@ -1,0 +1,141 @@
+use std::collections::BTreeMap;
+
+use bowline_config::{Auth, TokenAuth};
+use bowline_testkit::AuthServer;
+
+use super::*;
+use crate::dpop;
+use crate::testing::{CLIENT_ID, RESOURCE, client, ctx, place};
+
+const REDIRECT: &str = "http://127.0.0.1:1234/callback";
+
+/// The address of a page, for these settings and this endpoint.
+async fn address(auth: Auth, change: impl FnOnce(&mut Place)) -> Result<Address, AuthError> {
+    let server = AuthServer::start().await;
+    let mut place = place(&server);
+    change(&mut place);
+    let (ctx, client) = (ctx(auth), client(&server, TokenAuth::None));
+    let scopes = ["a".to_owned(), "b:c".to_owned()];
+    let login =
+        Login { ctx: &ctx, place: &place, scopes: &scopes, resource: Some("https://h.example"), dpop: None };
+    authorize(&login, &client, &REDIRECT.parse().unwrap())
+}
+
+fn fields(url: &Url) -> BTreeMap<String, String> {
+    url.query_pairs().into_owned().collect()
+}
+
+fn at(endpoint: &str) -> impl FnOnce(&mut Place) {
+    let endpoint = endpoint.parse().unwrap();
+    |place| place.metadata.authorization_endpoint = Some(endpoint)
+}
+
+// AF-01, AF-02, AF-03
+#[tokio::test]
+async fn a_page_says_what_is_asked_for() {
+    let one = address(Auth::default(), at("https://as.example/authorize?tenant=t%20x")).await.unwrap();
+    assert!(one.url.as_str().starts_with("https://as.example/authorize?tenant=t%20x&response_type=code&"));
+    let fields = fields(&one.url);
+    assert_eq!(fields["client_id"], CLIENT_ID);
+    assert_eq!(fields["redirect_uri"], REDIRECT);
+    assert_eq!(fields["scope"], "a b:c");
+    assert_eq!(fields["resource"], "https://h.example", "to the letter: no slash is added");
+    assert_eq!(fields["code_challenge_method"], "S256");
+    assert_eq!(fields["state"], one.state.expose());
+    let challenge = ring::digest::digest(&ring::digest::SHA256, one.verifier.expose().as_bytes());
+    let challenge = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, challenge);
+    assert_eq!(fields["code_challenge"], challenge);
+    assert!(!one.url.as_str().contains(one.verifier.expose()));
+    assert_eq!(fields.len(), 9, "{fields:?}");
+
+    let two = address(Auth::default(), |_| {}).await.unwrap();
+    assert!(one.state != two.state && one.verifier != two.verifier);
+    assert!(one.state.expose().len() >= 22, "128 bits");
+}
+
+// SE-03, AF-07
+#[tokio::test]
+async fn a_person_is_not_sent_just_anywhere() {
+    for bad in ["http://as.example/authorize", "javascript:alert(1)", "file:///bin/sh", "data:text/html,x"] {
+        let error = address(Auth::default(), at(bad)).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Untrusted, "{bad}");
+    }
+    for good in ["http://localhost:1/a", "http://[::1]/a", "http://127.0.0.2/a"] {
+        address(Auth::default(), at(good)).await.unwrap();
+    }
+    let error =
+        address(Auth::default(), |place| place.metadata.authorization_endpoint = None).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup);
+}
+
+// AF-01
+#[tokio::test]
+async fn a_code_that_nothing_protects_is_not_asked_for() {
+    for methods in [None, Some(vec![]), Some(vec!["plain".to_owned()])] {
+        let change = |place: &mut Place| place.metadata.code_challenge_methods_supported = methods;
+        assert_eq!(address(Auth::default(), change).await.unwrap_err().kind, AuthErrorKind::Untrusted);
+    }
+}
+
+// AF-07
+#[tokio::test]
+async fn a_redirect_is_https_or_on_this_machine() {
+    let server = AuthServer::start().await;
+    let (ctx, place, client) = (ctx(Auth::default()), place(&server), client(&server, TokenAuth::None));
+    let login = Login { ctx: &ctx, place: &place, scopes: &[], resource: None, dpop: None };
+    for (redirect, good) in [
+        ("https://app.example/cb", true),
+        ("http://localhost:1/cb", true),
+        ("http://app.example/cb", false),
+        ("app:/cb", false),
+    ] {
+        let outcome = authorize(&login, &client, &redirect.parse().unwrap());
+        assert_eq!(
+            outcome.map(|_| ()).map_err(|error| error.kind),
+            if good { Ok(()) } else { Err(AuthErrorKind::Setup) },
+            "{redirect}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn configured_parameters_are_added_and_take_nothing_over() {
+    let params = |pairs: &[(&str, &str)]| Auth {
+        authorize_params: pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
+        ..Auth::default()
+    };
+    let page = address(params(&[("prompt", "consent"), ("access_type", "offline")]), |_| {}).await.unwrap();
+    assert!(page.url.as_str().ends_with("&prompt=consent&access_type=offline"), "{}", page.url);
+    for name in OURS {
+        let error = address(params(&[(name, "x")]), |_| {}).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Setup, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_account_is_a_hint_where_it_can_be_one() {
+    let hint = async |account: &str, params: Vec<(String, String)>| {
+        let auth = Auth { account: Some(account.into()), authorize_params: params, ..Auth::default() };
+        fields(&address(auth, |_| {}).await.unwrap().url).remove("login_hint")
+    };
+    assert_eq!(hint("a.b+c@example.org", vec![]).await.as_deref(), Some("a.b+c@example.org"));
+    assert_eq!(hint("alice", vec![]).await.as_deref(), Some("alice"));
+    assert_eq!(hint("the one for work", vec![]).await, None);
+    let own = vec![("login_hint".to_owned(), "bob".to_owned())];
+    assert_eq!(hint("alice", own).await.as_deref(), Some("bob"));
+}
+
+// AX-06
+#[tokio::test]
+async fn the_code_is_bound_to_the_key_as_well() {
+    let server = AuthServer::start().await;
+    let (ctx, place, client) = (ctx(Auth::default()), place(&server), client(&server, TokenAuth::None));
+    let key = dpop::Key::load_or_make(&ctx.safe, "files").await.unwrap();
+    let login = Login { ctx: &ctx, place: &place, scopes: &[], resource: Some(RESOURCE), dpop: Some(&key) };
+    let page = authorize(&login, &client, &REDIRECT.parse().unwrap()).unwrap();
+    assert_eq!(fields(&page.url)["dpop_jkt"], key.thumbprint());
+    assert!(!fields(&page.url).contains_key("scope"));
+}

@@ -1,0 +1,110 @@
+//! Logins from beginning to end: a real authorization server, a real listener, and a browser that follows redirects.
+
+mod device;
+mod flow;
+mod page;
+
+use std::sync::{Arc, Mutex};
+
+use bowline_config::{Auth, ClientSettings};
+use bowline_testkit::{AuthClient, AuthScript, AuthServer};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::prompt::Asked;
+use crate::testing::{self, RESOURCE};
+
+const WAIT: Duration = Duration::from_secs(20);
+
+/// A person who is shown something and may answer.
+struct Person {
+    pages: mpsc::UnboundedSender<LoginPage>,
+    codes: mpsc::UnboundedSender<DeviceCode>,
+    /// What they do on a page; nothing, and they just stay.
+    reply: Mutex<Option<PageReply>>,
+    /// Whether they go away from a code at once.
+    leaves: bool,
+}
+
+/// What a person was shown.
+struct Shown {
+    pages: mpsc::UnboundedReceiver<LoginPage>,
+    codes: mpsc::UnboundedReceiver<DeviceCode>,
+}
+
+fn person(reply: Option<PageReply>) -> (Arc<Person>, Shown) {
+    let ((pages, shown_pages), (codes, shown_codes)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let person = Person { pages, codes, reply: Mutex::new(reply), leaves: false };
+    (Arc::new(person), Shown { pages: shown_pages, codes: shown_codes })
+}
+
+impl LoginPrompt for Person {
+    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+        self.pages.send(page).unwrap();
+        let reply = self.reply.lock().unwrap().take();
+        Box::pin(async move {
+            match reply {
+                Some(reply) => reply,
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+        self.codes.send(code).unwrap();
+        let leaves = self.leaves;
+        Box::pin(async move {
+            if !leaves {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+/// An authorization server with a client that it knows, and a server that wants a login there.
+struct Scene {
+    server: AuthServer,
+    place: Place,
+    ctx: Ctx,
+}
+
+const CLIENT: &str = "known";
+
+impl Scene {
+    async fn new() -> Self {
+        Self::with(AuthServer::builder()).await
+    }
+
+    async fn with(script: AuthScript) -> Self {
+        let server = script.client(AuthClient::public(CLIENT)).start().await;
+        let place = testing::place(&server);
+        Self { place, ctx: testing::ctx(auth()), server }
+    }
+
+    fn login(&self) -> Login<'_> {
+        Login { ctx: &self.ctx, place: &self.place, scopes: &[], resource: Some(RESOURCE), dpop: None }
+    }
+
+    /// Begins a login in the background.
+    fn start(&self, person: Arc<Person>, how: How) -> tokio::task::JoinHandle<Result<LoggedIn, AuthError>> {
+        let (ctx, place) = (self.ctx.clone(), self.place.clone());
+        tokio::spawn(async move {
+            let login = Login { ctx: &ctx, place: &place, scopes: &[], resource: Some(RESOURCE), dpop: None };
+            super::login(&login, &*person, how).await
+        })
+    }
+}
+
+/// The client is configured, so that nothing else than the login itself is asked for.
+fn auth() -> Auth {
+    let client = ClientSettings { id: CLIENT.into(), secret: None, method: None, key: None, audience: None };
+    Auth { client: Some(client), ..Auth::default() }
+}
+
+fn reached(url: &Url) -> std::io::Result<std::net::TcpStream> {
+    std::net::TcpStream::connect(("127.0.0.1", url.port().unwrap()))
+}
+
+async fn ended<T>(task: tokio::task::JoinHandle<T>) -> T {
+    timeout(WAIT, task).await.expect("it ends").expect("it does not panic")
+}

@@ -1,0 +1,108 @@
+//! Logins by a code on another device.
+
+use bowline_testkit::Twist;
+
+use super::*;
+
+async fn scene() -> Scene {
+    // The shortest that is taken: a second.
+    Scene::with(AuthServer::builder().device(Duration::from_secs(1))).await
+}
+
+#[tokio::test]
+async fn a_code_is_confirmed_on_another_device() {
+    let scene = scene().await;
+    let (person, mut shown) = person(None);
+    let task = scene.start(person, How::Device);
+    let code = shown.codes.recv().await.unwrap();
+    assert_eq!(code.code, scene.server.user_codes()[0]);
+    assert_eq!(code.url.as_str(), scene.server.endpoint("verify"));
+    assert!(code.complete.unwrap().as_str().ends_with(&code.code));
+    scene.server.wait_for(|seen| seen.error.as_deref() == Some("authorization_pending"), WAIT).await;
+    scene.server.approve_device(&code.code);
+    let tokens = ended(task).await.unwrap().tokens;
+    assert!(scene.server.is_good(tokens.access.expose()));
+    for seen in [&scene.server.seen_of("device")[0], &scene.server.seen_of("device_code")[0]] {
+        assert_eq!(seen.field("resource"), Some(RESOURCE));
+        assert_eq!(seen.client_id.as_deref(), Some(CLIENT));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_for_a_moment_is_asked_again() {
+    let scene = scene().await;
+    scene.server.arm(Twist::status(503).on("device_code"));
+    let (person, mut shown) = person(None);
+    let task = scene.start(person, How::Device);
+    scene.server.approve_device(&shown.codes.recv().await.unwrap().code);
+    ended(task).await.unwrap();
+    assert_eq!(scene.server.count("device_code"), 2);
+}
+
+#[tokio::test]
+async fn a_person_can_say_no_there() {
+    let scene = scene().await;
+    let (person, mut shown) = person(None);
+    let task = scene.start(person, How::Device);
+    scene.server.deny_device(&shown.codes.recv().await.unwrap().code);
+    assert_eq!(ended(task).await.unwrap_err().kind, AuthErrorKind::Declined);
+    assert_eq!(scene.server.count("device_code"), 1);
+}
+
+#[tokio::test]
+async fn a_person_can_give_up_here() {
+    let scene = scene().await;
+    let (mut someone, _shown) = person(None);
+    Arc::get_mut(&mut someone).unwrap().leaves = true;
+    assert_eq!(ended(scene.start(someone, How::Device)).await.unwrap_err().kind, AuthErrorKind::Declined);
+}
+
+#[tokio::test]
+async fn a_code_ends() {
+    let scene = scene().await;
+    scene.server.arm(Twist::error("expired_token").on("device_code"));
+    let (first, _shown) = person(None);
+    let error = ended(scene.start(first, How::Device)).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
+    // Also by our own clock, without asking once more.
+    scene.server.arm(Twist::set("expires_in", 1).on("device"));
+    let (second, _shown) = person(None);
+    let error = ended(scene.start(second, How::Device)).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
+    assert_eq!(scene.server.count("device_code"), 1);
+}
+
+#[tokio::test]
+async fn where_it_is_not_offered_that_is_said() {
+    let mut scene = Scene::new().await;
+    scene.place.metadata.device_authorization_endpoint = None;
+    let (person, _shown) = person(None);
+    assert_eq!(ended(scene.start(person, How::Device)).await.unwrap_err().kind, AuthErrorKind::Setup);
+}
+
+#[tokio::test]
+async fn it_is_chosen_where_there_is_no_browser() {
+    struct Blind;
+    impl LoginPrompt for Blind {
+        fn page(&self, _: LoginPage) -> Asked<'_, PageReply> {
+            unreachable!()
+        }
+
+        fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+            unreachable!()
+        }
+
+        fn has_browser(&self) -> bool {
+            false
+        }
+    }
+    let mut scene = Scene::new().await;
+    let (sighted, _shown) = person(None);
+    let choose = |scene: &Scene, prompt: &dyn LoginPrompt| How::choose(&scene.ctx.auth, &scene.place, prompt);
+    assert_eq!(choose(&scene, &*sighted), How::Page);
+    assert_eq!(choose(&scene, &Blind), How::Device);
+    scene.place.metadata.device_authorization_endpoint = None;
+    assert_eq!(choose(&scene, &Blind), How::Page);
+    scene.ctx.auth = Arc::new(Auth { grant: Grant::Device, ..Auth::default() });
+    assert_eq!(choose(&scene, &*sighted), How::Device);
+}

@@ -1,0 +1,293 @@
+//! Logins on a page.
+
+use bowline_testkit::{Browser, Twist, altered};
+
+use super::*;
+
+// AF-02, AF-03
+#[tokio::test]
+async fn a_person_logs_in_and_nobody_listens_any_more() {
+    let scene = Scene::new().await;
+    let (person, mut shown) = person(None);
+    let task = scene.start(person, How::Page);
+    let page = shown.pages.recv().await.unwrap();
+    assert_eq!((&*page.server, page.listening), ("files", true));
+    assert_eq!(page.issuer, scene.server.issuer());
+    reached(&page.redirect).expect("somebody listens");
+    let answer = Browser::new().login(page.url.as_str()).await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.contains("You are logged in") && answer.body.contains("files"), "{}", answer.body);
+    let logged_in = ended(task).await.unwrap();
+    assert!(scene.server.is_good(logged_in.tokens.access.expose()));
+    assert_eq!(logged_in.client.id, CLIENT);
+    assert!(reached(&page.redirect).is_err(), "the listener ends with the login");
+    // AF-02: the same resource in both requests.
+    for seen in [&scene.server.seen_of("authorize")[0], &scene.server.seen_of("token")[0]] {
+        assert_eq!(seen.field("resource"), Some(RESOURCE));
+    }
+    assert_eq!(scene.server.violations(), Vec::<String>::new());
+}
+
+/// What comes of a login whose answer is bent like this.
+async fn bent(
+    promised: bool,
+    twist: Option<Twist>,
+) -> (Scene, Result<LoggedIn, AuthError>, bowline_testkit::Page) {
+    let mut scene = Scene::new().await;
+    scene.place.metadata.authorization_response_iss_parameter_supported = promised;
+    if let Some(twist) = twist {
+        scene.server.arm(twist);
+    }
+    let (person, mut shown) = person(None);
+    let task = scene.start(person, How::Page);
+    let page = shown.pages.recv().await.unwrap();
+    let answer = Browser::new().login(page.url.as_str()).await;
+    let outcome = ended(task).await;
+    assert!(scene.server.armed().is_empty());
+    assert!(reached(&page.redirect).is_err());
+    (scene, outcome, answer)
+}
+
+// AF-05: every row of the table, through the listener.
+#[tokio::test]
+async fn the_sender_is_checked_before_the_code_is_spent() {
+    let wrong = || Twist::wrong_iss("https://evil.example");
+    for (promised, twist, good) in [
+        (true, None, true),
+        (true, Some(wrong()), false),
+        (true, Some(Twist::normalized_iss()), false),
+        (true, Some(Twist::no_iss()), false),
+        (false, None, true),
+        (false, Some(wrong()), false),
+        (false, Some(Twist::normalized_iss()), false),
+        (false, Some(Twist::no_iss()), true),
+    ] {
+        let what = format!("{promised} {twist:?}");
+        let (scene, outcome, answer) = bent(promised, twist).await;
+        assert_eq!(answer.status, if good { 200 } else { 400 }, "{what}");
+        assert_eq!(scene.server.count("token"), usize::from(good), "{what}");
+        match outcome {
+            Ok(_) => assert!(good, "{what}"),
+            Err(error) => assert!(!good && error.kind == AuthErrorKind::Untrusted, "{what}: {error}"),
+        }
+    }
+}
+
+// AF-06: what somebody else says is not shown, not even that it is an error.
+#[tokio::test]
+async fn an_error_of_somebody_else_is_not_shown() {
+    let scene = Scene::new().await;
+    let (person, mut shown) = person(None);
+    let task = scene.start(person, How::Page);
+    let page = shown.pages.recv().await.unwrap();
+    let back = Browser::new().deny().follow(page.url.as_str()).await;
+    let back = altered(&back, "iss", Some("https://evil.example"));
+    let answer = Browser::new().visit(&altered(&back, "error_description", Some("call 555-1234"))).await;
+    let error = ended(task).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Untrusted);
+    for text in [&error.what, &answer.body] {
+        assert!(!text.contains("555") && !text.contains("access_denied"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_and_stays_text() {
+    let evil = "<script>alert(1)</script>\"><img src=x onerror=alert(2)>";
+    let (scene, outcome, answer) =
+        bent(true, Some(Twist::error_with(302, "access_denied", evil).on("authorize"))).await;
+    assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::Declined);
+    assert_eq!((answer.status, scene.server.count("token")), (400, 0));
+    assert!(!answer.body.contains("<script") && !answer.body.contains("<img"), "{}", answer.body);
+    assert!(answer.body.contains("&lt;script&gt;"), "{}", answer.body);
+    let policy = answer.header("content-security-policy").unwrap();
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+}
+
+#[tokio::test]
+async fn a_code_that_is_not_taken_shows_on_the_page() {
+    let (_, outcome, answer) = bent(true, Some(Twist::invalid_grant())).await;
+    assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::InvalidGrant);
+    assert_eq!(answer.status, 400);
+    assert!(answer.body.contains("The login did not work") && answer.body.contains("invalid_grant"));
+}
+
+// AF-03
+#[tokio::test]
+async fn what_is_not_of_this_login_does_not_end_it() {
+    let mut scene = Scene::new().await;
+    // Without this, a code alone could pass for one that a person brought.
+    scene.place.metadata.authorization_response_iss_parameter_supported = false;
+    let (person, mut shown) = person(None);
+    let task = scene.start(person, How::Page);
+    let page = shown.pages.recv().await.unwrap();
+    let back = Browser::new().follow(page.url.as_str()).await;
+    let origin = back.split("/callback").next().unwrap();
+    for forged in [
+        altered(&back, "state", Some("forged")),
+        altered(&back, "state", None),
+        altered(&back, "code", None),
+        format!("{back}&state=forged"),
+        format!("{origin}/callback"),
+        format!("{origin}/callback?just-a-code"),
+        format!("{origin}/callback?error=access_denied"),
+    ] {
+        let answer = Browser::new().visit(&forged).await;
+        assert_eq!(answer.status, 400, "{forged}");
+        assert!(answer.body.contains("belongs to no login"), "{forged}: {}", answer.body);
+    }
+    assert_eq!(Browser::new().visit(&format!("{origin}/favicon.ico")).await.status, 404);
+    assert_eq!(scene.server.count("token"), 0);
+    assert!(!task.is_finished());
+    assert_eq!(Browser::new().visit(&back).await.status, 200);
+    ended(task).await.unwrap();
+}
+
+// AF-04
+#[tokio::test]
+async fn several_logins_at_once_do_not_mix() {
+    let (one, two) = (Scene::new().await, Scene::new().await);
+    let mut begun = Vec::new();
+    for scene in [&one, &two, &one, &two] {
+        let (person, mut shown) = person(None);
+        let task = scene.start(person, How::Page);
+        begun.push((scene, task, shown.pages.recv().await.unwrap()));
+    }
+    let states: std::collections::HashSet<_> = begun
+        .iter()
+        .map(|(_, _, page)| page.url.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned())
+        .collect();
+    let ports: std::collections::HashSet<_> = begun.iter().map(|(_, _, page)| page.redirect.port()).collect();
+    assert_eq!((states.len(), ports.len()), (4, 4));
+    // One's answer at another's door is nobody's.
+    let back = Browser::new().follow(begun[0].2.url.as_str()).await;
+    let elsewhere = back.replace(begun[0].2.redirect.as_str(), begun[1].2.redirect.as_str());
+    assert_eq!(Browser::new().visit(&elsewhere).await.status, 400);
+    for (scene, task, page) in begun.into_iter().rev() {
+        assert_eq!(Browser::new().login(page.url.as_str()).await.status, 200);
+        let tokens = ended(task).await.unwrap().tokens;
+        assert!(scene.server.is_good(tokens.access.expose()));
+    }
+    assert_eq!(one.server.count("token") + two.server.count("token"), 4);
+}
+
+/// Opens the page on another machine, and brings the address.
+struct Far(mpsc::UnboundedSender<LoginPage>);
+
+impl LoginPrompt for Far {
+    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+        self.0.send(page.clone()).unwrap();
+        Box::pin(async move {
+            let back = Browser::new().follow(page.url.as_str()).await;
+            PageReply::Pasted(format!("  {back}\n"))
+        })
+    }
+
+    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+        unreachable!()
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_pastes_is_as_good() {
+    let scene = Scene::new().await;
+    let (pages, mut shown) = mpsc::unbounded_channel();
+    let login = scene.login();
+    let logged_in =
+        timeout(WAIT, super::super::login(&login, &Far(pages), How::Page)).await.unwrap().unwrap();
+    assert!(scene.server.is_good(logged_in.tokens.access.expose()));
+    assert!(reached(&shown.recv().await.unwrap().redirect).is_err());
+}
+
+#[tokio::test]
+async fn what_is_pasted_is_checked_as_well() {
+    for text in ["http://127.0.0.1/callback?code=c&state=forged", "just-a-code", ""] {
+        let scene = Scene::new().await;
+        let (person, _shown) = person(Some(PageReply::Pasted(text.into())));
+        let error = ended(scene.start(person, How::Page)).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Untrusted, "{text}");
+        assert_eq!(scene.server.count("token"), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_login_can_be_given_up() {
+    let scene = Scene::new().await;
+    let (person, mut shown) = person(Some(PageReply::GaveUp));
+    let error = ended(scene.start(person, How::Page)).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Declined);
+    assert!(reached(&shown.pages.recv().await.unwrap().redirect).is_err());
+}
+
+#[tokio::test]
+async fn a_login_that_nobody_wants_any_more_is_over() {
+    let scene = Scene::new().await;
+    let (person, mut shown) = person(None);
+    let task = scene.start(person, How::Page);
+    let page = shown.pages.recv().await.unwrap();
+    reached(&page.redirect).unwrap();
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    assert!(reached(&page.redirect).is_err());
+}
+
+#[tokio::test]
+async fn a_login_is_not_waited_for_for_ever() {
+    let scene = Scene::new().await;
+    let (person, mut shown) = person(None);
+    let error = by_page(&scene.login(), &*person, Duration::from_millis(50)).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
+    assert!(reached(&shown.pages.recv().await.unwrap().redirect).is_err());
+}
+
+// AR-01, AF-07: what is registered is where somebody listens, and the next login listens there again.
+#[tokio::test]
+async fn where_a_browser_comes_back_to_is_what_was_registered() {
+    let mut scene = Scene::with(AuthServer::builder().exact_redirects()).await;
+    scene.ctx.auth = Arc::default();
+    let mut redirects = Vec::new();
+    for _ in 0..2 {
+        let (person, mut shown) = person(None);
+        let task = scene.start(person, How::Page);
+        let page = shown.pages.recv().await.unwrap();
+        assert_eq!(Browser::new().login(page.url.as_str()).await.status, 200);
+        assert_eq!(ended(task).await.unwrap().client.origin, ClientOrigin::Registered);
+        redirects.push(page.redirect);
+    }
+    assert_eq!(redirects[0], redirects[1]);
+    assert_eq!(scene.server.registrations(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_is_not_known_any_more_is_registered_anew() {
+    let mut scene = Scene::new().await;
+    scene.ctx.auth = Arc::default();
+    let (first, mut shown) = person(None);
+    let task = scene.start(first, How::Page);
+    let page = shown.pages.recv().await.unwrap();
+    let back = Browser::new().follow(page.url.as_str()).await;
+    scene.server.forget_clients();
+    assert_eq!(Browser::new().visit(&back).await.status, 400);
+    assert_eq!(ended(task).await.unwrap_err().kind, AuthErrorKind::InvalidClient);
+    let (second, mut shown) = person(None);
+    let task = scene.start(second, How::Page);
+    let page = shown.pages.recv().await.unwrap();
+    assert_eq!(Browser::new().login(page.url.as_str()).await.status, 200);
+    ended(task).await.unwrap();
+    assert_eq!(scene.server.registrations(), 2);
+}
+
+// AX-06
+#[tokio::test]
+async fn a_login_can_be_bound_to_a_key() {
+    let scene = Scene::with(AuthServer::builder().dpop_only().dpop_nonce()).await;
+    let key = dpop::Key::load_or_make(&scene.ctx.safe, "files").await.unwrap();
+    let (person, mut shown) = person(None);
+    let login = Login { dpop: Some(&key), ..scene.login() };
+    let browser = async {
+        let page = shown.pages.recv().await.unwrap();
+        Browser::new().login(page.url.as_str()).await
+    };
+    let (outcome, answer) = tokio::join!(super::super::login(&login, &*person, How::Page), browser);
+    assert_eq!(outcome.unwrap().tokens.scheme, crate::tokens::Scheme::Dpop);
+    assert_eq!(answer.status, 200);
+}

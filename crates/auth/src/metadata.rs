@@ -1,0 +1,190 @@
+//! Owns what is believed of the documents in which servers and authorization servers describe themselves.
+
+use serde_json::Value;
+use url::{Host, Url};
+
+use crate::challenge::is_scope;
+use crate::error::{AuthError, AuthErrorKind, said};
+use crate::place::Metadata;
+use crate::resource;
+
+/// What a server says of itself (RFC 9728), checked to be about the server that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Described {
+    /// To the letter.
+    pub(crate) resource: String,
+    /// Issuers, to the letter.
+    pub(crate) authorization_servers: Vec<String>,
+    pub(crate) scopes: Option<Vec<String>>,
+    pub(crate) wants_dpop: bool,
+}
+
+/// The longest address, and the most elements of a list, that are believed.
+const URL: usize = 2 * 1024;
+const LIST: usize = 512;
+
+impl Described {
+    /// Whether a document at an address that we guessed is meant to describe a server: many sites answer every
+    /// address with something.
+    pub(crate) fn is_one(document: &Value) -> bool {
+        document.get("resource").is_some() || document.get("authorization_servers").is_some()
+    }
+
+    /// Reads a document that is said to describe `server`, or whatever `meant` is the name of (AD-03).
+    pub(crate) fn parse(document: &Value, server: &Url, meant: Option<&str>) -> Result<Self, AuthError> {
+        let Some(resource) = document.get("resource").and_then(Value::as_str).filter(|it| it.len() <= URL)
+        else {
+            return Err(untrusted("the server's metadata does not say which server it is about"));
+        };
+        if !resource::is_of(resource, server) && meant != Some(resource) {
+            let (at, path) = (server.origin().ascii_serialization(), server.path());
+            let what =
+                format!("the metadata of {at}{path} is about {}, which is another server", said(resource));
+            return Err(untrusted(what).hint("use the server by that address, if it is the same"));
+        }
+        let flag = |name| document.get(name).is_some_and(is_true);
+        Ok(Self {
+            resource: resource.to_owned(),
+            authorization_servers: strings(document, "authorization_servers").unwrap_or_default(),
+            scopes: scopes(document),
+            wants_dpop: flag("dpop_bound_access_tokens_required")
+                || strings(document, "dpop_signing_alg_values_supported")
+                    .is_some_and(|algs| !algs.is_empty()),
+        })
+    }
+}
+
+impl Metadata {
+    /// Whether a document is meant to describe an authorization server.
+    pub(crate) fn is_one(document: &Value) -> bool {
+        ["issuer", "authorization_endpoint", "token_endpoint"].iter().any(|name| document.get(name).is_some())
+    }
+
+    /// Reads a document that was found at the address of one of `issuers`: all the ways to write that address. The
+    /// document has to name one of them, to the letter (AD-06).
+    pub(crate) fn parse(document: &Value, issuers: &[&str]) -> Result<Self, AuthError> {
+        let asked = said(issuers.first().copied().unwrap_or_default());
+        let issuer = match document.get("issuer").and_then(Value::as_str) {
+            Some(issuer) if issuers.contains(&issuer) => issuer.to_owned(),
+            Some(other) => {
+                let what =
+                    format!("the metadata of {asked} says that it is of {}, so it is not used", said(other));
+                return Err(untrusted(what));
+            }
+            None => return Err(untrusted(format!("the metadata of {asked} does not say whose it is"))),
+        };
+        let endpoint = |name: &str| match document.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                address(value.as_str().unwrap_or_default(), &format!("{name} of {asked}")).map(Some)
+            }
+        };
+        let list = |name| strings(document, name);
+        let flag = |name| document.get(name).is_some_and(is_true);
+        Ok(Self {
+            authorization_endpoint: endpoint("authorization_endpoint")?,
+            token_endpoint: endpoint("token_endpoint")?,
+            registration_endpoint: endpoint("registration_endpoint")?,
+            device_authorization_endpoint: endpoint("device_authorization_endpoint")?,
+            revocation_endpoint: endpoint("revocation_endpoint")?,
+            userinfo_endpoint: endpoint("userinfo_endpoint")?,
+            scopes_supported: scopes(document),
+            code_challenge_methods_supported: list("code_challenge_methods_supported"),
+            token_endpoint_auth_methods_supported: list("token_endpoint_auth_methods_supported"),
+            token_endpoint_auth_signing_alg_values_supported: list(
+                "token_endpoint_auth_signing_alg_values_supported",
+            ),
+            grant_types_supported: list("grant_types_supported"),
+            grant_profiles_supported: list("authorization_grant_profiles_supported"),
+            dpop_signing_alg_values_supported: list("dpop_signing_alg_values_supported"),
+            client_id_metadata_document_supported: flag("client_id_metadata_document_supported"),
+            authorization_response_iss_parameter_supported: flag(
+                "authorization_response_iss_parameter_supported",
+            ),
+            issuer,
+        })
+    }
+
+    /// What an origin that describes nothing is taken to offer (AD-07).
+    pub(crate) fn by_default(origin: &str) -> Result<Self, AuthError> {
+        let endpoint =
+            |name: &str| address(&format!("{origin}/{name}"), &format!("the address of {origin}")).map(Some);
+        Ok(Self {
+            issuer: origin.to_owned(),
+            authorization_endpoint: endpoint("authorize")?,
+            token_endpoint: endpoint("token")?,
+            registration_endpoint: endpoint("register")?,
+            ..Self::default()
+        })
+    }
+}
+
+/// An address that may be asked, or a person be sent to: `https`, or on this machine (AF-07).
+pub(crate) fn address(text: &str, whose: &str) -> Result<Url, AuthError> {
+    let unusable = |why: &str| Err(untrusted(format!("{whose} cannot be used: {} {why}", said(text))));
+    let url = match Url::parse(text) {
+        Ok(url) if text.len() <= URL && url.has_host() => url,
+        _ => return unusable("is no address"),
+    };
+    let secure = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
+    if !secure {
+        return unusable("is neither https nor on this machine");
+    }
+    if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
+        return unusable("has a part that an address of this kind has not");
+    }
+    Ok(url)
+}
+
+/// An issuer: such an address, without a query (RFC 8414 §2).
+pub(crate) fn issuer(text: &str) -> Result<Url, AuthError> {
+    let url = address(text, "the authorization server")?;
+    if url.query().is_some() || text.contains(|c: char| c.is_ascii_control() || c.is_whitespace()) {
+        return Err(untrusted(format!(
+            "the authorization server cannot be used: {} is no issuer",
+            said(text)
+        )));
+    }
+    Ok(url)
+}
+
+/// Whether an address says of itself that it is on this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
+}
+
+/// A list of texts. What is no text is left out of it; a single text is a list of one.
+fn strings(document: &Value, name: &str) -> Option<Vec<String>> {
+    let fits = |text: &&str| !text.is_empty() && text.len() <= URL;
+    match document.get(name)? {
+        Value::Array(list) => {
+            Some(list.iter().filter_map(Value::as_str).filter(fits).take(LIST).map(str::to_owned).collect())
+        }
+        Value::String(text) => {
+            Some(text.split_ascii_whitespace().filter(fits).take(LIST).map(str::to_owned).collect())
+        }
+        _ => None,
+    }
+}
+
+fn scopes(document: &Value) -> Option<Vec<String>> {
+    let mut list = strings(document, "scopes_supported")?;
+    list.retain(|scope| is_scope(scope));
+    Some(list).filter(|list| !list.is_empty())
+}
+
+fn is_true(value: &Value) -> bool {
+    value.as_bool().unwrap_or_else(|| value.as_str() == Some("true"))
+}
+
+fn untrusted(what: impl Into<String>) -> AuthError {
+    AuthError::new(AuthErrorKind::Untrusted, what)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! Documents that are right, wrong, and meant to mislead.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const ISSUER: &str = "https://as.example/t1";
+
+fn server() -> Url {
+    Url::parse("https://h.example/a/mcp").unwrap()
+}
+
+fn list(items: &[&str]) -> Vec<String> {
+    items.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn everything_that_is_used_is_read() {
+    let document = json!({
+        "issuer": ISSUER,
+        "authorization_endpoint": "https://as.example/authorize?p=1",
+        "token_endpoint": "https://as.example/token",
+        "registration_endpoint": "https://as.example/register",
+        "device_authorization_endpoint": "https://as.example/device",
+        "revocation_endpoint": "https://as.example/revoke",
+        "userinfo_endpoint": "https://as.example/me",
+        "scopes_supported": ["a", "offline_access", "not a scope", 3],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "token_endpoint_auth_signing_alg_values_supported": ["ES256"],
+        "grant_types_supported": ["authorization_code"],
+        "authorization_grant_profiles_supported": ["urn:ietf:params:oauth:grant-profile:id-jag"],
+        "dpop_signing_alg_values_supported": ["ES256"],
+        "client_id_metadata_document_supported": true,
+        "authorization_response_iss_parameter_supported": "true",
+        "unknown": {"deep": [1, 2]},
+    });
+    let url = |text: &str| Some(Url::parse(text).unwrap());
+    let expected = Metadata {
+        issuer: ISSUER.to_owned(),
+        authorization_endpoint: url("https://as.example/authorize?p=1"),
+        token_endpoint: url("https://as.example/token"),
+        registration_endpoint: url("https://as.example/register"),
+        device_authorization_endpoint: url("https://as.example/device"),
+        revocation_endpoint: url("https://as.example/revoke"),
+        userinfo_endpoint: url("https://as.example/me"),
+        scopes_supported: Some(list(&["a", "offline_access"])),
+        code_challenge_methods_supported: Some(list(&["S256"])),
+        token_endpoint_auth_methods_supported: Some(list(&["none"])),
+        token_endpoint_auth_signing_alg_values_supported: Some(list(&["ES256"])),
+        grant_types_supported: Some(list(&["authorization_code"])),
+        grant_profiles_supported: Some(list(&["urn:ietf:params:oauth:grant-profile:id-jag"])),
+        dpop_signing_alg_values_supported: Some(list(&["ES256"])),
+        client_id_metadata_document_supported: true,
+        authorization_response_iss_parameter_supported: true,
+    };
+    assert_eq!(Metadata::parse(&document, &[ISSUER]).unwrap(), expected);
+}
+
+#[test]
+fn ad_06_the_issuer_is_compared_to_the_letter() {
+    for other in [
+        json!("https://as.example/t1/"),
+        json!("https://as.example:443/t1"),
+        json!("https://AS.example/t1"),
+        json!("https://as.example/%741"),
+        json!("https://as.example"),
+        json!("https://evil.example"),
+        json!([ISSUER]),
+        json!(null),
+    ] {
+        let error = Metadata::parse(&json!({"issuer": other}), &[ISSUER]).unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Untrusted, "{other}");
+    }
+    assert!(Metadata::parse(&json!({}), &[ISSUER]).is_err());
+    let error = Metadata::parse(&json!({"issuer": "https://evil.example"}), &[ISSUER]).unwrap_err();
+    assert!(error.what.contains(ISSUER) && error.what.contains("https://evil.example"), "{error}");
+}
+
+#[test]
+fn af_07_every_endpoint_is_https_or_on_this_machine() {
+    let endpoints = [
+        "authorization_endpoint",
+        "token_endpoint",
+        "registration_endpoint",
+        "device_authorization_endpoint",
+        "revocation_endpoint",
+        "userinfo_endpoint",
+    ];
+    for name in endpoints {
+        let with = |address: &str| Metadata::parse(&json!({"issuer": ISSUER, name: address}), &[ISSUER]);
+        for fine in ["https://as.example/x", "http://127.0.0.1:9/x", "http://[::1]:9/x", "http://localhost/x"]
+        {
+            assert!(with(fine).is_ok(), "{name} {fine}");
+        }
+        for bad in [
+            "http://as.example/x",
+            "http://10.0.0.1/x",
+            "http://localhost.evil.example/x",
+            "http://127.0.0.1.evil.example/x",
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "ftp://127.0.0.1/x",
+            "https://as.example/x#y",
+            "https://me:pw@as.example/x",
+            "/relative",
+            "",
+        ] {
+            assert_eq!(with(bad).unwrap_err().kind, AuthErrorKind::Untrusted, "{name} {bad}");
+        }
+        assert!(Metadata::parse(&json!({"issuer": ISSUER, name: 7}), &[ISSUER]).is_err());
+        assert!(Metadata::parse(&json!({"issuer": ISSUER, name: null}), &[ISSUER]).is_ok());
+    }
+}
+
+#[test]
+fn ad_07_an_origin_that_describes_nothing_has_three_addresses() {
+    let found = Metadata::by_default("https://h.example:8443").unwrap();
+    let text = |url: &Option<Url>| url.as_ref().map(Url::to_string).unwrap_or_default();
+    assert_eq!(found.issuer, "https://h.example:8443");
+    assert_eq!(text(&found.authorization_endpoint), "https://h.example:8443/authorize");
+    assert_eq!(text(&found.token_endpoint), "https://h.example:8443/token");
+    assert_eq!(text(&found.registration_endpoint), "https://h.example:8443/register");
+    // AF-07 holds for them as well.
+    assert_eq!(Metadata::by_default("http://h.example").unwrap_err().kind, AuthErrorKind::Untrusted);
+}
+
+#[test]
+fn ad_03_metadata_of_another_server_is_refused() {
+    let with = |resource: Value| Described::parse(&json!({"resource": resource}), &server(), None);
+    let found = with(json!("https://h.example/a")).unwrap();
+    assert_eq!(found.resource, "https://h.example/a");
+    for other in [json!("https://evil.example/a/mcp"), json!("https://h.example/b"), json!(7), json!(null)] {
+        assert_eq!(with(other.clone()).unwrap_err().kind, AuthErrorKind::Untrusted, "{other}");
+    }
+    // Somebody who sets `resource` by hand has said that this is the server.
+    let document = json!({"resource": "api://mcp"});
+    assert!(Described::parse(&document, &server(), Some("api://mcp")).is_ok());
+    assert!(Described::parse(&document, &server(), Some("api://mcp/")).is_err());
+}
+
+#[test]
+fn a_server_says_that_it_takes_bound_tokens() {
+    let with = |more: Value| {
+        let mut document = json!({"resource": "https://h.example"});
+        document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Described::parse(&document, &server(), None).unwrap().wants_dpop
+    };
+    assert!(with(json!({"dpop_bound_access_tokens_required": true})));
+    assert!(with(json!({"dpop_signing_alg_values_supported": ["ES256"]})));
+    assert!(!with(
+        json!({"dpop_bound_access_tokens_required": false, "dpop_signing_alg_values_supported": []})
+    ));
+}
+
+#[test]
+fn lists_are_bounded() {
+    let many: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
+    let document = json!({"resource": "https://h.example", "authorization_servers": many});
+    let found = Described::parse(&document, &server(), None).unwrap();
+    assert_eq!(found.authorization_servers.len(), LIST);
+}
+
+#[test]
+fn what_is_said_in_an_error_is_bounded_and_harmless() {
+    let evil = format!("https://evil.example/\u{1b}[2J{}", "x".repeat(1500));
+    for error in [
+        Described::parse(&json!({"resource": evil}), &server(), None).unwrap_err(),
+        Metadata::parse(&json!({"issuer": evil}), &[ISSUER]).unwrap_err(),
+        address(&format!("ftp{evil}"), "the address").unwrap_err(),
+    ] {
+        assert!(error.what.len() < 500 && !error.what.contains('\u{1b}'), "{error}");
+    }
+}
+
+fn document() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "(https?://)?[ -~]{0,20}".prop_map(Value::from),
+        Just(json!(ISSUER)),
+    ];
+    let value =
+        leaf.prop_recursive(2, 16, 4, |inner| prop::collection::vec(inner, 0..4).prop_map(Value::from));
+    let name = prop::sample::select(vec![
+        "issuer",
+        "resource",
+        "authorization_servers",
+        "token_endpoint",
+        "authorization_endpoint",
+        "scopes_supported",
+        "code_challenge_methods_supported",
+        "client_id_metadata_document_supported",
+    ]);
+    prop::collection::hash_map(name, value, 0..8)
+        .prop_map(|map| map.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+proptest! {
+    // AD-06, AF-07: whatever a document says, what comes of it is whose it should be, and can be asked.
+    #[test]
+    fn what_is_believed_is_safe(document in document()) {
+        if let Ok(found) = Metadata::parse(&document, &[ISSUER]) {
+            prop_assert_eq!(&found.issuer, ISSUER);
+            for url in [&found.authorization_endpoint, &found.token_endpoint].into_iter().flatten() {
+                prop_assert!(url.scheme() == "https" || is_loopback(url), "{}", url);
+            }
+        }
+        if let Ok(found) = Described::parse(&document, &server(), None) {
+            prop_assert!(resource::is_of(&found.resource, &server()));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Owns how a client proves itself at a token endpoint (AR-05).
+
+use bowline_config::{ClientSettings, TokenAuth};
+
+use crate::error::{AuthError, AuthErrorKind, said};
+
+/// What an authorization server offers where it does not say (RFC 8414 §2).
+const UNSAID: TokenAuth = TokenAuth::Basic;
+
+/// How a client that was registered by hand proves itself: as configured, else as fits what it has and what is
+/// offered.
+pub(crate) fn configured(
+    client: &ClientSettings,
+    offered: Option<&[String]>,
+) -> Result<TokenAuth, AuthError> {
+    let setup = |what: &str| Err(AuthError::new(AuthErrorKind::Setup, what));
+    match client.method {
+        Some(TokenAuth::Basic | TokenAuth::Post) if client.secret.is_none() => {
+            return setup("the client is to prove itself by a secret, but has none");
+        }
+        Some(TokenAuth::PrivateKeyJwt) if client.key.is_none() => {
+            return setup("the client is to prove itself by a key, but has none");
+        }
+        Some(method) => return Ok(method),
+        None => {}
+    }
+    let fitting: &[TokenAuth] = match (&client.key, &client.secret) {
+        (Some(_), Some(_)) => &[TokenAuth::PrivateKeyJwt, TokenAuth::Basic, TokenAuth::Post],
+        (Some(_), None) => &[TokenAuth::PrivateKeyJwt],
+        (None, Some(_)) => &[TokenAuth::Basic, TokenAuth::Post],
+        (None, None) => &[TokenAuth::None],
+    };
+    Ok(first_offered(fitting, offered).unwrap_or(fitting[0]))
+}
+
+/// What a client that registers itself asks to be. `None`: nothing that it could be is offered, so that is left to
+/// the authorization server.
+pub(crate) fn to_register(offered: Option<&[String]>) -> Option<TokenAuth> {
+    match offered {
+        // It need not say, and those that do not mostly take public clients.
+        None => Some(TokenAuth::None),
+        Some(_) => first_offered(&[TokenAuth::None, TokenAuth::Basic, TokenAuth::Post], offered),
+    }
+}
+
+/// What a client has become that registered itself: what the answer says, else what is offered.
+pub(crate) fn registered(
+    answered: Option<&str>,
+    has_secret: bool,
+    offered: Option<&[String]>,
+) -> Result<TokenAuth, AuthError> {
+    let Some(name) = answered else {
+        return Ok(match first_offered(&[TokenAuth::Basic, TokenAuth::Post, TokenAuth::None], offered) {
+            _ if !has_secret => TokenAuth::None,
+            found => found.unwrap_or(UNSAID),
+        });
+    };
+    match TokenAuth::of(name) {
+        Some(TokenAuth::None) => Ok(TokenAuth::None),
+        // It speaks of a secret, and gave none.
+        Some(TokenAuth::Basic | TokenAuth::Post) if !has_secret => Ok(TokenAuth::None),
+        Some(method @ (TokenAuth::Basic | TokenAuth::Post)) => Ok(method),
+        Some(TokenAuth::PrivateKeyJwt) | None => {
+            let what = format!("a client was registered that would have to prove itself by {}", said(name));
+            Err(AuthError::new(AuthErrorKind::Setup, what)
+                .hint("register a client by hand, and set `client_id` in the server's `auth`"))
+        }
+    }
+}
+
+fn first_offered(fitting: &[TokenAuth], offered: Option<&[String]>) -> Option<TokenAuth> {
+    let offered = offered?;
+    fitting.iter().copied().find(|method| offered.iter().any(|name| name == method.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::{Secret, SigningKey};
+
+    use super::*;
+
+    const BASIC: &str = "client_secret_basic";
+    const POST: &str = "client_secret_post";
+    const JWT: &str = "private_key_jwt";
+
+    fn list(names: &[&str]) -> Vec<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    fn client(secret: bool, key: bool, method: Option<TokenAuth>) -> ClientSettings {
+        let secret = secret.then(|| Secret::new("s"));
+        let key = key.then(|| SigningKey { pem: Secret::new("p"), id: None, algorithm: None });
+        ClientSettings { id: "c".into(), secret, method, key, audience: None }
+    }
+
+    #[test]
+    fn ar_05_a_configured_client_fits_what_it_has_to_what_is_offered() {
+        let choose = |secret, key, offered: Option<&[&str]>| {
+            let offered = offered.map(list);
+            configured(&client(secret, key, None), offered.as_deref()).unwrap()
+        };
+        assert_eq!(choose(false, false, None), TokenAuth::None);
+        assert_eq!(choose(false, false, Some(&[BASIC])), TokenAuth::None);
+        assert_eq!(choose(true, false, None), TokenAuth::Basic);
+        assert_eq!(choose(true, false, Some(&["none"])), TokenAuth::Basic);
+        assert_eq!(choose(true, false, Some(&[POST])), TokenAuth::Post);
+        assert_eq!(choose(true, false, Some(&[POST, BASIC])), TokenAuth::Basic);
+        assert_eq!(choose(false, true, None), TokenAuth::PrivateKeyJwt);
+        assert_eq!(choose(true, true, Some(&[BASIC])), TokenAuth::Basic);
+        assert_eq!(choose(true, true, Some(&[BASIC, JWT])), TokenAuth::PrivateKeyJwt);
+    }
+
+    #[test]
+    fn ar_05_what_is_configured_counts_if_it_is_possible() {
+        let offered = list(&[BASIC]);
+        let choose = |secret, key, method| {
+            configured(&client(secret, key, Some(method)), Some(&offered)).map_err(|error| error.kind)
+        };
+        assert_eq!(choose(true, false, TokenAuth::Post), Ok(TokenAuth::Post));
+        assert_eq!(choose(true, false, TokenAuth::None), Ok(TokenAuth::None));
+        assert_eq!(choose(false, true, TokenAuth::Basic), Err(AuthErrorKind::Setup));
+        assert_eq!(choose(true, false, TokenAuth::PrivateKeyJwt), Err(AuthErrorKind::Setup));
+    }
+
+    #[test]
+    fn ar_05_a_client_registers_as_public_where_it_can() {
+        let choose = |offered: &[&str]| to_register(Some(&list(offered)));
+        assert_eq!(to_register(None), Some(TokenAuth::None));
+        assert_eq!(choose(&[BASIC, "none"]), Some(TokenAuth::None));
+        assert_eq!(choose(&[POST, BASIC]), Some(TokenAuth::Basic));
+        assert_eq!(choose(&[POST]), Some(TokenAuth::Post));
+        assert_eq!(choose(&[JWT, "tls_client_auth"]), None);
+    }
+
+    #[test]
+    fn ar_05_what_was_registered_is_used() {
+        let choose = |answered: Option<&str>, secret: bool, offered: Option<&[&str]>| {
+            let offered = offered.map(list);
+            registered(answered, secret, offered.as_deref()).map_err(|error| error.kind)
+        };
+        assert_eq!(choose(Some(POST), true, Some(&[BASIC])), Ok(TokenAuth::Post));
+        assert_eq!(choose(Some("none"), true, Some(&[BASIC])), Ok(TokenAuth::None));
+        assert_eq!(choose(Some(BASIC), false, None), Ok(TokenAuth::None));
+        assert_eq!(choose(Some(JWT), true, None), Err(AuthErrorKind::Setup));
+        assert_eq!(choose(Some("\u{1b}odd"), true, None), Err(AuthErrorKind::Setup));
+        assert_eq!(choose(None, true, None), Ok(TokenAuth::Basic));
+        assert_eq!(choose(None, true, Some(&[POST])), Ok(TokenAuth::Post));
+        assert_eq!(choose(None, true, Some(&["none"])), Ok(TokenAuth::None));
+        assert_eq!(choose(None, true, Some(&[JWT])), Ok(TokenAuth::Basic));
+        assert_eq!(choose(None, false, Some(&[BASIC])), Ok(TokenAuth::None));
+    }
+}

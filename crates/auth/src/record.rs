@@ -1,0 +1,320 @@
+//! Owns what is remembered of a login, and under which key.
+//!
+//! A record is everything that it takes to use a login and to renew it, with one exception: a secret that the
+//! configuration holds is not copied here. It is looked up again, so that a changed one counts at once.
+
+use std::fmt::Write as _;
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use bowline_config::{Auth, Grant, Resource, Secret, TokenAuth};
+use bowline_store::Key;
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::client::{ClientOrigin, OAuthClient};
+use crate::error::{AuthError, AuthErrorKind};
+use crate::place::Metadata;
+use crate::tokens::{Scheme, Tokens};
+
+/// A login, as it is kept. `Debug` shows no secret: each is a [`Secret`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The server's configured name at the time of the login.
+    pub(crate) server: String,
+    /// The label of the account.
+    #[serde(default)]
+    pub(crate) label: Option<String>,
+    /// The server's endpoint. A record of another one is not ours.
+    pub(crate) url: Url,
+    /// How tokens are had.
+    #[serde(default)]
+    pub(crate) by: By,
+    /// Who gave the tokens, and where they are renewed and ended.
+    pub(crate) metadata: Metadata,
+    /// `resource`, as it was sent (AF-02).
+    #[serde(default)]
+    pub(crate) resource: Option<String>,
+    /// Which client we were; `None`: none, the platform vouched for us.
+    #[serde(default)]
+    pub(crate) client: Option<KeptClient>,
+    /// Every scope that was ever asked for here (SC-03).
+    #[serde(default)]
+    pub(crate) requested: Vec<String>,
+    /// What was granted, where that was said.
+    #[serde(default)]
+    pub(crate) granted: Option<Vec<String>>,
+    #[serde(with = "secret")]
+    pub(crate) access: Secret,
+    pub(crate) scheme: Scheme,
+    #[serde(default, with = "maybe_secret")]
+    pub(crate) refresh: Option<Secret>,
+    /// Absolute, so that it survives a restart.
+    #[serde(default)]
+    pub(crate) expires_at: Option<SystemTime>,
+    pub(crate) logged_in_at: SystemTime,
+    #[serde(default)]
+    pub(crate) refreshed_at: Option<SystemTime>,
+    /// Who logged in, as the authorization server calls them.
+    #[serde(default)]
+    pub(crate) who: Option<String>,
+    /// The key that the token is bound to.
+    #[serde(default)]
+    pub(crate) dpop: Option<String>,
+    #[serde(default)]
+    pub(crate) state: Standing,
+}
+
+/// A client, without what the configuration knows of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptClient {
+    pub(crate) id: String,
+    /// Only of a client that we registered ourselves.
+    #[serde(default, with = "maybe_secret")]
+    pub(crate) secret: Option<Secret>,
+    method: String,
+    #[serde(default)]
+    audience: Option<String>,
+    pub(crate) origin: ClientOrigin,
+}
+
+/// How tokens are had. What one way gave is not used, nor renewed, by another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum By {
+    /// A person logs in.
+    #[default]
+    Person,
+    ClientCredentials,
+    Enterprise,
+    Workload,
+}
+
+/// How a login stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Standing {
+    /// As far as we know, good.
+    #[default]
+    Ok,
+    /// It cannot be renewed any more, and why.
+    NeedsLogin(String),
+}
+
+/// What a login was made with: everything of a record that no token endpoint says.
+#[derive(Clone, Debug)]
+pub(crate) struct Made<'a> {
+    pub(crate) server: &'a str,
+    pub(crate) url: &'a Url,
+    pub(crate) auth: &'a Auth,
+    pub(crate) metadata: &'a Metadata,
+    pub(crate) resource: Option<String>,
+    pub(crate) client: Option<&'a OAuthClient>,
+    pub(crate) requested: Vec<String>,
+    pub(crate) dpop: Option<String>,
+}
+
+// === impl Record ===
+
+impl Record {
+    /// The kind of its key.
+    pub(crate) const KIND: &'static str = "login";
+
+    /// Where the login of a server is kept: apart from that of every other entry, even of one with the same URL,
+    /// unless both name the same account.
+    pub(crate) fn key(server: &str, auth: &Auth, url: &Url) -> Key {
+        let who = auth.account.as_deref().unwrap_or(server);
+        let hash = digest(&SHA256, url.as_str().as_bytes());
+        let mut id = format!("{who}@");
+        for byte in &hash.as_ref()[..8] {
+            let _ = write!(id, "{byte:02x}");
+        }
+        Key::new(Self::KIND, id)
+    }
+
+    /// A login that was just made.
+    pub(crate) fn new(made: Made<'_>, tokens: Tokens, now: SystemTime) -> Self {
+        let by = By::of(&made.auth.grant);
+        Self {
+            by,
+            server: made.server.to_owned(),
+            label: made.auth.account.clone(),
+            url: made.url.clone(),
+            metadata: made.metadata.clone(),
+            resource: made.resource,
+            client: made.client.map(KeptClient::of),
+            requested: made.requested,
+            granted: tokens.scopes,
+            access: tokens.access,
+            scheme: tokens.scheme,
+            // Whoever needs no person asks anew; a token that could be spent twice would only be in the way.
+            refresh: tokens.refresh.filter(|_| by == By::Person),
+            expires_at: tokens.expires_at,
+            logged_in_at: now,
+            refreshed_at: None,
+            who: tokens.id_token.as_ref().and_then(who),
+            dpop: made.dpop,
+            state: Standing::Ok,
+        }
+    }
+
+    /// The same login with what a renewal gave. What the answer leaves out stays as it was: a refresh token
+    /// (RFC 6749 §6), scopes, the name. An end that is not said is not known.
+    pub(crate) fn renewed(&self, tokens: &Tokens, now: SystemTime) -> Self {
+        Self {
+            access: tokens.access.clone(),
+            scheme: tokens.scheme,
+            refresh: tokens
+                .refresh
+                .clone()
+                .filter(|_| self.by == By::Person)
+                .or_else(|| self.refresh.clone()),
+            expires_at: tokens.expires_at,
+            granted: tokens.scopes.clone().or_else(|| self.granted.clone()),
+            refreshed_at: Some(now),
+            who: tokens.id_token.as_ref().and_then(who).or_else(|| self.who.clone()),
+            state: Standing::Ok,
+            ..self.clone()
+        }
+    }
+
+    /// The same login, at its end.
+    pub(crate) fn ended(&self, why: impl Into<String>) -> Self {
+        Self { state: Standing::NeedsLogin(why.into()), ..self.clone() }
+    }
+
+    /// Whether it belongs to this entry of the configuration, as that stands now.
+    pub(crate) fn is_for(&self, auth: &Auth, url: &Url) -> bool {
+        let resource = match &auth.resource {
+            Resource::Fixed(fixed) => self.resource.as_ref() == Some(fixed),
+            Resource::Found | Resource::Off => true,
+        };
+        self.url == *url
+            && self.label == auth.account
+            && self.by == By::of(&auth.grant)
+            && auth.issuer.as_ref().is_none_or(|issuer| *issuer == self.metadata.issuer)
+            && resource
+    }
+
+    /// Whether it can be renewed without a person, as far as we know.
+    pub(crate) fn is_renewable(&self) -> bool {
+        self.state == Standing::Ok && (self.refresh.is_some() || self.by != By::Person)
+    }
+
+    /// When its token was had.
+    pub(crate) fn obtained_at(&self) -> SystemTime {
+        self.refreshed_at.unwrap_or(self.logged_in_at)
+    }
+
+    /// The scopes that it is good for, as far as we know.
+    pub(crate) fn scopes(&self) -> &[String] {
+        self.granted.as_deref().unwrap_or(&self.requested)
+    }
+
+    /// The client it was made with, if there was one, with what the configuration knows of it.
+    pub(crate) fn client(&self, auth: &Auth) -> Result<Option<OAuthClient>, AuthError> {
+        let Some(kept) = &self.client else { return Ok(None) };
+        let client = kept.restore(&self.metadata.issuer, auth);
+        client.map(Some).ok_or_else(|| {
+            let what = "the configuration names another client than the one that the login was made with";
+            AuthError::new(AuthErrorKind::LoginNeeded, what)
+        })
+    }
+}
+
+impl KeptClient {
+    pub(crate) fn of(client: &OAuthClient) -> Self {
+        let configured = client.origin == ClientOrigin::Configured;
+        Self {
+            id: client.id.clone(),
+            secret: client.secret.clone().filter(|_| !configured),
+            method: client.method.as_str().to_owned(),
+            audience: client.audience.clone(),
+            origin: client.origin,
+        }
+    }
+
+    /// The client, with what the configuration knows of it. `None`: the configuration names another one.
+    pub(crate) fn restore(&self, issuer: &str, auth: &Auth) -> Option<OAuthClient> {
+        let method = TokenAuth::of(&self.method).unwrap_or(TokenAuth::None);
+        let mut client = OAuthClient {
+            id: self.id.clone(),
+            secret: self.secret.clone(),
+            method,
+            key: None,
+            audience: self.audience.clone(),
+            issuer: issuer.to_owned(),
+            origin: self.origin,
+            redirect: None,
+        };
+        if self.origin == ClientOrigin::Configured {
+            let settings = auth.client.as_ref().filter(|settings| settings.id == self.id)?;
+            client.secret.clone_from(&settings.secret);
+            client.key.clone_from(&settings.key);
+            client.audience.clone_from(&settings.audience);
+            client.method = settings.method.unwrap_or(method);
+        }
+        Some(client)
+    }
+}
+
+impl By {
+    pub(crate) fn of(grant: &Grant) -> Self {
+        match grant {
+            Grant::Person | Grant::Device | Grant::Off => Self::Person,
+            Grant::ClientCredentials => Self::ClientCredentials,
+            Grant::Enterprise(_) => Self::Enterprise,
+            Grant::Workload(_) => Self::Workload,
+        }
+    }
+}
+
+/// What an ID token calls its person. Nothing is decided by it, so nothing of it is verified.
+fn who(id_token: &Secret) -> Option<String> {
+    let payload = id_token.expose().split('.').nth(1)?;
+    let payload = BASE64_URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
+    let claims: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&payload).ok()?;
+    let name = |claim: &str| {
+        let text: String =
+            claims.get(claim)?.as_str()?.chars().filter(|c| !c.is_control()).take(NAME_LIMIT).collect();
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    ["email", "preferred_username", "upn", "name", "sub"].into_iter().find_map(name)
+}
+
+/// How much of a name is kept, in characters.
+const NAME_LIMIT: usize = 200;
+
+/// Secrets are written in full here and nowhere else: a record only ever goes into a [`bowline_store::Safe`], or
+/// into an export, and both encrypt it.
+pub(crate) mod secret {
+    use bowline_config::Secret;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(secret: &Secret, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(secret.expose())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
+        String::deserialize(from).map(Secret::from)
+    }
+}
+
+mod maybe_secret {
+    use bowline_config::Secret;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    #[expect(clippy::ref_option, reason = "the signature that serde calls")]
+    pub(super) fn serialize<S: Serializer>(secret: &Option<Secret>, out: S) -> Result<S::Ok, S::Error> {
+        secret.as_ref().map(Secret::expose).serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret>, D::Error> {
+        Option::<String>::deserialize(from).map(|text| text.map(Secret::from))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,225 @@
+//! Owns how a client registers itself (AR-03, RFC 7591): what is asked for, what is changed when that is refused, and
+//! what of the answer is believed.
+
+use bowline_config::{Secret, TokenAuth};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Request, Response};
+use serde_json::{Map, Value, json};
+use url::{Host, Url};
+
+use super::{DEVICE, by_hand};
+use crate::ctx::Ctx;
+use crate::error::{AuthError, AuthErrorKind, said};
+use crate::method;
+use crate::place::{Metadata, Place, PlaceKind};
+
+/// What a client is registered for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish<'a> {
+    pub(super) redirect: &'a Url,
+    pub(super) scopes: &'a [String],
+}
+
+/// What an authorization server made of it.
+#[derive(Debug)]
+pub(super) struct Registered {
+    pub(super) id: String,
+    pub(super) secret: Option<Secret>,
+    pub(super) method: TokenAuth,
+    /// What was registered in the end.
+    pub(super) redirect: Url,
+    /// In seconds since 1970; `None`: never.
+    pub(super) secret_expires_at: Option<u64>,
+}
+
+/// The longest name and secret that are believed.
+const TEXT: usize = 4 * 1024;
+
+/// Registers a client. What is refused is asked for once more, in another way.
+pub(super) async fn register(
+    ctx: &Ctx,
+    place: &Place,
+    endpoint: &Url,
+    wish: &Wish<'_>,
+) -> Result<Registered, AuthError> {
+    let metadata = &place.metadata;
+    let body = body(ctx, metadata, wish);
+    let mut redirect = wish.redirect.clone();
+    let mut answer = post(ctx, endpoint, &body).await?;
+    if let Outcome::Refused(refusal) = Outcome::of(&answer) {
+        let adjusted = match refusal.code.as_deref() {
+            Some("invalid_redirect_uri") => by_name(&redirect).map(|by_name| {
+                redirect = by_name;
+                with(&body, "redirect_uris", json!([redirect.as_str()]))
+            }),
+            _ => Some(plainer(&body, metadata)),
+        };
+        if let Some(adjusted) = adjusted.filter(|adjusted| *adjusted != body) {
+            answer = post(ctx, endpoint, &adjusted).await?;
+        }
+    }
+    match Outcome::of(&answer) {
+        Outcome::Registered(answer) => read(&answer, metadata, redirect),
+        Outcome::Refused(refusal) => {
+            let what = format!("{} did not register us: {}", said(&metadata.issuer), refusal.shown);
+            Err(AuthError::new(AuthErrorKind::Setup, what).hint(by_hand(&said(&metadata.issuer))))
+        }
+        // Nothing said that there would be anybody: most likely it wants a key.
+        Outcome::Closed if place.kind == PlaceKind::Default => {
+            let what = format!("{} wants to know who we are, and does not say how to log in", ctx.server);
+            let hint = "if it takes a key or a token, give it in `headers`; if it takes a login, set `issuer` and \
+                        `client_id` in its `auth`";
+            Err(AuthError::new(AuthErrorKind::Setup, what).hint(hint))
+        }
+        Outcome::Closed => {
+            let issuer = said(&metadata.issuer);
+            let what = format!("{issuer} only lets clients in that it knows");
+            Err(AuthError::new(AuthErrorKind::Setup, what).hint(by_hand(&issuer)))
+        }
+        Outcome::Unavailable(status) => {
+            let what = format!("{} could not register us (status {status})", said(&metadata.issuer));
+            Err(AuthError::new(AuthErrorKind::Unavailable, what))
+        }
+    }
+}
+
+fn body(ctx: &Ctx, metadata: &Metadata, wish: &Wish<'_>) -> Map<String, Value> {
+    let mut grants = vec!["authorization_code", "refresh_token"];
+    let lists = |grants: &Vec<String>| grants.iter().any(|grant| grant == DEVICE);
+    if metadata.device_authorization_endpoint.is_some()
+        && metadata.grant_types_supported.as_ref().is_none_or(lists)
+    {
+        grants.push(DEVICE);
+    }
+    let mut body = Map::new();
+    let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
+    set("client_name", json!(ctx.app.name));
+    set("redirect_uris", json!([wish.redirect.as_str()]));
+    set("grant_types", json!(grants));
+    set("response_types", json!(["code"]));
+    set("application_type", json!("native"));
+    if let Some(method) = method::to_register(metadata.token_endpoint_auth_methods_supported.as_deref()) {
+        set("token_endpoint_auth_method", json!(method.as_str()));
+    }
+    if let Some(uri) = &ctx.app.uri {
+        set("client_uri", json!(uri.as_str()));
+    }
+    if !wish.scopes.is_empty() {
+        set("scope", json!(wish.scopes.join(" ")));
+    }
+    body
+}
+
+/// The same without what one can do without.
+fn plainer(body: &Map<String, Value>, metadata: &Metadata) -> Map<String, Value> {
+    let mut plain = with(body, "grant_types", json!(["authorization_code", "refresh_token"]));
+    plain.remove("scope");
+    plain.remove("client_uri");
+    if metadata.token_endpoint_auth_methods_supported.is_none() {
+        plain.remove("token_endpoint_auth_method");
+    }
+    plain
+}
+
+fn with(body: &Map<String, Value>, name: &str, value: Value) -> Map<String, Value> {
+    let mut body = body.clone();
+    body.insert(name.to_owned(), value);
+    body
+}
+
+/// This machine by its name: some take no address.
+fn by_name(redirect: &Url) -> Option<Url> {
+    let address =
+        redirect.scheme() == "http" && matches!(redirect.host(), Some(Host::Ipv4(ip)) if ip.is_loopback());
+    let mut url = redirect.clone();
+    (address && url.set_host(Some("localhost")).is_ok()).then_some(url)
+}
+
+async fn post(ctx: &Ctx, endpoint: &Url, body: &Map<String, Value>) -> Result<Response<Bytes>, AuthError> {
+    let body = serde_json::to_vec(body).map(Bytes::from).unwrap_or_default();
+    let request = Request::post(endpoint.as_str())
+        .header(CONTENT_TYPE, "application/json")
+        .header(ACCEPT, "application/json")
+        .body(body)
+        .map_err(|_| {
+            AuthError::new(AuthErrorKind::Untrusted, "the address for registrations cannot be used")
+        })?;
+    ctx.net.told(request).await
+}
+
+/// What an answer means.
+enum Outcome {
+    Registered(Value),
+    /// What was asked for will not do.
+    Refused(Refusal),
+    /// Nobody may register.
+    Closed,
+    Unavailable(u16),
+}
+
+struct Refusal {
+    code: Option<String>,
+    /// For people.
+    shown: String,
+}
+
+impl Outcome {
+    fn of(answer: &Response<Bytes>) -> Self {
+        let status = answer.status().as_u16();
+        let body: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+        match status {
+            200..=299 if body.get("client_id").is_some() => Self::Registered(body),
+            200..=299 | 400 | 413 | 415 | 422 => Self::Refused(Refusal::of(status, &body)),
+            408 | 425 | 429 | 500.. => Self::Unavailable(status),
+            // It is not there, or not for everybody.
+            _ => Self::Closed,
+        }
+    }
+}
+
+impl Refusal {
+    fn of(status: u16, body: &Value) -> Self {
+        let text = |name| body.get(name).and_then(Value::as_str).map(said).filter(|text| !text.is_empty());
+        let code = text("error");
+        let shown = match (&code, text("error_description")) {
+            (Some(code), Some(why)) => format!("{code} ({why})"),
+            (Some(code), None) => code.clone(),
+            (None, _) => format!("its answer has status {status} and says nothing that we understand"),
+        };
+        Self { code, shown }
+    }
+}
+
+fn read(answer: &Value, metadata: &Metadata, redirect: Url) -> Result<Registered, AuthError> {
+    let text = |name| answer.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let fits = |text: &&str| text.len() <= TEXT && !text.chars().any(char::is_control);
+    let (id, secret) = (text("client_id").filter(fits), text("client_secret"));
+    let (Some(id), true) = (id, secret.as_ref().is_none_or(fits)) else {
+        let what = format!("{} registered us under a name that cannot be used", said(&metadata.issuer));
+        return Err(AuthError::new(AuthErrorKind::Untrusted, what));
+    };
+    let offered = metadata.token_endpoint_auth_methods_supported.as_deref();
+    let method = method::registered(text("token_endpoint_auth_method"), secret.is_some(), offered)?;
+    Ok(Registered {
+        id: id.to_owned(),
+        secret: secret.map(Secret::from).filter(|_| method != TokenAuth::None),
+        method,
+        redirect,
+        secret_expires_at: answer.get("client_secret_expires_at").and_then(seconds).filter(|&at| at > 0),
+    })
+}
+
+/// A number, however it is written.
+fn seconds(value: &Value) -> Option<u64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it saturates, which is right"
+    )]
+    let whole = |number: f64| number as u64;
+    value.as_u64().or_else(|| value.as_f64().map(whole)).or_else(|| value.as_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests;

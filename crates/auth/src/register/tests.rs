@@ -1,0 +1,269 @@
+//! Which client we become, as the authorization server sees it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bowline_config::{Auth, Secret};
+use serde_json::json;
+
+use super::*;
+use crate::place::tests::place as bare_place;
+use crate::site::Site;
+
+const DOCUMENT: &str = "https://bowline.example/client.json";
+
+/// An authorization server at this site that lets clients register.
+fn place(site: &Site) -> Place {
+    let mut place = bare_place();
+    place.metadata.issuer = site.origin().to_owned();
+    place.metadata.registration_endpoint = Some(site.url("/register"));
+    place
+}
+
+fn registers(site: &Site, id: &str) {
+    site.answer("/register", 201, json!({"client_id": id}));
+}
+
+fn redirect(port: u16) -> Url {
+    format!("http://127.0.0.1:{port}/callback").parse().unwrap()
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn settings(id: &str) -> ClientSettings {
+    ClientSettings {
+        id: id.to_owned(),
+        secret: Some(Secret::new("s")),
+        method: None,
+        key: None,
+        audience: None,
+    }
+}
+
+fn configured_auth(issuer: Option<&str>) -> Auth {
+    Auth { client: Some(settings("by-hand")), issuer: issuer.map(str::to_owned), ..Auth::default() }
+}
+
+#[tokio::test]
+async fn ar_01_configured_then_document_then_registration_then_nothing() {
+    let site = Site::start().await;
+    registers(&site, "dynamic");
+    let mut place = place(&site);
+    place.metadata.client_id_metadata_document_supported = true;
+    let document = Some(Url::parse(DOCUMENT).unwrap());
+    let mut auth = Auth { client_metadata_url: document.clone(), ..configured_auth(None) };
+    let to = redirect(1);
+
+    let client = client_for(&site.ctx("/", auth.clone()), &place, &to, &[]).await.unwrap();
+    assert_eq!((client.id.as_str(), client.origin), ("by-hand", ClientOrigin::Configured));
+    assert_eq!(client.method, TokenAuth::Basic);
+
+    auth.client = None;
+    let client = client_for(&site.ctx("/", auth.clone()), &place, &to, &[]).await.unwrap();
+    assert_eq!((client.id.as_str(), client.origin), (DOCUMENT, ClientOrigin::Document));
+    assert_eq!((client.method, client.secret), (TokenAuth::None, None));
+    assert_eq!(site.lines(), [""; 0], "nobody was asked so far");
+
+    // Not supported, or there is no document.
+    place.metadata.client_id_metadata_document_supported = false;
+    let client = client_for(&site.ctx("/", auth), &place, &to, &[]).await.unwrap();
+    assert_eq!((client.id.as_str(), client.origin), ("dynamic", ClientOrigin::Registered));
+    place.metadata.client_id_metadata_document_supported = true;
+    let client = client_for(&site.ctx("/", Auth::default()), &place, &to, &[]).await.unwrap();
+    assert_eq!(client.origin, ClientOrigin::Registered);
+
+    place.metadata.registration_endpoint = None;
+    let error = client_for(&site.ctx("/", Auth::default()), &place, &to, &[]).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup);
+    assert!(error.hint.unwrap().contains("client_id"));
+}
+
+#[tokio::test]
+async fn the_document_of_the_app_is_used_where_the_server_has_none() {
+    let site = Site::start().await;
+    let mut place = place(&site);
+    place.metadata.client_id_metadata_document_supported = true;
+    let mut ctx = site.ctx("/", Auth::default());
+    ctx.app = std::sync::Arc::new(App { document: Some(DOCUMENT.parse().unwrap()), ..App::default() });
+    let client = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
+    assert_eq!(client.id, DOCUMENT);
+}
+
+#[test]
+fn ar_02_what_can_be_a_client_id() {
+    let check = |text: &str| check_document_url(&text.parse().unwrap()).map_err(|error| error.kind);
+    for fine in [DOCUMENT, "https://x.example/a/b?c=d", "https://x.example:8443/a"] {
+        assert_eq!(check(fine), Ok(()), "{fine}");
+    }
+    // What is used is what is left when dots are resolved.
+    assert_eq!(Url::parse("https://x.example/a/%2e%2E/b/./c").unwrap().as_str(), "https://x.example/b/c");
+    for bad in [
+        "http://x.example/a",
+        "https://x.example",
+        "https://x.example/",
+        "https://x.example/a#b",
+        "https://me@x.example/a",
+        "https://x.example/a/..",
+        "https://x.example/%2e",
+        "file:///a",
+    ] {
+        assert_eq!(check(bad), Err(AuthErrorKind::Setup), "{bad}");
+    }
+}
+
+#[test]
+fn ar_02_the_document_names_its_own_url() {
+    let app = App {
+        name: "Bowline".into(),
+        uri: Some("https://bowline.example/".parse().unwrap()),
+        document: None,
+    };
+    let document = document(&app, &DOCUMENT.parse().unwrap()).unwrap();
+    assert_eq!(document["client_id"], DOCUMENT);
+    assert_eq!(document["client_name"], "Bowline");
+    assert_eq!(document["client_uri"], "https://bowline.example/");
+    assert_eq!(document["application_type"], "native");
+    // TK-05
+    assert!(document["grant_types"].as_array().unwrap().contains(&json!("refresh_token")));
+    assert!(!document["redirect_uris"].as_array().unwrap().is_empty());
+    assert!(super::document(&app, &"http://x.example/a".parse().unwrap()).is_err());
+}
+
+#[tokio::test]
+async fn ar_04_a_registration_is_kept_for_its_issuer_and_shown_to_no_other() {
+    let (one, two) = (Site::start().await, Site::start().await);
+    one.answer("/register", 201, json!({"client_id": "c-1", "client_secret": "s-1"}));
+    two.answer("/register", 201, json!({"client_id": "c-2", "client_secret": "s-2"}));
+    let ctx = one.ctx("/", Auth::default());
+    let (at_one, at_two) = (place(&one), place(&two));
+    let first = client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap();
+    assert_eq!(first.secret, Some(Secret::new("s-1")));
+    assert_eq!(client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap(), first);
+    assert_eq!(one.lines().len(), 1, "it was kept, secret and all");
+    let second = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap();
+    assert_eq!((second.id.as_str(), second.issuer.as_str()), ("c-2", two.origin()));
+    assert!(two.asked().iter().all(|asked| !asked.body.contains("c-1") && !asked.body.contains("s-1")));
+    assert_eq!(client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn ar_04_a_configured_client_stays_with_its_issuer() {
+    let (one, two) = (Site::start().await, Site::start().await);
+    let (at_one, at_two) = (place(&one), place(&two));
+    // The configuration says which.
+    let ctx = one.ctx("/", configured_auth(Some(one.origin())));
+    assert!(client_for(&ctx, &at_one, &redirect(1), &[]).await.is_ok());
+    let error = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup);
+    assert!(error.what.contains(one.origin()) && error.what.contains(two.origin()), "{error}");
+    // Or the first that it was used with does.
+    let mut ctx = one.ctx("/", configured_auth(None));
+    assert!(client_for(&ctx, &at_one, &redirect(1), &[]).await.is_ok());
+    assert!(client_for(&ctx, &at_one, &redirect(1), &[]).await.is_ok());
+    let error = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup);
+    assert!(error.what.contains(one.origin()) && error.what.contains(two.origin()), "{error}");
+    // Whoever says so in the configuration is believed.
+    ctx.auth = std::sync::Arc::new(configured_auth(Some(two.origin())));
+    assert!(client_for(&ctx, &at_two, &redirect(1), &[]).await.is_ok());
+    assert_eq!((one.lines().len(), two.lines().len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_registration_is_for_one_redirect_and_its_port_is_remembered() {
+    let site = Site::start().await;
+    registers(&site, "c-1");
+    registers(&site, "c-2");
+    registers(&site, "c-3");
+    let (ctx, place) = (site.ctx("/", Auth::default()), place(&site));
+    assert_eq!(kept_port(&ctx, &place).await, None);
+    let first = client_for(&ctx, &place, &redirect(4001), &[]).await.unwrap();
+    assert_eq!(kept_port(&ctx, &place).await, Some(4001));
+    // Somebody else has the port.
+    let second = client_for(&ctx, &place, &redirect(4002), &[]).await.unwrap();
+    assert_eq!((first.id.as_str(), second.id.as_str()), ("c-1", "c-2"));
+    assert_eq!(kept_port(&ctx, &place).await, Some(4002));
+    assert_eq!(client_for(&ctx, &place, &redirect(4001), &[]).await.unwrap(), first);
+    // A redirect elsewhere is not listened on.
+    let elsewhere = "https://bowline.example/callback".parse().unwrap();
+    client_for(&ctx, &place, &elsewhere, &[]).await.unwrap();
+    assert_eq!(kept_port(&ctx, &place).await, Some(4002));
+    assert_eq!(site.lines().len(), 3);
+}
+
+#[tokio::test]
+async fn a_registration_is_for_the_scopes_it_was_made_for() {
+    let site = Site::start().await;
+    registers(&site, "c-1");
+    registers(&site, "c-2");
+    let (ctx, mut place) = (site.ctx("/", Auth::default()), place(&site));
+    place.scopes = Some(list("a b"));
+    client_for(&ctx, &place, &redirect(1), &list("a")).await.unwrap();
+    assert_eq!(site.asked()[0].json()["scope"], "a b", "what the server knows may be asked for later");
+    assert_eq!(client_for(&ctx, &place, &redirect(1), &list("b a")).await.unwrap().id, "c-1");
+    assert_eq!(client_for(&ctx, &place, &redirect(1), &list("a z")).await.unwrap().id, "c-2");
+    assert_eq!(site.asked()[1].json()["scope"], "a z b");
+    assert_eq!(client_for(&ctx, &place, &redirect(1), &list("z")).await.unwrap().id, "c-2");
+}
+
+#[tokio::test]
+async fn what_is_kept_is_bounded() {
+    let site = Site::start().await;
+    registers(&site, "c");
+    let (ctx, place) = (site.ctx("/", Auth::default()), place(&site));
+    for port in 1..=20 {
+        client_for(&ctx, &place, &redirect(port), &[]).await.unwrap();
+    }
+    client_for(&ctx, &place, &redirect(20), &[]).await.unwrap();
+    client_for(&ctx, &place, &redirect(13), &[]).await.unwrap();
+    assert_eq!(site.lines().len(), 20);
+    client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
+    assert_eq!(site.lines().len(), 21, "the oldest is forgotten");
+}
+
+#[tokio::test]
+async fn a_secret_that_has_ended_is_not_used() {
+    let site = Site::start().await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let ends = |at: Duration| json!({"client_id": "c", "client_secret": "s", "client_secret_expires_at": at.as_secs()});
+    let (ctx, place) = (site.ctx("/", Auth::default()), place(&site));
+    for (n, at) in [now + Duration::from_secs(3600), Duration::ZERO].into_iter().enumerate() {
+        site.replace("/register", 201, ends(at));
+        let to = redirect(u16::try_from(n).unwrap() + 1);
+        client_for(&ctx, &place, &to, &[]).await.unwrap();
+        client_for(&ctx, &place, &to, &[]).await.unwrap();
+    }
+    assert_eq!(site.lines().len(), 2, "one hour is good, and 0 is for ever");
+    site.replace("/register", 201, ends(now));
+    client_for(&ctx, &place, &redirect(9), &[]).await.unwrap();
+    client_for(&ctx, &place, &redirect(9), &[]).await.unwrap();
+    assert_eq!(site.lines().len(), 4);
+    assert_eq!(kept_port(&ctx, &place).await, Some(2), "nor is its port");
+}
+
+#[tokio::test]
+async fn a_dead_registration_is_forgotten_and_a_configured_client_never() {
+    let site = Site::start().await;
+    registers(&site, "c-1");
+    registers(&site, "c-2");
+    let (ctx, place) = (site.ctx("/", Auth::default()), place(&site));
+    let client = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
+    forget(&ctx, &OAuthClient { origin: ClientOrigin::Configured, ..client.clone() }).await.unwrap();
+    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-1");
+    forget(&ctx, &client).await.unwrap();
+    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
+    // Somebody else has replaced it already: that one stays.
+    forget(&ctx, &client).await.unwrap();
+    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
+}
+
+#[tokio::test]
+async fn ax_01_a_client_that_acts_for_itself_is_not_registered() {
+    let site = Site::start().await;
+    registers(&site, "c");
+    let ctx = site.ctx("/", Auth { grant: Grant::ClientCredentials, ..Auth::default() });
+    let error = client_for(&ctx, &place(&site), &redirect(1), &[]).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup);
+    assert_eq!(site.lines().len(), 0);
+}

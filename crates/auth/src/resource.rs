@@ -1,0 +1,143 @@
+//! Owns what a token is good for: whether a server is who it says it is, and what is asked for it (RFC 8707).
+
+use bowline_config::{Auth, Resource};
+use url::Url;
+
+use crate::place::Place;
+
+/// `resource` of every request for tokens (AF-02): what the server's checked metadata says, to the letter.
+pub(crate) fn value(auth: &Auth, place: &Place, server: &Url) -> Option<String> {
+    match &auth.resource {
+        Resource::Off => None,
+        Resource::Fixed(resource) => Some(resource.clone()),
+        Resource::Found => Some(place.resource.clone().unwrap_or_else(|| canonical(server))),
+    }
+}
+
+/// Whether a resource is the server that is called, or a parent of it on the same origin (AD-03).
+///
+/// Anything else would have us bring a token for one server to another.
+pub(crate) fn is_of(resource: &str, server: &Url) -> bool {
+    let Ok(resource) = Url::parse(resource) else { return false };
+    if resource.origin() != server.origin() || !resource.origin().is_tuple() {
+        return false;
+    }
+    let personal = !resource.username().is_empty() || resource.password().is_some();
+    let narrower = resource.query().is_some() && resource.query() != server.query();
+    if personal || narrower || resource.fragment().is_some() {
+        return false;
+    }
+    let trimmed = |url: &Url| url.path().strip_suffix('/').unwrap_or(url.path()).to_owned();
+    let (parent, path) = (trimmed(&resource), trimmed(server));
+    path.strip_prefix(&parent).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+/// The name of a server that does not say its own: without what is only ours to know, such as keys in the query.
+fn canonical(server: &Url) -> String {
+    let mut url = server.clone();
+    url.set_fragment(None);
+    url.set_query(None);
+    // They only fail for addresses that have no host, which a server has.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    let text = String::from(url);
+    match text.strip_suffix('/') {
+        // `https://host/`: the slash says nothing. Below that, it is part of the address.
+        Some(origin) if server.path() == "/" => origin.to_owned(),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::place::tests::place;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[test]
+    fn af_02_the_value_is_taken_from_the_metadata_to_the_letter() {
+        let mut place = place();
+        let server = url("https://H.example:443/a/mcp?key=1#x");
+        let found = |resource: Resource, place: &Place| {
+            let auth = Auth { resource, ..Auth::default() };
+            value(&auth, place, &server)
+        };
+        assert_eq!(found(Resource::Found, &place).as_deref(), Some("https://h.example/a/mcp"));
+        for resource in ["https://h.example", "https://h.example/", "HTTPS://h.example:443/a/mcp"] {
+            place.resource = Some(resource.to_owned());
+            assert_eq!(found(Resource::Found, &place).as_deref(), Some(resource));
+        }
+        assert_eq!(found(Resource::Fixed("api://x".into()), &place).as_deref(), Some("api://x"));
+        assert_eq!(found(Resource::Off, &place), None);
+    }
+
+    #[test]
+    fn af_02_the_canonical_form_has_no_secret_and_no_idle_slash() {
+        assert_eq!(canonical(&url("https://me:pw@H.example/?token=s#f")), "https://h.example");
+        assert_eq!(canonical(&url("https://h.example/mcp/")), "https://h.example/mcp/");
+        assert_eq!(canonical(&url("http://127.0.0.1:8080/mcp")), "http://127.0.0.1:8080/mcp");
+    }
+
+    #[test]
+    fn ad_03_the_server_or_a_parent_of_it() {
+        let server = url("https://h.example/a/mcp?x=1");
+        for resource in [
+            "https://h.example/a/mcp",
+            "https://h.example/a/mcp/",
+            "https://H.EXAMPLE:443/a/mcp?x=1",
+            "https://h.example/a",
+            "https://h.example/a/",
+            "https://h.example",
+            "https://h.example/",
+        ] {
+            assert!(is_of(resource, &server), "{resource}");
+        }
+        for resource in [
+            "https://evil.example/a/mcp",
+            "https://h.example.evil.example/a/mcp",
+            "https://h.example@evil.example/a/mcp",
+            "http://h.example/a/mcp",
+            "https://h.example:8443/a/mcp",
+            "https://h.example/a/mc",
+            "https://h.example/a/mcp2",
+            "https://h.example/b",
+            "https://h.example/a/mcp/child",
+            "https://h.example/a/../b/mcp",
+            "https://h.example/a/mcp#x",
+            "https://h.example/a/mcp?x=2",
+            "https://me@h.example/a/mcp",
+            "/a/mcp",
+            "urn:x",
+            "",
+        ] {
+            assert!(!is_of(resource, &server), "{resource}");
+        }
+    }
+
+    proptest! {
+        // AD-03: whatever a server says, what is accepted has its origin.
+        #[test]
+        fn only_the_same_origin_is_accepted(resource in "(https?:)?//?(h[.]example)?[@:/.?#a-z0-9%-]{0,30}") {
+            let server = url("https://h.example/a/mcp");
+            if is_of(&resource, &server) {
+                prop_assert_eq!(url(&resource).origin(), server.origin());
+            }
+        }
+
+        #[test]
+        fn every_parent_is_accepted_and_no_child(path in prop::collection::vec("[a-z]{1,4}", 0..5), more in "[a-z]{1,4}") {
+            let server = url(&format!("https://h.example/{}", path.join("/")));
+            for cut in 0..=path.len() {
+                let parent = format!("https://h.example/{}", path[..cut].join("/"));
+                prop_assert!(is_of(&parent, &server), "{}", parent);
+            }
+            let child = format!("{}/{more}", server.as_str().trim_end_matches('/'));
+            prop_assert!(!is_of(&child, &server), "{}", child);
+        }
+    }
+}

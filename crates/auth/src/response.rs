@@ -1,0 +1,189 @@
+//! Owns whether what a browser or a person brought back from a login may be believed (AF-03, AF-05, AF-06).
+//!
+//! The order matters. First whether it is ours, by `state`; then who sent it, by `iss`; only then what it says, be it
+//! a code or an error.
+
+use bowline_config::Secret;
+use ring::digest::{SHA256, digest};
+use url::form_urlencoded;
+
+use crate::error::{AuthError, AuthErrorKind, said};
+
+use Field::{Once, Twice};
+
+/// What is known of a login that is under way (AF-04).
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    /// Who was asked; to the letter.
+    pub(crate) issuer: String,
+    /// What only this login knows.
+    pub(crate) state: Secret,
+    /// Whether the issuer has promised to say who it is (RFC 9207).
+    pub(crate) iss_required: bool,
+}
+
+/// What was brought back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Brought {
+    /// A code that may be spent at the issuer that was asked.
+    Code(Secret),
+    /// Something that is not of this login. Ours may still come.
+    NotOurs,
+}
+
+/// The longest that is looked at.
+const LENGTH: usize = 64 * 1024;
+
+/// The code, of what a browser or a person brought back. What is not of this login is an error.
+pub(crate) fn check(brought: &str, expected: &Pending) -> Result<Secret, AuthError> {
+    match read(brought, expected)? {
+        Brought::Code(code) => Ok(code),
+        Brought::NotOurs => {
+            let what = "what was brought back does not belong to this login";
+            Err(AuthError::new(AuthErrorKind::Untrusted, what)
+                .hint("give the whole address that the browser was sent to in the end"))
+        }
+    }
+}
+
+/// The same, for whoever goes on waiting when it is not ours.
+///
+/// It is the address that a browser was sent to, or its query. A person may also bring just the code, if the issuer
+/// need not say who it is; without `state`, the code is then theirs to vouch for.
+pub(crate) fn read(brought: &str, expected: &Pending) -> Result<Brought, AuthError> {
+    let Some(text) = trimmed(brought) else { return Ok(Brought::NotOurs) };
+    let Some(query) = query_of(&text) else {
+        return if expected.iss_required {
+            let what = "a code alone does not say who gave it";
+            Err(AuthError::new(AuthErrorKind::Untrusted, what)
+                .hint("give the whole address that the browser was sent to"))
+        } else {
+            Ok(Brought::Code(Secret::new(text)))
+        };
+    };
+    let fields = Fields::of(query);
+    // AF-03
+    match &fields.state {
+        Once(Some(state)) if is_same(state, expected.state.expose()) => {}
+        _ => return Ok(Brought::NotOurs),
+    }
+    // AF-05, AF-06: before anything else of it is looked at, and also if it is an error.
+    match &fields.iss {
+        Twice => return Err(untrusted("the answer to the login names its sender twice")),
+        Once(Some(iss)) if *iss != expected.issuer => {
+            let (from, issuer) = (said(iss), said(&expected.issuer));
+            return Err(untrusted(format!("the answer to the login is from {from}, but {issuer} was asked")));
+        }
+        Once(None) if expected.iss_required => {
+            let issuer = said(&expected.issuer);
+            return Err(untrusted(format!("the answer to the login does not say that it is from {issuer}")));
+        }
+        Once(_) => {}
+    }
+    match (fields.error, fields.code) {
+        (Once(Some(error)), _) => Err(refused(&error, fields.description.as_deref())),
+        (Once(None), Once(Some(code))) if !code.is_empty() => Ok(Brought::Code(Secret::new(code))),
+        (Once(None), Once(_)) => Ok(Brought::NotOurs),
+        (Twice, _) | (_, Twice) => Err(untrusted("the answer to the login says the same thing twice")),
+    }
+}
+
+/// A parameter, which may come at most once (RFC 6749 §3.1).
+enum Field {
+    Once(Option<String>),
+    Twice,
+}
+
+struct Fields {
+    state: Field,
+    iss: Field,
+    code: Field,
+    error: Field,
+    description: Option<String>,
+}
+
+impl Fields {
+    fn of(query: &str) -> Self {
+        let mut fields = Self {
+            state: Once(None),
+            iss: Once(None),
+            code: Once(None),
+            error: Once(None),
+            description: None,
+        };
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "state" => fields.state.add(value.into_owned()),
+                "iss" => fields.iss.add(value.into_owned()),
+                "code" => fields.code.add(value.into_owned()),
+                "error" => fields.error.add(value.into_owned()),
+                "error_description" => fields.description = Some(value.into_owned()),
+                _ => {}
+            }
+        }
+        fields
+    }
+}
+
+impl Field {
+    fn add(&mut self, value: String) {
+        *self = match self {
+            Once(None) => Once(Some(value)),
+            Once(Some(_)) | Twice => Twice,
+        };
+    }
+}
+
+/// Without the spaces, line ends and quotes that come with what is copied. Nothing of it has any inside.
+fn trimmed(brought: &str) -> Option<String> {
+    if brought.len() > LENGTH {
+        return None;
+    }
+    let text: String = brought.chars().filter(|c| !c.is_whitespace()).collect();
+    let text = text.trim_matches(['"', '\'', '`', '<', '>']);
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The query of an address, or what is one by itself. `None`: it is neither, so it is a code.
+fn query_of(text: &str) -> Option<&str> {
+    let text = text.split_once('#').map_or(text, |(text, _)| text);
+    match text.split_once('?') {
+        Some((_, query)) => Some(query),
+        None if text.contains("://") => Some(""),
+        // Some codes end in `=`, as base64 does; a query has a name that we know.
+        None => {
+            let named = |name: &str| text.split('&').any(|field| field.split('=').next() == Some(name));
+            (text.contains('=') && ["code", "state", "error"].into_iter().any(named)).then_some(text)
+        }
+    }
+}
+
+/// In a time that does not depend on where they differ: what is compared are digests, which nobody can aim.
+fn is_same(given: &str, expected: &str) -> bool {
+    digest(&SHA256, given.as_bytes()).as_ref() == digest(&SHA256, expected.as_bytes()).as_ref()
+}
+
+fn refused(error: &str, description: Option<&str>) -> AuthError {
+    let kind = match error {
+        "access_denied" => AuthErrorKind::Declined,
+        "unauthorized_client" | "invalid_client" => AuthErrorKind::InvalidClient,
+        "server_error" | "temporarily_unavailable" => AuthErrorKind::Unavailable,
+        _ => AuthErrorKind::Refused,
+    };
+    let description = description.map(said).filter(|text| !text.is_empty());
+    let said = said(error);
+    AuthError::new(
+        kind,
+        match description {
+            Some(description) => format!("the login was refused: {said} ({description})"),
+            None => format!("the login was refused: {said}"),
+        },
+    )
+}
+
+fn untrusted(what: impl Into<String>) -> AuthError {
+    AuthError::new(AuthErrorKind::Untrusted, what)
+}
+
+#[cfg(test)]
+mod tests;

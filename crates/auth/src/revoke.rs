@@ -1,0 +1,107 @@
+//! Owns how tokens are ended at the authorization server (RFC 7009).
+
+use bowline_config::Secret;
+
+use crate::client::OAuthClient;
+use crate::ctx::Ctx;
+use crate::error::AuthError;
+use crate::grant::{PostForm, prove, tell};
+use crate::place::Metadata;
+
+/// The tokens of a login.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held<'a> {
+    pub(crate) access: &'a Secret,
+    pub(crate) refresh: Option<&'a Secret>,
+}
+
+/// Ends the refresh token first, as many end with it what came of it, then the access token. Says whether the
+/// authorization server offers that at all.
+///
+/// Both are tried, whatever becomes of the first.
+pub(crate) async fn revoke(
+    ctx: &Ctx,
+    metadata: &Metadata,
+    client: Option<&OAuthClient>,
+    held: Held<'_>,
+) -> Result<bool, AuthError> {
+    let Some(endpoint) = &metadata.revocation_endpoint else { return Ok(false) };
+    let mut outcome = Ok(true);
+    let tokens = held.refresh.map(|token| ("refresh_token", token)).into_iter();
+    for (hint, token) in tokens.chain([("access_token", held.access)]) {
+        let mut form = PostForm::default();
+        form.add("token", token.expose());
+        form.add("token_type_hint", hint);
+        if let Some(client) = client {
+            prove(client, metadata, &mut form)?;
+        }
+        let ended = tell(ctx, endpoint, &form).await;
+        match ended {
+            Ok(()) => {}
+            // It cannot end this kind by itself; it does with the other.
+            Err(refusal) if refusal.is("unsupported_token_type") && held.refresh.is_some() => {}
+            Err(refusal) if outcome.is_ok() => outcome = Err(refusal.into_error()),
+            Err(_) => {}
+        }
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::{Auth, TokenAuth};
+    use bowline_testkit::{Answer, AuthClient, AuthServer, Twist};
+
+    use super::*;
+    use crate::error::AuthErrorKind;
+    use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, place};
+
+    async fn server() -> AuthServer {
+        AuthServer::builder().client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await
+    }
+
+    async fn revoked(server: &AuthServer) -> Result<bool, AuthError> {
+        let issued = server.issue(CLIENT_ID, "a", RESOURCE);
+        let (access, refresh) = (Secret::new(issued.access_token), Secret::new(issued.refresh_token));
+        let held = Held { access: &access, refresh: Some(&refresh) };
+        let client = client(server, TokenAuth::Basic);
+        let outcome = revoke(&ctx(Auth::default()), &place(server).metadata, Some(&client), held).await;
+        assert_eq!(server.is_good(access.expose()), !matches!(outcome, Ok(true)));
+        outcome
+    }
+
+    #[tokio::test]
+    async fn the_refresh_token_ends_first() {
+        let server = server().await;
+        assert!(revoked(&server).await.unwrap());
+        let seen = server.seen_of("revoke");
+        let hints: Vec<_> = seen.iter().map(|seen| seen.field("token_type_hint").unwrap()).collect();
+        assert_eq!(hints, ["refresh_token", "access_token"]);
+        assert!(seen.iter().all(|seen| seen.client_auth == "client_secret_basic"));
+    }
+
+    #[tokio::test]
+    async fn what_the_answer_looks_like_does_not_matter() {
+        let server = server().await;
+        server.arm(Twist::answer(Answer::new(200).html("<p>OK</p>")).on("revoke").executed().times(2));
+        assert!(revoked(&server).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_told_and_both_are_tried() {
+        let server = server().await;
+        server.arm(Twist::status(503).on("revoke").times(2));
+        assert_eq!(revoked(&server).await.unwrap_err().kind, AuthErrorKind::Unavailable);
+        assert_eq!(server.count("revoke"), 2);
+    }
+
+    #[tokio::test]
+    async fn where_it_is_not_offered_nobody_is_asked() {
+        let server = server().await;
+        let mut metadata = place(&server).metadata;
+        metadata.revocation_endpoint = None;
+        let held = Held { access: &Secret::new("a"), refresh: None };
+        assert!(!revoke(&ctx(Auth::default()), &metadata, None, held).await.unwrap());
+        assert_eq!(server.count("revoke"), 0);
+    }
+}

@@ -1,0 +1,119 @@
+//! Owns how much is asked for.
+
+use bowline_config::{Auth, Grant};
+
+use crate::challenge::Challenge;
+use crate::place::Place;
+
+/// What a refresh token is asked for by (OpenID Connect Core §11).
+const OFFLINE: &str = "offline_access";
+
+/// What a login asks for (SC-01): what is configured, to the letter; else what the server wanted; else what it knows.
+/// Nothing: the authorization server decides.
+pub(crate) fn initial(auth: &Auth, challenge: &Challenge, place: &Place) -> Vec<String> {
+    if let Some(configured) = &auth.scope {
+        return configured.clone();
+    }
+    let found = challenge.scope.as_ref().or(place.scopes.as_ref()).cloned().unwrap_or_default();
+    with_offline(auth, place, found)
+}
+
+/// What a login asks for when earlier ones did not get enough (SC-03): what was asked for so far, and what is wanted
+/// now, each once. What is wanted need not be among what anybody said to know (SC-02).
+pub(crate) fn step_up(earlier: &[String], challenge: &Challenge) -> Vec<String> {
+    union(earlier, challenge.scope.as_deref().unwrap_or_default())
+}
+
+/// All of both, each once, in this order.
+pub(crate) fn union(earlier: &[String], more: &[String]) -> Vec<String> {
+    let mut scopes: Vec<String> = Vec::with_capacity(earlier.len() + more.len());
+    for scope in earlier.iter().chain(more) {
+        if !scopes.contains(scope) {
+            scopes.push(scope.clone());
+        }
+    }
+    scopes
+}
+
+/// Adds `offline_access` where a person logs in and the authorization server itself lists it (SC-05). Never alone:
+/// to ask for nothing is to be given what is usual, and that would be lost.
+fn with_offline(auth: &Auth, place: &Place, mut scopes: Vec<String>) -> Vec<String> {
+    let lists = |list: &Option<Vec<String>>, what: &str| {
+        list.as_ref().is_some_and(|list| list.iter().any(|it| it == what))
+    };
+    let metadata = &place.metadata;
+    let renews =
+        metadata.grant_types_supported.is_none() || lists(&metadata.grant_types_supported, "refresh_token");
+    let wanted = match auth.grant {
+        Grant::Person | Grant::Device => {
+            renews && lists(&metadata.scopes_supported, OFFLINE) && !scopes.is_empty()
+        }
+        Grant::ClientCredentials | Grant::Enterprise(_) | Grant::Workload(_) | Grant::Off => false,
+    };
+    if wanted && !scopes.iter().any(|scope| scope == OFFLINE) {
+        scopes.push(OFFLINE.to_owned());
+    }
+    scopes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::tests::place;
+
+    fn list(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn challenge(scope: &str) -> Challenge {
+        Challenge { scope: Some(list(scope)).filter(|scope| !scope.is_empty()), ..Challenge::default() }
+    }
+
+    #[test]
+    fn sc_01_challenge_then_metadata_then_nothing() {
+        let auth = Auth::default();
+        let mut place = place();
+        assert_eq!(initial(&auth, &challenge(""), &place), list(""));
+        place.scopes = Some(list("a b c"));
+        assert_eq!(initial(&auth, &challenge(""), &place), list("a b c"));
+        // SC-02: the challenge is right, even with what nobody listed.
+        assert_eq!(initial(&auth, &challenge("z"), &place), list("z"));
+    }
+
+    #[test]
+    fn what_is_configured_is_asked_for_to_the_letter() {
+        let mut place = place();
+        place.scopes = Some(list("a"));
+        place.metadata.scopes_supported = Some(list("a offline_access"));
+        let auth = Auth { scope: Some(list("mine")), ..Auth::default() };
+        assert_eq!(initial(&auth, &challenge("z"), &place), list("mine"));
+        let auth = Auth { scope: Some(Vec::new()), ..Auth::default() };
+        assert_eq!(initial(&auth, &challenge("z"), &place), list(""));
+    }
+
+    #[test]
+    fn sc_05_offline_access_only_where_the_authorization_server_lists_it() {
+        let auth = Auth::default();
+        let mut place = place();
+        assert_eq!(initial(&auth, &challenge("a"), &place), list("a"));
+        // The server's own list does not count.
+        place.scopes = Some(list("offline_access_like a"));
+        assert_eq!(initial(&auth, &challenge(""), &place), list("offline_access_like a"));
+        place.metadata.scopes_supported = Some(list("a offline_access"));
+        assert_eq!(initial(&auth, &challenge("a"), &place), list("a offline_access"));
+        assert_eq!(initial(&auth, &challenge("offline_access a"), &place), list("offline_access a"));
+        place.scopes = None;
+        assert_eq!(initial(&auth, &challenge(""), &place), list(""), "never alone");
+        place.metadata.grant_types_supported = Some(list("authorization_code"));
+        assert_eq!(initial(&auth, &challenge("a"), &place), list("a"), "nothing would come of it");
+        place.metadata.grant_types_supported = None;
+        let machine = Auth { grant: Grant::ClientCredentials, ..Auth::default() };
+        assert_eq!(initial(&machine, &challenge("a"), &place), list("a"));
+    }
+
+    #[test]
+    fn sc_03_a_step_up_asks_for_both() {
+        assert_eq!(step_up(&list("old both"), &challenge("new both")), list("old both new"));
+        assert_eq!(step_up(&list("old"), &challenge("")), list("old"));
+    }
+}

@@ -1,0 +1,139 @@
+//! A web site of this machine for tests: it answers what it was told to, and remembers what it was asked.
+
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bowline_config::{Auth, Http};
+use bowline_store::Safe;
+use bowline_transport::http::Proxies;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use url::Url;
+
+use crate::ctx::{App, Ctx};
+use crate::net::Net;
+
+pub(crate) struct Site {
+    origin: String,
+    inner: Arc<Mutex<Inner>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// The last answer to an address is given for ever.
+    answers: HashMap<String, VecDeque<(u16, String)>>,
+    asked: Vec<Asked>,
+}
+
+/// What was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Such as `GET /path?query`.
+    pub(crate) line: String,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Asked {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+impl Site {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let inner: Arc<Mutex<Inner>> = Arc::default();
+        let task = tokio::spawn(serve(listener, inner.clone()));
+        Self { origin, inner, task }
+    }
+
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    pub(crate) fn url(&self, path: &str) -> Url {
+        format!("{}{path}", self.origin).parse().unwrap()
+    }
+
+    /// Answers an address so, after what it was told to answer before. Other addresses are not there.
+    pub(crate) fn answer(&self, path: &str, status: u16, body: impl ToString) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.answers.entry(path.to_owned()).or_default().push_back((status, body.to_string()));
+    }
+
+    /// The same, instead of what it was told before.
+    pub(crate) fn replace(&self, path: &str, status: u16, body: impl ToString) {
+        self.inner.lock().unwrap().answers.remove(path);
+        self.answer(path, status, body);
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.inner.lock().unwrap().asked.clone()
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.asked().into_iter().map(|asked| asked.line).collect()
+    }
+
+    /// A server at a path of this site, with an empty memory.
+    pub(crate) fn ctx(&self, path: &str, auth: Auth) -> Ctx {
+        let url = self.url(path);
+        let net = Net::new(&Http::plain(url.clone()), Proxies::Direct);
+        let app = App { name: "Bowline".to_owned(), uri: None, document: None };
+        Ctx {
+            server: "files".into(),
+            url,
+            auth: Arc::new(auth),
+            app: Arc::new(app),
+            safe: Safe::in_memory(),
+            net,
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, inner: Arc<Mutex<Inner>>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { return };
+        let inner = inner.clone();
+        let service = service_fn(move |request| answer(inner.clone(), request));
+        tokio::spawn(
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+        );
+    }
+}
+
+async fn answer(
+    inner: Arc<Mutex<Inner>>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    let line = format!("{} {}", head.method, head.uri);
+    let mut inner = inner.lock().unwrap();
+    inner.asked.push(Asked { line, headers: head.headers, body });
+    let (status, text) = match inner.answers.get_mut(head.uri.path()) {
+        Some(answers) if answers.len() > 1 => answers.pop_front().unwrap(),
+        Some(answers) => answers[0].clone(),
+        None => (404, "{\"error\":\"not found\"}".to_owned()),
+    };
+    let response = Response::builder().status(status).header("content-type", "application/json");
+    Ok(response.body(Full::new(Bytes::from(text))).unwrap())
+}

@@ -1,0 +1,79 @@
+//! What the tests of this crate have in common: one server, seen from here, and the authorization server behind it.
+
+use std::sync::Arc;
+
+use bowline_config::{Auth, Http, Secret, TokenAuth};
+use bowline_store::Safe;
+use bowline_testkit::AuthServer;
+use bowline_transport::http::Proxies;
+use url::Url;
+
+use crate::client::{ClientOrigin, OAuthClient};
+use crate::ctx::{App, Ctx};
+use crate::net::Net;
+use crate::place::{Metadata, Place, PlaceKind};
+
+/// The server that tokens are for. Nobody listens there, and nobody has to.
+pub(crate) const RESOURCE: &str = "http://127.0.0.1:9/mcp";
+
+/// A server with these settings, and with an empty memory.
+pub(crate) fn ctx(auth: Auth) -> Ctx {
+    ctx_with(auth, Safe::in_memory())
+}
+
+pub(crate) fn ctx_with(auth: Auth, safe: Safe) -> Ctx {
+    let url: Url = RESOURCE.parse().unwrap();
+    let net = Net::new(&Http::plain(url.clone()), Proxies::Direct);
+    let app = App { name: "Bowline".into(), uri: None, document: None };
+    Ctx { server: "files".into(), url, auth: Arc::new(auth), app: Arc::new(app), safe, net }
+}
+
+/// What the authorization server would say of itself.
+pub(crate) fn place(server: &AuthServer) -> Place {
+    let at = |name: &str| Some(server.endpoint(name).parse().unwrap());
+    let list = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect());
+    let metadata = Metadata {
+        issuer: server.issuer(),
+        authorization_endpoint: at("authorize"),
+        token_endpoint: at("token"),
+        registration_endpoint: at("register"),
+        device_authorization_endpoint: at("device"),
+        revocation_endpoint: at("revoke"),
+        userinfo_endpoint: None,
+        scopes_supported: None,
+        code_challenge_methods_supported: list(&["S256"]),
+        token_endpoint_auth_methods_supported: list(&["none", "client_secret_basic"]),
+        token_endpoint_auth_signing_alg_values_supported: None,
+        grant_types_supported: None,
+        grant_profiles_supported: None,
+        dpop_signing_alg_values_supported: list(&["ES256"]),
+        client_id_metadata_document_supported: false,
+        authorization_response_iss_parameter_supported: true,
+    };
+    Place {
+        resource: Some(RESOURCE.into()),
+        scopes: None,
+        wants_dpop: false,
+        metadata,
+        kind: PlaceKind::Described,
+    }
+}
+
+/// A client that the authorization server knows.
+pub(crate) fn client(server: &AuthServer, method: TokenAuth) -> OAuthClient {
+    let secret = matches!(method, TokenAuth::Basic | TokenAuth::Post).then(|| Secret::new(CLIENT_SECRET));
+    OAuthClient {
+        id: CLIENT_ID.into(),
+        secret,
+        method,
+        key: None,
+        audience: None,
+        issuer: server.issuer(),
+        origin: ClientOrigin::Configured,
+        redirect: None,
+    }
+}
+
+/// With everything in it that could break a header or a form.
+pub(crate) const CLIENT_ID: &str = "https://client.example/a b:c";
+pub(crate) const CLIENT_SECRET: &str = "s:e c+r%e&t=ü";

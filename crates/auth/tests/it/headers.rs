@@ -1,0 +1,184 @@
+//! Headers that are configured, or that a program makes.
+#![cfg(unix)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use bowline_auth::AuthErrorKind;
+use bowline_config::{HeadersCommand, Http, Program};
+use bowline_testkit::auth_server;
+use futures_util::future::join_all;
+
+use crate::support::{Host, SOON, Stage};
+
+/// A shell script that prints headers and says each time that it ran.
+fn command(folder: &Path, script: &str) -> HeadersCommand {
+    let program = Program {
+        command: "sh".to_owned(),
+        args: vec!["-c".to_owned(), format!("echo run >> runs; {script}")],
+        env: BTreeMap::new(),
+        cwd: Some(folder.to_owned()),
+    };
+    HeadersCommand { program, timeout: Duration::from_secs(10), ttl: Duration::from_secs(3600) }
+}
+
+fn runs(folder: &Path) -> usize {
+    std::fs::read_to_string(folder.join("runs")).map_or(0, |text| text.lines().count())
+}
+
+/// A token that the server takes.
+fn token(stage: &Stage) -> String {
+    stage.auth.issue("nobody", "", &stage.server.url()).access_token
+}
+
+fn host(stage: &Stage, command: HeadersCommand) -> Host {
+    let http = Http { headers_command: Some(command), ..stage.http() };
+    Host::new(&stage.safe, http, Some(std::sync::Arc::default()))
+}
+
+#[tokio::test]
+async fn a_command_is_run_again_when_what_it_made_is_refused_once_for_all() {
+    let stage = Stage::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, token(&stage)).unwrap();
+    let host = host(&stage, command(folder.path(), r#"echo "{\"Authorization\": \"Bearer $(cat token)\"}""#));
+    host.identity.load().await.unwrap();
+    assert!(host.identity.has_credentials());
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert_eq!(runs(folder.path()), 1, "it is used for its time");
+    // The token ends, and whoever makes them makes another.
+    stage.auth.revoke_all_access();
+    std::fs::write(&file, token(&stage)).unwrap();
+    let calls = join_all((0..10).map(|_| host.call("tools/list"))).await;
+    assert!(calls.into_iter().all(|status| status.unwrap() == 200));
+    assert_eq!(runs(folder.path()), 2);
+}
+
+#[tokio::test]
+async fn a_command_that_makes_the_same_again_is_not_run_without_end_and_no_login_is_begun() {
+    let stage = Stage::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(&stage, command(folder.path(), r#"echo '{"Authorization": "Bearer wrong-token"}'"#));
+    host.identity.load().await.unwrap();
+    for _ in 0..5 {
+        let error = host.call("tools/list").await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Refused, "{error}");
+        assert!(!error.to_string().contains("wrong-token"));
+    }
+    assert_eq!(runs(folder.path()), 2);
+    assert!(!host.identity.is_interactive());
+    assert_eq!((host.pages(), stage.auth.seen().len()), (0, 0), "OAuth does not start by itself");
+}
+
+#[tokio::test]
+async fn a_command_is_run_again_after_its_time() {
+    let stage = Stage::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let token = token(&stage);
+    let mut made = command(folder.path(), &format!(r#"echo '{{"Authorization": "Bearer {token}"}}'"#));
+    made.ttl = Duration::ZERO;
+    let host = host(&stage, made);
+    host.identity.load().await.unwrap();
+    let generation = host.identity.generation();
+    assert!(host.identity.is_due());
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert_eq!(runs(folder.path()), 2);
+    assert_eq!(host.identity.generation(), generation, "it made the same");
+}
+
+#[tokio::test]
+async fn a_command_that_fails_says_why_and_shows_nothing_of_what_it_printed() {
+    let stage = Stage::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    for (script, kind, words) in [
+        (
+            "echo hidden; echo the vault is sealed >&2; exit 3",
+            AuthErrorKind::Unavailable,
+            "the vault is sealed",
+        ),
+        ("echo hidden", AuthErrorKind::Setup, "did not print a JSON object"),
+        (r#"echo '{"A b": "hidden"}'"#, AuthErrorKind::Setup, "no name of a header"),
+        (r#"echo '{"X-A": {"hidden": 1}}'"#, AuthErrorKind::Setup, "not a text"),
+        (r#"echo '{"Mcp-Session-Id": "hidden"}'"#, AuthErrorKind::Setup, "not its to set"),
+        (r#"printf '{"X-A": "hidden\\nX-B: b"}'"#, AuthErrorKind::Setup, "cannot be sent"),
+        (r#"echo '{"X-A": "1", "x-a": "2"}'"#, AuthErrorKind::Setup, "twice"),
+    ] {
+        let error = host(&stage, command(folder.path(), script)).identity.load().await.unwrap_err();
+        assert_eq!(error.kind, kind, "{script}: {error}");
+        assert!(error.to_string().contains(words), "{script}: {error}");
+        assert!(!format!("{error:?}").contains("hidden"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_hangs_is_ended_with_everything_it_started() {
+    let stage = Stage::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut hangs = command(folder.path(), "sleep 600 & echo $! > child; wait");
+    hangs.timeout = Duration::from_secs(1);
+    let load = host(&stage, hangs).identity;
+    let error = tokio::time::timeout(SOON, load.load()).await.expect("in its time").unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Unavailable);
+    let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
+    let gone = async {
+        while Path::new("/proc").join(child.trim()).exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, gone).await.expect("it was ended");
+}
+
+#[tokio::test]
+async fn what_a_command_makes_is_stronger_than_what_is_configured_and_a_token_is_weaker_than_both() {
+    let stage = Stage::with(auth_server(), |it| it).await;
+    // Somebody has logged in; that is not used where an Authorization is configured.
+    stage.logged_in().await;
+    let good = token(&stage);
+    let fixed = |value: String| vec![("authorization".to_owned(), value.into())];
+    let http = Http { headers: fixed(format!("Bearer {good}")), ..stage.http() };
+    let host = Host::new(&stage.safe, http, None);
+    host.identity.load().await.unwrap();
+    let mut headers = http::HeaderMap::new();
+    headers.insert("authorization", "Bearer configured".parse().unwrap());
+    host.identity.credentials().sign(&http::Method::POST, &stage.http().url, &mut headers);
+    assert_eq!(headers["authorization"], "Bearer configured");
+
+    let folder = tempfile::tempdir().unwrap();
+    let made = command(folder.path(), r#"echo '{"Authorization": "Bearer made", "X-Tenant": "7"}'"#);
+    let http =
+        Http { headers: fixed("Bearer configured".to_owned()), headers_command: Some(made), ..stage.http() };
+    let host = Host::new(&stage.safe, http, None);
+    host.identity.load().await.unwrap();
+    host.identity.credentials().sign(&http::Method::POST, &stage.http().url, &mut headers);
+    assert_eq!(
+        (&headers["authorization"], &headers["x-tenant"]),
+        (&"Bearer made".parse().unwrap(), &"7".parse().unwrap())
+    );
+    assert_eq!(headers.get_all("authorization").iter().count(), 1);
+}
+
+#[tokio::test]
+async fn a_configured_authorization_that_is_refused_is_an_error_and_no_login_is_begun() {
+    let stage = Stage::new().await;
+    let headers = vec![("Authorization".to_owned(), "Bearer old".into())];
+    let host = Host::new(&stage.safe, Http { headers, ..stage.http() }, Some(std::sync::Arc::default()));
+    assert!(host.identity.has_credentials() && !host.identity.is_interactive());
+    let error = host.call("tools/list").await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
+    assert!(error.hint.is_some());
+    assert_eq!((host.pages(), stage.auth.seen().len()), (0, 0));
+}
+
+// TK-02
+#[tokio::test]
+async fn nothing_of_ours_goes_to_another_origin() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    let mut headers = http::HeaderMap::new();
+    for other in ["http://127.0.0.1:1/mcp", "https://127.0.0.1/mcp", "http://evil.example/mcp"] {
+        host.identity.credentials().sign(&http::Method::GET, &other.parse().unwrap(), &mut headers);
+    }
+    assert!(headers.is_empty());
+}

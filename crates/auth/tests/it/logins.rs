@@ -1,0 +1,62 @@
+//! Logins that somebody asks for, begins here and finishes there, or ends.
+
+use bowline_auth::{AuthErrorKind, LoggedOut, LoginOptions};
+use bowline_config::{Auth, Grant};
+use bowline_testkit::{auth_server, follow};
+
+use crate::support::Stage;
+
+#[tokio::test]
+async fn a_login_is_begun_in_one_process_and_finished_in_another() {
+    let stage = Stage::new().await;
+    let begun = stage.lonely().identity.begin_login(&LoginOptions::default()).await.unwrap();
+    let back = follow(begun.url.as_str()).await;
+    let other = stage.lonely();
+    let account = other.identity.finish_login(&back).await.unwrap();
+    assert_eq!(account.issuer, stage.auth.issuer());
+    assert_eq!(other.call("tools/list").await.unwrap(), 200);
+    let again = other.identity.finish_login(&back).await.unwrap_err();
+    assert_eq!(again.kind, AuthErrorKind::LoginNeeded, "it is good once");
+}
+
+#[tokio::test]
+async fn a_logout_ends_the_tokens_there_and_here() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    let other = stage.lonely();
+    other.identity.load().await.unwrap();
+    assert_eq!(host.identity.logout().await.unwrap(), LoggedOut::Revoked);
+    assert_eq!(host.identity.account().await.unwrap(), None);
+    assert!(!host.identity.has_credentials());
+    assert_eq!(host.send("tools/list").await.unwrap_err().status, 401);
+    // Whoever has it in memory is refused, and does not bring it back.
+    let error = other.call("tools/list").await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
+    assert_eq!(host.identity.account().await.unwrap(), None);
+    assert_eq!(host.identity.logout().await.unwrap(), LoggedOut::Nothing);
+}
+
+#[tokio::test]
+async fn a_logout_says_what_could_not_be_done() {
+    let stage = Stage::with(auth_server().without_metadata("revocation_endpoint"), |it| it).await;
+    let host = stage.logged_in().await;
+    assert_eq!(host.identity.logout().await.unwrap(), LoggedOut::Forgotten);
+    let host = stage.logged_in().await;
+    drop(host);
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    stage.auth.stop().await;
+    assert!(matches!(host.identity.logout().await.unwrap(), LoggedOut::Untold(_)));
+    assert_eq!(host.identity.account().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn where_a_login_is_of_no_use_none_is_made() {
+    let stage = Stage::new().await;
+    let off = stage.configured(Auth { grant: Grant::Off, ..Auth::default() });
+    let error = off.call("tools/list").await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
+    let error = off.identity.login(&LoginOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup);
+    assert_eq!((off.pages(), stage.auth.seen().len()), (0, 0));
+}

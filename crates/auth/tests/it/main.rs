@@ -1,0 +1,12 @@
+//! Who we are, against an authorization server and a server that it protects: both real sockets, and other processes
+//! where it takes them.
+
+mod accounts;
+mod answers;
+mod headers;
+mod logins;
+mod processes;
+mod refresh;
+mod secrets;
+mod support;
+mod worker;

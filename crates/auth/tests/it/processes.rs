@@ -1,0 +1,65 @@
+//! Processes that share a login: real ones, over one SQLite file.
+
+use std::time::{Duration, Instant};
+
+use bowline_auth::{AccountState, LoginOptions};
+use bowline_testkit::{Twist, auth_server};
+
+use crate::support::{Host, SOON, Stage};
+use crate::worker::{Worker, safe};
+
+const PROCESSES: usize = 20;
+const ROUNDS: u64 = 200;
+
+/// A stage whose logins are in a file, with somebody logged in.
+async fn stage(folder: &std::path::Path) -> (Stage, Host) {
+    // It rotates, and ends the whole login when a token comes twice.
+    let mut stage = Stage::with(auth_server(), |it| it).await;
+    stage.safe = safe(folder).await;
+    let host = stage.host();
+    host.identity.login(&LoginOptions::default()).await.unwrap();
+    (stage, host)
+}
+
+// TK-04: each round every token is taken back, and all are refused at once. One renews, nineteen take over.
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_processes_and_two_hundred_rounds_without_a_token_used_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let (stage, host) = stage(folder.path()).await;
+    let mut workers: Vec<Worker> =
+        (0..PROCESSES).map(|_| Worker::start(folder.path(), &stage.server.url())).collect();
+    for worker in &mut workers {
+        assert_eq!(worker.outcome(), "ready");
+    }
+    for round in 1..=ROUNDS {
+        stage.auth.revoke_all_access();
+        workers.iter_mut().for_each(Worker::call);
+        for worker in &mut workers {
+            assert_eq!(worker.outcome(), "200", "round {round}");
+        }
+        assert_eq!(stage.auth.refreshes(), round, "one of them renewed");
+        stage.auth.forget_seen();
+    }
+    let counts = stage.auth.counts();
+    assert_eq!((counts.refreshes, counts.reuse_detected, counts.authorizations), (ROUNDS, 0, 1));
+    assert_eq!(host.account().await.state, AccountState::Ok);
+    assert_eq!(stage.auth.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_while_it_renews_holds_up_the_others_no_longer_than_its_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    let (stage, host) = stage(folder.path()).await;
+    let mut worker = Worker::start(folder.path(), &stage.server.url());
+    assert_eq!(worker.outcome(), "ready");
+    stage.auth.revoke_all_access();
+    stage.auth.arm(Twist::silent().on("refresh_token"));
+    worker.call();
+    stage.auth.wait_for(|seen| seen.is("refresh_token"), SOON).await;
+    worker.kill();
+    let killed = Instant::now();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert!(killed.elapsed() < Duration::from_secs(35), "{:?}", killed.elapsed());
+    let counts = stage.auth.counts();
+    assert_eq!((counts.reuse_detected, counts.authorizations), (0, 1));
+}

@@ -1,0 +1,274 @@
+//! Tokens are renewed: by one for all, in time, and whatever goes wrong.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use bowline_auth::{AccountState, AuthErrorKind};
+use bowline_config::{Auth, ClientSettings};
+use bowline_testkit::{AuthClient, Twist, auth_server};
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+use crate::support::{SOON, Stage};
+
+#[tokio::test]
+async fn tk_04_ten_refusals_at_once_cause_one_refresh() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    stage.auth.revoke_all_access();
+    let calls = join_all((0..10).map(|_| host.call("tools/list"))).await;
+    assert!(calls.into_iter().all(|status| status.unwrap() == 200));
+    assert_eq!(stage.auth.refreshes(), 1);
+    assert_eq!(stage.auth.authorizations(), 1);
+}
+
+#[tokio::test]
+async fn a_cancelled_call_does_not_lose_the_rotated_token() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    stage.auth.revoke_all_access();
+    stage.auth.arm(Twist::delay(Duration::from_millis(300)).on("refresh_token"));
+    let sent = stage.auth.wait_for(|seen| seen.is("refresh_token"), SOON);
+    tokio::select! {
+        called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
+        _ = sent => {}
+    }
+    let mut changes = host.identity.changes();
+    timeout(SOON, changes.changed()).await.expect("the renewal goes on by itself").unwrap();
+    // Another process finds it as well.
+    let other = stage.lonely();
+    other.identity.load().await.unwrap();
+    assert_eq!(other.call("tools/list").await.unwrap(), 200);
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert_eq!((stage.auth.refreshes(), stage.auth.reuse_detected()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_program_that_ends_waits_for_what_was_given() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    stage.auth.revoke_all_access();
+    stage.auth.arm(Twist::delay(Duration::from_millis(300)).on("refresh_token"));
+    let sent = stage.auth.wait_for(|seen| seen.is("refresh_token"), SOON);
+    tokio::select! {
+        called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
+        _ = sent => {}
+    }
+    let before = host.account().await;
+    host.identity.settle().await;
+    assert_ne!(host.account().await.refreshed_at, before.refreshed_at, "it is written down by now");
+    // From here on nothing is begun that could be lost.
+    stage.auth.revoke_all_access();
+    let error = host.call("tools/list").await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Unavailable);
+    assert_eq!(stage.auth.count("refresh_token"), 1);
+}
+
+#[tokio::test]
+async fn an_answer_without_a_refresh_token_keeps_the_old_one_good() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    stage.auth.arm(Twist::no_refresh_token());
+    for refreshes in 1..=3 {
+        stage.auth.revoke_all_access();
+        assert_eq!(host.call("tools/list").await.unwrap(), 200);
+        assert_eq!(stage.auth.refreshes(), refreshes);
+    }
+    assert_eq!((stage.auth.reuse_detected(), stage.auth.authorizations()), (0, 1));
+}
+
+// AF-02
+#[tokio::test]
+async fn the_resource_goes_along_with_a_refresh() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    stage.auth.revoke_all_access();
+    host.call("tools/list").await.unwrap();
+    let refresh = stage.auth.seen_of("refresh_token").pop().unwrap();
+    assert_eq!(refresh.field("resource"), Some(stage.server.url().as_str()));
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_in_time_while_nobody_calls_also_after_a_restart() {
+    let stage = Stage::new().await;
+    stage.auth.arm(Twist::lifetime(Duration::from_secs(2)).on("authorization_code"));
+    let before = stage.logged_in().await;
+    let end = before.account().await.expires_at;
+    drop(before);
+    let host = stage.lonely();
+    host.identity.load().await.unwrap();
+    assert_eq!(host.account().await.expires_at, end, "the end is absolute");
+    assert_eq!(stage.auth.refreshes(), 0);
+    let mut changes = host.identity.changes();
+    tokio::select! {
+        () = host.identity.keep() => unreachable!("it never ends"),
+        renewed = timeout(SOON, changes.changed()) => renewed.unwrap().unwrap(),
+    }
+    assert_eq!(stage.auth.refreshes(), 1);
+    assert!(!host.identity.is_due());
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert_eq!(stage.auth.refreshes(), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_has_ended_is_renewed_before_the_call() {
+    let stage = Stage::new().await;
+    stage.auth.arm(Twist::lifetime(Duration::from_secs(1)).on("authorization_code"));
+    let host = stage.host();
+    host.identity.login(&bowline_auth::LoginOptions::default()).await.unwrap();
+    let ended = async {
+        while !host.identity.is_due() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, ended).await.expect("it ends by the clock");
+    host.identity.fresh().await.unwrap();
+    assert!(!host.identity.is_due());
+    assert_eq!(host.send("tools/list").await.unwrap(), 200, "nobody was refused");
+    assert_eq!(stage.auth.refreshes(), 1);
+}
+
+#[tokio::test]
+async fn what_another_process_renewed_is_taken_over() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.logged_in().await, stage.lonely());
+    other.identity.load().await.unwrap();
+    stage.auth.revoke_all_access();
+    assert_eq!(one.call("tools/list").await.unwrap(), 200);
+    assert_eq!(other.call("tools/list").await.unwrap(), 200);
+    assert_eq!(stage.auth.refreshes(), 1);
+}
+
+#[tokio::test]
+async fn nothing_is_forgotten_while_the_authorization_server_is_away() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    for twist in [
+        Twist::status(503),
+        Twist::html(502),
+        Twist::busy(Duration::from_secs(1)),
+        Twist::reset(),
+        Twist::answer(bowline_testkit::Answer::new(500).text("{")),
+    ] {
+        // Another one each time: its patience is not used up yet.
+        let host = stage.lonely();
+        host.identity.load().await.unwrap();
+        stage.auth.revoke_all_access();
+        stage.auth.arm(twist.clone().on("refresh_token"));
+        let error = host.call("tools/list").await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Unavailable, "{twist:?}: {error}");
+        // At once, and nobody is asked again so soon.
+        let asked = stage.auth.count("refresh_token");
+        assert!(host.call("tools/list").await.unwrap_err().is_transient());
+        assert_eq!(stage.auth.count("refresh_token"), asked);
+        let account = host.account().await;
+        assert!(matches!(account.state, AccountState::RefreshFailing(_)), "{account:?}");
+        assert!(account.refreshable);
+    }
+    stage.auth.stop().await;
+    assert!(host.call("tools/list").await.unwrap_err().is_transient());
+    stage.auth.listen().await;
+    let back = async {
+        while host.call("tools/list").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(SOON, back).await.expect("it works again by itself");
+    assert_eq!(host.account().await.state, AccountState::Ok);
+    assert_eq!((stage.auth.authorizations(), stage.auth.reuse_detected()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_good_token_is_used_while_it_cannot_be_renewed() {
+    let stage = Stage::new().await;
+    // Due at once, and good for a while.
+    stage.auth.arm(Twist::lifetime(Duration::from_secs(9)).on("authorization_code"));
+    let host = stage.logged_in().await;
+    let mut keep = pin!(host.identity.keep());
+    stage.auth.arm(Twist::status(503).on("refresh_token").always());
+    tokio::select! {
+        () = &mut keep => unreachable!("it never ends"),
+        _ = stage.auth.wait_for(|seen| seen.is("refresh_token") && seen.status == 503, SOON) => {}
+    }
+    let called = timeout(Duration::from_secs(3), host.call("tools/list")).await.expect("at once");
+    assert_eq!(called.unwrap(), 200);
+}
+
+#[tokio::test]
+async fn a_login_that_was_ended_needs_a_person_and_one_who_logs_in_elsewhere_will_do() {
+    let stage = Stage::new().await;
+    stage.logged_in().await;
+    let lonely = stage.lonely();
+    lonely.identity.load().await.unwrap();
+    stage.auth.revoke_all();
+    let error = lonely.call("tools/list").await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
+    assert!(error.hint.is_some());
+    assert!(matches!(lonely.account().await.state, AccountState::NeedsLogin(_)));
+    // Nobody asks with a dead token again.
+    let asked = stage.auth.count("refresh_token");
+    lonely.call("tools/list").await.unwrap_err();
+    assert_eq!(stage.auth.count("refresh_token"), asked);
+
+    let mut changes = lonely.identity.changes();
+    let elsewhere = async {
+        stage.host().identity.login(&bowline_auth::LoginOptions::default()).await.unwrap();
+        changes.changed().await.unwrap();
+    };
+    tokio::select! {
+        () = lonely.identity.keep() => unreachable!("it never ends"),
+        () = elsewhere => {}
+    }
+    assert_eq!(lonely.call("tools/list").await.unwrap(), 200);
+}
+
+// TK-04: with a person at hand, one call does it all.
+#[tokio::test]
+async fn a_login_that_was_ended_is_had_again_in_the_same_call() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    stage.auth.revoke_all();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert_eq!(host.pages(), 2);
+}
+
+#[tokio::test]
+async fn a_dead_registration_is_made_anew_and_the_person_logs_in_again() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    stage.auth.revoke_all_access();
+    stage.auth.forget_clients();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert_eq!((stage.auth.registrations(), host.pages()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_configured_client_is_never_touched() {
+    let stage =
+        Stage::with(auth_server().client(AuthClient::basic("ours", "secret")).no_registration(), |it| it)
+            .await;
+    let client = |secret: &str| ClientSettings {
+        id: "ours".to_owned(),
+        secret: Some(secret.into()),
+        method: None,
+        key: None,
+        audience: None,
+    };
+    let auth = |secret| Auth { client: Some(client(secret)), ..Auth::default() };
+    let host = stage.configured(auth("secret"));
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    let before = host.account().await;
+    // Somebody broke the configuration.
+    stage.auth.revoke_all_access();
+    let broken = stage.configured(auth("wrong"));
+    broken.identity.load().await.unwrap();
+    let error = broken.call("tools/list").await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup, "{error}");
+    assert_eq!(broken.pages(), 0);
+    assert_eq!(host.account().await, before);
+    // And mended it.
+    let mended = stage.configured(auth("secret"));
+    mended.identity.load().await.unwrap();
+    assert_eq!(mended.call("tools/list").await.unwrap(), 200);
+    assert_eq!((mended.pages(), stage.auth.refreshes()), (0, 1));
+}

@@ -1,0 +1,79 @@
+//! No token is in a log, whatever happens (TK-03).
+
+use std::fmt::Write as _;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use bowline_config::{Auth, Dpop};
+use bowline_testkit::{Protected, SECRET, Twist, auth_server};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::support::{SOON, Stage};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+// TK-03
+#[test]
+fn tk_03_nothing_secret_is_logged_or_shown() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
+        .with_writer(log.clone())
+        .finish();
+    // The only thread there is: what is spawned logs here too.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut shown = String::new();
+    tracing::subscriber::with_default(subscriber, || runtime.block_on(everything(&mut shown)));
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap() + &shown;
+    assert!(text.contains("the token is renewed"), "the log is there: {text}");
+    let at = text.find(SECRET);
+    assert!(at.is_none(), "{}", &text[at.unwrap_or(0)..][..80]);
+}
+
+/// Whatever a login goes through. The authorization server marks everything that is secret.
+async fn everything(shown: &mut String) {
+    let stage = Stage::with(auth_server().dpop_nonce(), Protected::dpop_nonce).await;
+    let host = stage.configured(Auth { dpop: Dpop::Auto, ..Auth::default() });
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    stage.auth.revoke_all_access();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    let account = host.account().await;
+    for twist in [Twist::status(500), Twist::error("invalid_request"), Twist::invalid_client()] {
+        stage.auth.revoke_all_access();
+        stage.auth.arm(twist.on("refresh_token"));
+        let host = stage.lonely();
+        host.identity.load().await.unwrap();
+        let error = host.call("tools/list").await.unwrap_err();
+        write!(shown, "{error:?} {error} {:?} {:?}", host.identity, host.identity.credentials()).unwrap();
+    }
+    stage.auth.revoke_all();
+    let error = stage.lonely().call("tools/list").await.unwrap_err();
+    let refusal = host.send("tools/list").await.unwrap_err();
+    let begun = host.identity.begin_login(&bowline_auth::LoginOptions::default()).await.unwrap();
+    assert!(begun.url.as_str().starts_with(stage.auth.origin()));
+    let json = serde_json::json!(account);
+    write!(shown, "{account:?} {json} {error:?} {refusal:?} {:?}", stage.safe).unwrap();
+    host.identity.logout().await.unwrap();
+    tokio::time::timeout(SOON, host.identity.settle()).await.unwrap();
+}

@@ -1,0 +1,187 @@
+//! A stage for the tests: an authorization server, a server that it protects, what is remembered, and hosts that call
+//! the server the way a connection does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bowline_auth::{
+    Account, App, Asked, AuthError, DeviceCode, Identity, IdentitySetup, LoginOptions, LoginPage,
+    LoginPrompt, PageReply, Refusal,
+};
+use bowline_config::{Auth, Http, Tls};
+use bowline_store::Safe;
+use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protected, Tool, auth_server, server};
+use bowline_transport::http::{Credentials, Fetch, Guard, Proxies};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, Request};
+use serde_json::json;
+use url::Url;
+
+/// How long anything may take here.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+pub(crate) struct Stage {
+    pub(crate) auth: AuthServer,
+    pub(crate) server: HttpServer,
+    pub(crate) safe: Safe,
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        Self::with(auth_server(), |protected| protected).await
+    }
+
+    pub(crate) async fn with(script: AuthScript, how: impl FnOnce(Protected) -> Protected) -> Self {
+        let auth = script.start().await;
+        let server =
+            server().tool(Tool::like("admin", "echo")).protected(how(Protected::by(&auth))).run().await;
+        Self { auth, server, safe: Safe::in_memory() }
+    }
+
+    pub(crate) fn http(&self) -> Http {
+        Http::plain(self.server.url().parse().unwrap())
+    }
+
+    /// A host with a person in front of it.
+    pub(crate) fn host(&self) -> Host {
+        Host::new(&self.safe, self.http(), Some(Arc::default()))
+    }
+
+    /// A host with nobody in front of it.
+    pub(crate) fn lonely(&self) -> Host {
+        Host::new(&self.safe, self.http(), None)
+    }
+
+    pub(crate) fn configured(&self, auth: Auth) -> Host {
+        Host::new(&self.safe, Http { auth, ..self.http() }, Some(Arc::default()))
+    }
+
+    /// A host that is logged in, and has called the server once.
+    pub(crate) async fn logged_in(&self) -> Host {
+        let host = self.host();
+        host.identity.login(&LoginOptions::default()).await.unwrap();
+        assert_eq!(host.call("tools/list").await.unwrap(), 200);
+        host
+    }
+}
+
+/// A host: it calls the server, and has what is refused answered.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) identity: Identity,
+    pub(crate) person: Option<Arc<Person>>,
+    credentials: Arc<dyn Credentials>,
+    url: Url,
+    fetch: Fetch,
+}
+
+impl Host {
+    pub(crate) fn new(safe: &Safe, http: Http, person: Option<Arc<Person>>) -> Self {
+        Self::named("search", safe, http, person)
+    }
+
+    pub(crate) fn named(name: &str, safe: &Safe, http: Http, person: Option<Arc<Person>>) -> Self {
+        let url = http.url.clone();
+        let identity = Identity::new(IdentitySetup {
+            server: name.into(),
+            http,
+            app: Arc::new(App::default()),
+            safe: safe.clone(),
+            prompt: person.clone().map(|person| person as Arc<dyn LoginPrompt>),
+            proxies: Proxies::Direct,
+        });
+        let credentials = identity.credentials();
+        Self { identity, person, credentials, url, fetch: Fetch::new(Tls::default(), Proxies::Direct) }
+    }
+
+    /// Calls the server as a connection does: a fresh token, then at most three answers to refusals.
+    pub(crate) async fn call(&self, operation: &str) -> Result<u16, AuthError> {
+        for _ in 0..3 {
+            self.identity.fresh().await?;
+            match self.send(operation).await {
+                Ok(status) => return Ok(status),
+                Err(refusal) => self.identity.answer(&refusal).await?,
+            }
+        }
+        match self.send(operation).await {
+            Ok(status) => Ok(status),
+            Err(refusal) => Ok(refusal.status),
+        }
+    }
+
+    /// One request, as it is.
+    pub(crate) async fn send(&self, operation: &str) -> Result<u16, Refusal> {
+        let generation = self.identity.generation();
+        let (method, tool) = operation.split_once(' ').unwrap_or((operation, ""));
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {
+            "name": tool,
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": bowline_testkit::MODERN_VERSION,
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            },
+        }});
+        let mut request = Request::new(Bytes::from(body.to_string()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.url.as_str().parse().unwrap();
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert("accept", HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert("mcp-protocol-version", HeaderValue::from_static(bowline_testkit::MODERN_VERSION));
+        headers.insert("mcp-method", method.parse().unwrap());
+        if !tool.is_empty() {
+            headers.insert("mcp-name", tool.parse().unwrap());
+        }
+        self.credentials.sign(&Method::POST, &self.url, headers);
+        let response = self.fetch.send(request, Guard::Chosen).await.unwrap();
+        self.credentials.learn(&self.url, response.headers());
+        let status = response.status().as_u16();
+        if !matches!(status, 401 | 403) {
+            return Ok(status);
+        }
+        let challenge = response.headers().get_all(WWW_AUTHENTICATE);
+        let challenge = challenge.into_iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+        Err(Refusal { status, challenge, generation, operation: operation.to_owned(), quiet: false })
+    }
+
+    /// How many pages the person was brought to.
+    pub(crate) fn pages(&self) -> usize {
+        self.person.as_ref().map_or(0, |person| person.pages.load(Ordering::SeqCst))
+    }
+
+    pub(crate) async fn account(&self) -> Account {
+        self.identity.account().await.unwrap().expect("there is a login")
+    }
+}
+
+/// A person who logs in wherever they are brought.
+#[derive(Default)]
+pub(crate) struct Person {
+    pub(crate) pages: AtomicUsize,
+    /// Who they log in as, where there is a choice.
+    pub(crate) name: Option<String>,
+    /// Whether they look at the page and do nothing.
+    pub(crate) idle: bool,
+}
+
+impl LoginPrompt for Person {
+    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+        self.pages.fetch_add(1, Ordering::SeqCst);
+        let browser = match &self.name {
+            Some(name) => Browser::new().account(name),
+            None => Browser::new(),
+        };
+        Box::pin(async move {
+            if !self.idle {
+                browser.login(page.url.as_str()).await;
+            }
+            std::future::pending().await
+        })
+    }
+
+    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}

@@ -1,0 +1,158 @@
+//! What can be typed about who we are: `login`, `logout` and `auth`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `bowline login`
+///
+/// Logs in to a server that wants to know who you are, and keeps the login. From then on every bowline of yours
+/// uses it and renews it: those that you run, and those that a host runs.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The address of the login page is always printed; where there is a browser, it is opened as well. Over SSH, or \
+without a display, open it on any machine. You end up on a page that cannot be shown: copy its address and paste \
+it here. A server that gives out codes for other devices is asked for one instead.
+
+Without a terminal nobody can be asked: the address is printed and the command ends with exit code 5. Whoever \
+has logged in there then runs it again with --finish, within a quarter of an hour.
+
+Other verbs log you in as well, if the server wants it and you sit at a terminal.
+
+Examples:
+  bowline login docs
+  bowline login https://mcp.example.com/mcp
+  bowline login docs --device
+  bowline login docs --scope files:write
+  bowline login docs --finish 'http://127.0.0.1:49152/callback?code=…&state=…'")]
+pub(crate) struct LoginArgs {
+    /// A configured name, or a URL
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+    /// Log in by a code that you type in on another device
+    #[arg(long, conflicts_with = "finish")]
+    pub(crate) device: bool,
+    /// Ask for this scope as well; can be repeated
+    #[arg(long = "scope", value_name = "SCOPE", conflicts_with = "finish")]
+    pub(crate) scopes: Vec<String>,
+    /// Do not open a browser
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    /// End a login that was begun without a terminal, with the address you were sent to; `-` reads it from stdin
+    #[arg(long, value_name = "URL")]
+    pub(crate) finish: Option<String>,
+    /// Send this header with every request to the server
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+}
+
+/// `bowline logout`
+///
+/// Ends a login at whoever gave it out, where they can be told, and forgets it here.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  bowline logout docs
+  bowline logout --all")]
+pub(crate) struct LogoutArgs {
+    /// Configured names, or URLs
+    #[arg(value_name = "SERVER", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) servers: Vec<String>,
+    /// All logins that are kept
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// `bowline auth`
+///
+/// Lists who you are at which server, how long that lasts, and where logins are kept.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "\
+Examples:
+  bowline auth
+  bowline auth --json | jq -r '.logins[] | select(.state != \"ok\") | .server'
+  bowline auth export docs -o docs.login     # then, where there is no browser:
+  bowline auth import docs.login
+
+In a pipe each login is a line: server, account, state, when it ends, whether it is renewed by itself, when it was \
+last renewed, who gave it out, scopes, separated by tabs."
+)]
+pub(crate) struct AuthArgs {
+    #[command(subcommand)]
+    pub(crate) verb: Option<AuthVerb>,
+}
+
+/// What to do with logins.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthVerb {
+    /// Write logins into a file, encrypted with a passphrase, to take them to another machine
+    Export(ExportArgs),
+    /// Take over the logins in such a file
+    Import(ImportArgs),
+    /// Print the document that says who we are, to be published at a URL of yours
+    Document(DocumentArgs),
+}
+
+/// `bowline auth export`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Use a login on one machine: most are renewed with a new key each time, and whoever shows the old one is taken for a \
+thief. `bowline logout` ends a login everywhere.
+
+Examples:
+  bowline auth export -o logins                      all of them
+  bowline auth export docs search -o logins          these two
+  bowline auth export -o - | ssh build 'bowline auth import - --passphrase-file ~/.passphrase'")]
+pub(crate) struct ExportArgs {
+    /// Servers by their names [default: all]
+    #[arg(value_name = "SERVER")]
+    pub(crate) servers: Vec<String>,
+    /// The file to write, which only you can read; `-` for stdout
+    #[arg(short, long = "out", value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArgs,
+}
+
+/// `bowline auth import`
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// What `bowline auth export` has written; `-` for stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Take the place of logins that are newer, too
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArgs,
+}
+
+/// Where the passphrase comes from. Never an argument: others can see those.
+#[derive(Debug, Args)]
+pub(crate) struct PassphraseArgs {
+    /// Read the passphrase from the first line of this file [default: BOWLINE_PASSPHRASE, or you are asked]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+/// `bowline auth document`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+An authorization server that knows Client ID Metadata Documents takes the URL of one for a client's id, and nothing \
+needs to be registered. Publish what is printed at exactly this URL, then name it in the configuration:
+
+  [auth]
+  client_metadata_url = \"https://example.org/bowline.json\"
+
+Example:
+  bowline auth document https://example.org/bowline.json > bowline.json")]
+pub(crate) struct DocumentArgs {
+    /// Where it will be found: https, with a path
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+}

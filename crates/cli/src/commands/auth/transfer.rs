@@ -1,0 +1,183 @@
+//! `bowline auth export` and `import`: logins in a file that says nothing without its passphrase.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::path::Path;
+
+use bowline::auth::{self, Overwrite};
+use bowline::config::Secret;
+use serde_json::json;
+
+use crate::args::{ExportArgs, ImportArgs, PassphraseArgs};
+use crate::env;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::host;
+use crate::print::{accounts, bytes, units};
+use crate::settings::Settings;
+
+pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
+    let ExportArgs { servers, out, force, passphrase } = args;
+    let stdout = out == Path::new("-");
+    if stdout && io::stdout().is_terminal() {
+        return Err(Failure::usage("logins are not written to a terminal: name a file, or a pipe"));
+    }
+    if !stdout && !force && out.exists() {
+        return Err(taken(&out));
+    }
+    let kept = settings.logins().open().await?;
+    let all = auth::accounts(&kept.safe).await.map_err(|error| Failure::kept(&error))?;
+    if let Some(unknown) = servers.iter().find(|name| !all.iter().any(|account| account.server == **name)) {
+        return Err(Failure::usage_hint(
+            format!("there is no login for `{unknown}`"),
+            "`bowline auth` lists what there is",
+        ));
+    }
+    let names = if servers.is_empty() { None } else { Some(&servers[..]) };
+    let count =
+        names.map_or(all.len(), |names| all.iter().filter(|account| names.contains(&account.server)).count());
+    if count == 0 {
+        return Err(Failure::usage_hint("no logins are kept", "`bowline login SERVER` makes one"));
+    }
+    let passphrase = secret(&passphrase, settings, Use::New).await?;
+    let sealed =
+        auth::export(&kept.safe, passphrase.expose(), names).await.map_err(|error| Failure::kept(&error))?;
+    if stdout {
+        bytes(&sealed)?;
+    } else {
+        write(&out, &sealed, force).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => taken(&out),
+            _ => Failure::file(&out, &error.to_string()),
+        })?;
+    }
+    let file = if stdout { "stdout".to_owned() } else { out.display().to_string() };
+    let members = json!({ "logins": count, "file": out });
+    settings.printer.event(
+        &format!(
+            "{} written to {file}; from now on use them there or here, not both: a login that is renewed on two \
+             machines may end on both",
+            units::count(count, "login"),
+        ),
+        "exported",
+        &members,
+    );
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn import(args: ImportArgs, settings: &Settings) -> Outcome {
+    let ImportArgs { file, force, passphrase } = args;
+    let overwrite = if force { Overwrite::Anything } else { Overwrite::Older };
+    let sealed = read(&file).map_err(|error| Failure::file(&file, &error.to_string()))?;
+    let kept = settings.logins().open().await?;
+    let passphrase = secret(&passphrase, settings, Use::Old).await?;
+    let taken = auth::import_with(&kept.safe, &sealed, passphrase.expose(), overwrite)
+        .await
+        .map_err(|error| Failure::usage(format!("{} cannot be taken over: {error}", file.display())))?;
+    let printer = &settings.printer;
+    if printer.is_json() {
+        let logins: Vec<_> = taken.iter().map(accounts::to_json).collect();
+        printer.json(&json!({ "logins": logins, "kept": accounts::place_json(&kept) }).to_string())?;
+        return Ok(Exit::Ok);
+    }
+    for account in &taken {
+        printer.text(&format!("took over the login of {} at {}", account.server, account.url))?;
+    }
+    if taken.is_empty() {
+        printer.note("nothing was taken over: what is here is newer; --force takes its place");
+    } else {
+        printer.note(&format!("logins are kept {}", accounts::place(&kept)));
+    }
+    Ok(Exit::Ok)
+}
+
+/// What a passphrase is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// To lock.
+    New,
+    /// To unlock.
+    Old,
+}
+
+/// The strongest comes first: the file, the variable, the person.
+async fn secret(args: &PassphraseArgs, settings: &Settings, how: Use) -> Outcome<Secret> {
+    let PassphraseArgs { passphrase_file } = args;
+    let given = match passphrase_file {
+        Some(file) => {
+            let text = env::read_small(file).map_err(|why| Failure::file(file, &why))?;
+            Some(text.lines().next().unwrap_or_default().to_owned())
+        }
+        None => env::given(&*settings.env, env::PASSPHRASE),
+    };
+    let Some(given) = given else { return host::passphrase(settings, how == Use::New).await };
+    if how == Use::New {
+        host::is_passphrase(&given)?;
+    }
+    Ok(Secret::new(given))
+}
+
+fn taken(path: &Path) -> Failure {
+    Failure::usage_hint(format!("{} is there already", path.display()), "use --force to write over it")
+}
+
+/// Whole or not at all, and for nobody else to read.
+fn write(path: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    if !force {
+        let written = options.open(path)?.write_all(bytes);
+        return written.inspect_err(|_| drop(fs::remove_file(path)));
+    }
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    let written = options.open(&new).and_then(|mut file| file.write_all(bytes));
+    written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
+/// A file of logins is short; what has no end is none.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)?;
+    } else {
+        // Looked at before it is opened: opening a pipe would wait for its writer.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    }
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other("too large for logins"));
+    }
+    Ok(bytes)
+}
+
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_over_unless_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("logins");
+        write(&path, b"one", false).unwrap();
+        let again = write(&path, b"two", false).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            write(&path, b"two", true).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        write(&path, b"two", true).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

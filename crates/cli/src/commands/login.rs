@@ -1,0 +1,169 @@
+//! `bowline login`
+
+use std::io::Read as _;
+use std::time::{Duration, SystemTime};
+
+use bowline::auth::store::Opened;
+use bowline::auth::{Account, Begun, LoginOptions};
+use bowline::config::{Grant, Http, Server, Transport};
+use serde_json::Value;
+
+use crate::args::{LoginArgs, TargetArgs};
+use crate::exit::Exit;
+use crate::failure::{Fact, Failure, Outcome, Report};
+use crate::host::{self, Dialogs, Reach};
+use crate::interrupt::Interrupt;
+use crate::logins::{self, Own};
+use crate::print::accounts;
+use crate::settings::Settings;
+
+pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
+    let LoginArgs { server: typed, device, scopes, no_browser, finish, headers } = args;
+    let server = settings.server(Some(&typed), TargetArgs { headers, ..TargetArgs::default() })?;
+    let http = loginable(&server)?;
+    let reach = if no_browser { Reach::Unwanted } else { Reach::of(&*settings.env) };
+    let (prompt, dialogs, somebody) = host::person(settings, reach);
+    let logins = settings.logins();
+    let kept = logins.open().await?;
+    kept.notes.iter().for_each(|note| settings.printer.note(note));
+    let auth = logins.with(&kept).prompt(prompt);
+    let identity = auth.identity(&server).ok_or_else(|| no_login(&server))?;
+    let options = LoginOptions { scopes, device };
+    // A code for another device is shown and waited for; nothing is typed here.
+    let by_device = device || http.auth.grant == Grant::Device;
+    let asks = http.auth.grant == Grant::Person && !by_device;
+    let work = async {
+        match finish {
+            Some(address) => identity.finish_login(&pasted(address)?).await,
+            None if asks && !somebody => {
+                let begun = identity.begin_login(&options).await;
+                let begun = begun.map_err(|error| Failure::auth(&error, &server))?;
+                return Err(to_be_finished(&typed, &server, &begun));
+            }
+            None => identity.login(&options).await,
+        }
+        .map_err(|error| Failure::auth(&error, &server))
+    };
+    let account = attended(Box::pin(work), &dialogs).await?;
+    show(&account, &kept, settings)?;
+    Ok(Exit::Ok)
+}
+
+/// Until it is done, or somebody has had enough. Then it is given up in good order: whoever logs in next is not to
+/// wait for us.
+async fn attended<T>(work: impl Future<Output = Outcome<T>>, dialogs: &Dialogs) -> Outcome<T> {
+    let mut interrupt = Interrupt::listen();
+    let mut work = std::pin::pin!(work);
+    let exit = tokio::select! {
+        outcome = &mut work => return outcome,
+        exit = interrupt.next() => exit,
+        () = dialogs.interrupted() => Exit::Interrupted,
+    };
+    let leaving = async { tokio::join!(dialogs.dismiss(), work) };
+    let _ = tokio::time::timeout(LEAVING, leaving).await;
+    Err(Failure::Signal(exit))
+}
+
+const LEAVING: Duration = Duration::from_millis(500);
+
+/// The server as one that can be logged in to.
+fn loginable(server: &Server) -> Outcome<&Http> {
+    let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
+        return Err(no_login(server));
+    };
+    let name = &server.name;
+    let own = match logins::own_headers(http) {
+        Some(Own::Fixed) => "sets an Authorization header",
+        Some(Own::Command) => "has a headers_command",
+        None if http.auth.grant == Grant::Off => {
+            return Err(Failure::usage_hint(
+                format!("`{name}` is never logged in to: its entry says so"),
+                "take `auth = false` out of its entry",
+            ));
+        }
+        None => return Ok(http),
+    };
+    Err(Failure::usage_hint(
+        format!("`{name}` {own}, which is sent in place of a login"),
+        "take it out of its entry to log in",
+    ))
+}
+
+fn no_login(server: &Server) -> Failure {
+    Failure::usage(format!(
+        "`{}` is started by a command, which knows whose it is: there is no login",
+        server.name
+    ))
+}
+
+/// The address that the person was sent to. It holds a code, which others could read as an argument; but the code is
+/// good only for who began the login.
+fn pasted(address: String) -> Outcome<String> {
+    if address != "-" {
+        return Ok(address);
+    }
+    let mut text = String::new();
+    let read = std::io::stdin().lock().take(LONGEST).read_to_string(&mut text);
+    read.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
+    Ok(text.trim().to_owned())
+}
+
+const LONGEST: u64 = 64 * 1024;
+
+/// Nobody is here to be asked: whoever reads this goes on.
+fn to_be_finished(typed: &str, server: &Server, begun: &Begun) -> Failure {
+    let message = format!("`{}` wants a login, and there is no terminal to ask you on", server.name);
+    let mut report = Report::new(Exit::Login, message);
+    let finish = format!("bowline login {} --finish 'THE ADDRESS YOU WERE SENT TO'", quoted(typed));
+    let sent = format!("{}…, where nobody answers", begun.redirect);
+    for (label, line) in [("log in at", begun.url.as_str()), ("you are sent to", &sent)] {
+        report.facts.push(Fact { label, lines: vec![line.to_owned()] });
+    }
+    let members = [
+        ("server", Value::from(&*server.name)),
+        ("url", begun.url.as_str().into()),
+        ("redirect", begun.redirect.as_str().into()),
+        ("finish", finish.as_str().into()),
+    ];
+    report.members.extend(members.map(|(name, value)| (name.to_owned(), value)));
+    report.hint = Some(format!("then run: {finish}"));
+    report.into()
+}
+
+/// One word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn show(account: &Account, kept: &Opened, settings: &Settings) -> Outcome<()> {
+    let printer = &settings.printer;
+    if printer.is_json() {
+        let mut object = accounts::to_json(account);
+        object["kept"] = accounts::place_json(kept);
+        printer.json(&object.to_string())?;
+    } else {
+        printer.layout(&accounts::logged_in(account, kept, SystemTime::now(), printer))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_it_for_one_word() {
+        for (word, shown) in [
+            ("docs", "docs"),
+            ("https://h:1/mcp", "https://h:1/mcp"),
+            ("https://h/?a=b&c", "'https://h/?a=b&c'"),
+            ("it's", r"'it'\''s'"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
+    }
+}

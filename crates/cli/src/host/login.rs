@@ -1,0 +1,329 @@
+//! Owns how a person is brought to a login: the address whole and always, the browser where it can be seen, and a
+//! line to paste into, for whoever logs in elsewhere.
+
+use std::io::{self, BufRead as _, Read as _};
+use std::sync::Arc;
+
+use anstyle::Style;
+use bowline::auth::{Asked, DeviceCode, LoginPage, LoginPrompt, PageReply};
+use bowline::host::page::Look;
+use serde_json::json;
+
+use super::browser::{Browser, Reach};
+use super::elicit::From;
+use super::key::Key;
+use super::line::Line;
+use super::look::{Picture, Room, Row, Wrap, bounded, wrapped};
+use super::terminal::{Absent, Dialog, Terminal, room};
+use crate::print::{BAD, FAINT, HINT, NAME, Printer, STRONG, clock};
+
+/// Brings the person at the terminal to a login.
+pub(crate) struct Login {
+    pub(super) terminal: Result<Arc<Terminal>, Absent>,
+    pub(super) browser: Browser,
+    pub(super) reach: Reach,
+    pub(super) printer: Printer,
+}
+
+/// Of what an authorization server says of itself.
+const LONGEST: usize = 300;
+
+impl Login {
+    async fn ask_page(&self, page: LoginPage) -> PageReply {
+        let from = From { server: &page.server, during: None };
+        let columns = room().columns;
+        let mut heading = asked(from, &page.issuer, columns);
+        if !page.scopes.is_empty() {
+            let scopes = bounded(&format!("it asks for: {}", page.scopes.join(", ")), LONGEST);
+            heading.extend(wrapped(FAINT, &scopes, Wrap { columns, indent: 4, most: 6 }));
+        }
+        let how = match self.reach {
+            Reach::Here => "your browser is opened at this address; if it is not, open it yourself:",
+            Reach::Ssh | Reach::NoDisplay | Reach::Unwanted => {
+                "open this address in a browser, on any machine:"
+            }
+        };
+        heading.extend(address(how, page.url.as_str(), columns));
+        match &self.terminal {
+            Ok(terminal) => self.ask_at(terminal, &page, &heading).await,
+            Err(Absent::Dumb) => {
+                self.tell(&heading);
+                let opening = async {
+                    if let Some(why) = self.open(page.url.as_str()).await {
+                        self.tell(&[failed(&why)]);
+                    }
+                    std::future::pending().await
+                };
+                self.tell(&[Row::of(Style::new(), PASTE)]);
+                tokio::select! {
+                    line = line() => line.map_or(PageReply::GaveUp, PageReply::Pasted),
+                    never = opening => never,
+                }
+            }
+            // Whoever began this knew of nobody to ask.
+            Err(Absent::NoTerminal) => PageReply::GaveUp,
+        }
+    }
+
+    /// Asks until something is pasted, or nobody waits for it any more.
+    async fn ask_at(&self, terminal: &Terminal, page: &LoginPage, heading: &[Row]) -> PageReply {
+        // Over SSH the address that one is sent to is that of the machine one sits at: nobody is there.
+        let away = !page.listening || self.reach != Reach::Here;
+        let paste = || Paste::new(away, page.redirect.as_str());
+        let failure = {
+            let mut asking = std::pin::pin!(terminal.ask(heading, paste()));
+            tokio::select! {
+                reply = &mut asking => return reply.unwrap_or(PageReply::GaveUp),
+                why = self.open(page.url.as_str()) => match why {
+                    None => return asking.await.unwrap_or(PageReply::GaveUp),
+                    Some(why) => why,
+                },
+            }
+        };
+        // Said above the question, which is asked anew.
+        let reply = terminal.ask(&[failed(&failure)], paste()).await;
+        reply.unwrap_or(PageReply::GaveUp)
+    }
+
+    async fn show_code(&self, code: DeviceCode) {
+        let from = From { server: &code.server, during: None };
+        let columns = room().columns;
+        let mut heading = asked(from, &code.issuer, columns);
+        heading.extend(address("open this address on any device:", code.url.as_str(), columns));
+        heading
+            .push(Row::of(Style::new(), "  and type in this code: ").then(STRONG, &bounded(&code.code, 100)));
+        if let Some(complete) = &code.complete {
+            heading.extend(address(
+                "or open this one, which has the code in it:",
+                complete.as_str(),
+                columns,
+            ));
+        }
+        let good = format!("the code is good for {}", clock::span(code.expires_in));
+        if let Ok(terminal) = &self.terminal {
+            let _ = terminal.ask(&heading, Waiting(good)).await;
+            return;
+        }
+        if self.printer.is_json() {
+            let members = json!({
+                "server": &*code.server, "issuer": code.issuer, "url": code.url.as_str(), "code": code.code,
+                "complete_url": code.complete.as_ref().map(url::Url::as_str),
+                "expires_in": code.expires_in.as_secs(),
+            });
+            self.printer.event("", "device_code", &members);
+        } else {
+            heading.push(Row::of(FAINT, "  ").then(FAINT, &good));
+            self.tell(&heading);
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Why the browser could not be opened, if one was to be.
+    async fn open(&self, url: &str) -> Option<String> {
+        match self.reach {
+            Reach::Here => self.browser.open(url).await.err(),
+            Reach::Ssh | Reach::NoDisplay | Reach::Unwanted => None,
+        }
+    }
+
+    /// Without a terminal that could be drawn on.
+    fn tell(&self, rows: &[Row]) {
+        let color = self.printer.notes_in_color();
+        for row in rows {
+            self.printer.aside(&row.painted(usize::MAX, color));
+        }
+    }
+}
+
+impl LoginPrompt for Login {
+    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+        Box::pin(self.ask_page(page))
+    }
+
+    fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+        Box::pin(self.show_code(code))
+    }
+
+    fn has_browser(&self) -> bool {
+        // Whoever wants none to be opened here has one all the same.
+        matches!(self.reach, Reach::Here | Reach::Unwanted)
+    }
+}
+
+/// Who wants to know who you are, and who vouches for it.
+fn asked(from: From<'_>, issuer: &str, columns: usize) -> Vec<Row> {
+    let mut rows = from.heading("wants you to log in", columns);
+    rows.push(Row::of(Style::new(), "    at ").then(NAME, &bounded(issuer, LONGEST)));
+    rows
+}
+
+/// An address on a line of its own, unbroken: terminals make it one that can be clicked on.
+fn address(how: &str, url: &str, columns: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for warning in Look::at(url).map(|look| look.warnings).unwrap_or_default() {
+        let text = format!("careful: {warning}");
+        rows.extend(wrapped(BAD, &text, Wrap { columns, indent: 4, most: 4 }));
+    }
+    rows.push(Row::of(Style::new(), "  ").then(Style::new(), how));
+    rows.push(Row::whole(Style::new(), url));
+    rows
+}
+
+fn failed(why: &str) -> Row {
+    Row::of(HINT, "  no browser could be opened: ").then(HINT, &bounded(why, LONGEST))
+}
+
+const PASTE: &str = "  once you have logged in, paste the address you were sent to:";
+
+/// A line to paste into.
+struct Paste {
+    line: Line,
+    away: bool,
+    /// How the address begins that one is sent to.
+    redirect: String,
+    /// What was pasted is another address.
+    wrong: bool,
+}
+
+impl Paste {
+    fn new(away: bool, redirect: &str) -> Self {
+        Self { line: Line::default(), away, redirect: redirect.to_owned(), wrong: false }
+    }
+
+    /// Whether it can be what is wanted. People paste the address of the login page, and would have to begin anew.
+    fn is_plausible(&self, text: &str) -> bool {
+        !text.contains("://") || text.starts_with(&self.redirect)
+    }
+}
+
+impl Dialog for Paste {
+    type Answer = PageReply;
+
+    fn press(&mut self, key: &Key) -> Option<PageReply> {
+        match key {
+            Key::Escape => Some(PageReply::GaveUp),
+            Key::Enter => {
+                let text = self.line.text().trim().to_owned();
+                self.wrong = !self.is_plausible(&text);
+                (!text.is_empty() && !self.wrong).then_some(PageReply::Pasted(text))
+            }
+            _ => {
+                self.line.handle(key);
+                None
+            }
+        }
+    }
+
+    fn draw(&self, room: Room) -> Picture {
+        let mut picture = Picture::default();
+        if self.wrong {
+            let text =
+                format!("that is another address: the one that is meant begins with {}", self.redirect);
+            picture.block(HINT, &text, Wrap { columns: room.columns, indent: 2, most: 3 });
+        }
+        let (text, more) = if self.away {
+            (
+                "once you have logged in, you are sent to a page that cannot be shown there: copy its address from \
+                 the browser and paste it here",
+                "enter sends it, esc gives up",
+            )
+        } else {
+            (
+                "it goes on by itself once you have logged in; if it does not, paste the address you were sent to",
+                "esc gives up",
+            )
+        };
+        picture.block(Style::new(), text, Wrap { columns: room.columns, indent: 2, most: 4 });
+        let (shown, column) = self.line.window(room.columns.saturating_sub(4));
+        picture.cursor = Some((picture.rows.len(), 4 + column));
+        picture.row(Row::of(NAME, "  > ").then(Style::new(), &shown));
+        picture.row(Row::of(FAINT, "  ").then(FAINT, more));
+        picture
+    }
+}
+
+/// Until the code was typed in elsewhere.
+struct Waiting(String);
+
+impl Dialog for Waiting {
+    type Answer = ();
+
+    fn press(&mut self, key: &Key) -> Option<()> {
+        (*key == Key::Escape).then_some(())
+    }
+
+    fn draw(&self, room: Room) -> Picture {
+        let mut picture = Picture::default();
+        let text = format!("it goes on by itself once you have; {}; esc gives up", self.0);
+        picture.block(FAINT, &text, Wrap { columns: room.columns, indent: 2, most: 3 });
+        picture
+    }
+}
+
+/// More than anybody pastes.
+const LONGEST_LINE: u64 = 16 * 1024;
+
+/// The next line of stdin that has something on it, or its end.
+async fn line() -> Option<String> {
+    let read = || {
+        loop {
+            let mut line = String::new();
+            let count = io::stdin().lock().take(LONGEST_LINE).read_line(&mut line).ok()?;
+            match line.trim() {
+                _ if count == 0 => return None,
+                "" => {}
+                line => return Some(line.to_owned()),
+            }
+        }
+    };
+    tokio::task::spawn_blocking(read).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOM: Room = Room { columns: 60, rows: 20 };
+
+    fn press(keys: &[Key]) -> Option<String> {
+        let mut dialog = Paste::new(true, "http://127.0.0.1:1/callback");
+        keys.iter().find_map(|key| dialog.press(key)).map(|reply| match reply {
+            PageReply::Pasted(text) => text,
+            PageReply::GaveUp => "gave up".to_owned(),
+        })
+    }
+
+    #[test]
+    fn what_is_pasted_is_sent_by_enter() {
+        let pasted = Key::Paste(" http://127.0.0.1:1/callback?code=a&state=b\r\n".to_owned());
+        assert_eq!(press(std::slice::from_ref(&pasted)), None);
+        assert_eq!(
+            press(&[Key::Enter, pasted, Key::Enter]).unwrap(),
+            "http://127.0.0.1:1/callback?code=a&state=b"
+        );
+        assert_eq!(press(&[Key::Char('x'), Key::Escape]).unwrap(), "gave up");
+        assert_eq!(press(&[Key::Char('x'), Key::Enter]).unwrap(), "x");
+        let other = Key::Paste("https://as.example/authorize?state=b".to_owned());
+        assert_eq!(press(&[other, Key::Enter]), None);
+    }
+
+    /// What an authorization server calls itself cannot move the cursor, and its address is not broken.
+    #[test]
+    fn an_address_stays_whole_and_a_name_harmless() {
+        let url = format!("https://as.example/{}", "a".repeat(200));
+        let rows = address("open:", &url, 40);
+        assert_eq!(rows.last().unwrap().painted(40, false), url);
+        let from = From { server: "docs", during: None };
+        let rows = asked(from, "https://as.example/\x1b[2J", 60);
+        assert_eq!(rows[1].plain(60), "    at https://as.example/\\u{1b}[2J");
+        assert!(address("open:", "https://xn--evl-hoa.example/", 80).len() > 2);
+    }
+
+    #[test]
+    fn a_long_paste_keeps_to_its_line() {
+        let mut dialog = Paste::new(false, "http://127.0.0.1:1/callback");
+        dialog.press(&Key::Paste("x".repeat(500)));
+        let picture = dialog.draw(ROOM);
+        assert!(picture.rows.iter().all(|row| row.width() <= ROOM.columns), "{picture:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Owns how logins look: a block for people, lines for pipes, JSON for machines. Nothing in it is secret.
+
+use std::fmt::Write as _;
+use std::time::SystemTime;
+
+use anstyle::Style;
+use bowline::auth::store::{KeyKind, Opened};
+use bowline::auth::{Account, AccountState};
+use serde_json::{Value, json};
+
+use super::table::Table;
+use super::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape};
+use crate::logins::Own;
+
+/// Who we are to one server.
+pub(crate) enum Identity {
+    /// A login that is kept.
+    Login(Box<Account>),
+    /// Headers of the configuration, which a login would be second to.
+    Headers {
+        server: String,
+        /// Scheme, host and path.
+        url: String,
+        how: Own,
+    },
+}
+
+impl Own {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Fixed => "its entry sets Authorization",
+            Self::Command => "its entry has a headers_command",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "headers",
+            Self::Command => "headers_command",
+        }
+    }
+}
+
+impl Identity {
+    /// For machines.
+    pub(crate) fn to_json(&self) -> Value {
+        match self {
+            Self::Login(account) => to_json(account),
+            Self::Headers { server, url, how } => json!({ "server": server, "url": url, "by": how.name() }),
+        }
+    }
+
+    /// The cells of a line in a pipe.
+    fn cells(&self, now: SystemTime) -> [String; 8] {
+        match self {
+            Self::Login(account) => [
+                account.server.clone(),
+                name(account).unwrap_or_default(),
+                state(account).1,
+                expires(account, now).unwrap_or_default(),
+                if account.refreshable { "renewed" } else { "not renewed" }.to_owned(),
+                account.refreshed_at.map(|at| relative(at, now)).unwrap_or_default(),
+                account.issuer.clone(),
+                account.scopes.join(" "),
+            ],
+            Self::Headers { server, how, .. } => {
+                let mut cells: [String; 8] = Default::default();
+                cells[0].clone_from(server);
+                how.words().clone_into(&mut cells[2]);
+                cells
+            }
+        }
+    }
+
+    fn block(&self, now: SystemTime, printer: &Printer) -> String {
+        match self {
+            Self::Login(account) => {
+                let (style, text) = state(account);
+                let who =
+                    name(account).map(|name| format!(" as {}", escape::line(&name))).unwrap_or_default();
+                let title = printer.paint(NAME, &escape::line(&account.server));
+                let state = printer.paint(style, &escape::line(&text));
+                format!("{title}{who}: {state}\n{}", facts(account, now, printer))
+            }
+            Self::Headers { server, url, how } => {
+                let title = printer.paint(NAME, &escape::line(server));
+                let label = printer.paint(FAINT, "  server   ");
+                format!("{title}: {}\n{label}{}\n", how.words(), escape::line(url))
+            }
+        }
+    }
+}
+
+/// All of them, as stdout wants it.
+pub(crate) fn render(all: &[Identity], now: SystemTime, printer: &Printer) -> String {
+    if printer.on_terminal() {
+        return all.iter().map(|one| one.block(now, printer)).collect();
+    }
+    let mut table = Table::new([""; 8]);
+    for one in all {
+        table.row(one.cells(now));
+    }
+    table.render(printer)
+}
+
+/// What came of a login.
+pub(crate) fn logged_in(account: &Account, kept: &Opened, now: SystemTime, printer: &Printer) -> String {
+    let who = name(account).map(|name| format!(" as {}", escape::line(&name))).unwrap_or_default();
+    let title = printer.paint(GOOD, &format!("logged in to {}{who}", escape::line(&account.server)));
+    let label = printer.paint(FAINT, "  kept     ");
+    format!("{title}\n{}{label}{}\n", facts(account, now, printer), escape::line(&place(kept)))
+}
+
+/// One login, for machines.
+pub(crate) fn to_json(account: &Account) -> Value {
+    let (state, why) = match &account.state {
+        AccountState::Ok => ("ok", None),
+        AccountState::Expired => ("expired", None),
+        AccountState::RefreshFailing(why) => ("refresh_failing", Some(why)),
+        AccountState::NeedsLogin(why) => ("needs_login", Some(why)),
+        _ => ("unknown", None),
+    };
+    json!({
+        "server": account.server,
+        "by": "login",
+        "account": account.label,
+        "who": account.who,
+        "url": account.url,
+        "issuer": account.issuer,
+        "resource": account.resource,
+        "scopes": account.scopes,
+        "client_id": account.client_id,
+        "client": account.client,
+        "scheme": account.scheme,
+        "expires_at": account.expires_at.map(clock::utc),
+        "refreshable": account.refreshable,
+        "logged_in_at": clock::utc(account.logged_in_at),
+        "refreshed_at": account.refreshed_at.map(clock::utc),
+        "state": state,
+        "why": why,
+    })
+}
+
+/// Where they are, and what keeps others from reading them.
+pub(crate) fn place(kept: &Opened) -> String {
+    format!("in {}, encrypted with a key in {}", kept.place, kept.key)
+}
+
+/// The same for machines.
+pub(crate) fn place_json(kept: &Opened) -> Value {
+    let (key, file) = match &kept.key {
+        KeyKind::Keyring => ("keyring", None),
+        KeyKind::File(path) => ("file", Some(path)),
+        KeyKind::Given => ("given", None),
+    };
+    json!({ "place": kept.place, "key": key, "key_file": file })
+}
+
+fn facts(account: &Account, now: SystemTime, printer: &Printer) -> String {
+    let mut out = String::new();
+    let mut line = |label: &str, text: &str| {
+        let label = printer.paint(FAINT, &format!("  {label:<9}"));
+        writeln!(out, "{label}{}", escape::line(text)).expect("writing to a string");
+    };
+    line("server", &account.url);
+    line("issuer", &account.issuer);
+    let scopes = if account.scopes.is_empty() { "not said".to_owned() } else { account.scopes.join(", ") };
+    line("scopes", &scopes);
+    let renewed = match (account.refreshable, account.refreshed_at) {
+        (false, _) => "not renewed by itself".to_owned(),
+        (true, None) => "renewed by itself".to_owned(),
+        (true, Some(at)) => format!("renewed by itself, last {}", relative(at, now)),
+    };
+    let expires = expires(account, now).unwrap_or_else(|| "not said".to_owned());
+    line("expires", &format!("{expires}; {renewed}"));
+    out
+}
+
+fn state(account: &Account) -> (Style, String) {
+    match &account.state {
+        AccountState::Ok => (GOOD, "ok".to_owned()),
+        AccountState::Expired if account.refreshable => (STRONG, "expired".to_owned()),
+        AccountState::Expired => (HINT, "expired".to_owned()),
+        AccountState::RefreshFailing(why) => (HINT, format!("cannot be renewed at the moment: {why}")),
+        AccountState::NeedsLogin(why) => (BAD, format!("needs a login: {why}")),
+        _ => (FAINT, "unknown".to_owned()),
+    }
+}
+
+/// Who it is, as far as that is known: the label of the configuration, and what the authorization server calls them.
+fn name(account: &Account) -> Option<String> {
+    match (&account.label, &account.who) {
+        (Some(label), Some(who)) if label != who => Some(format!("{who} ({label})")),
+        (label, who) => who.clone().or_else(|| label.clone()),
+    }
+}
+
+fn expires(account: &Account, now: SystemTime) -> Option<String> {
+    account.expires_at.map(|at| relative(at, now))
+}
+
+/// `in 52m 07s`, `3m 02s ago`.
+fn relative(at: SystemTime, now: SystemTime) -> String {
+    match at.duration_since(now) {
+        Ok(left) => format!("in {}", clock::span(left)),
+        Err(_) => format!("{} ago", clock::span(clock::since(now, at))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_are_told_from_now() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100_000);
+        assert_eq!(relative(now + Duration::from_secs(187), now), "in 3m 07s");
+        assert_eq!(relative(now - Duration::from_secs(7), now), "7s ago");
+        assert_eq!(relative(now, now), "in 0s");
+    }
+}

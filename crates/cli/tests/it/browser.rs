@@ -1,0 +1,53 @@
+//! A browser that tells what it is given, and shows nothing.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::context::Context;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A program for `BROWSER`. It tells how many arguments it is given, and the first.
+pub(crate) struct Browser {
+    pub(crate) program: PathBuf,
+    told: mpsc::Receiver<String>,
+}
+
+impl Browser {
+    pub(crate) fn new(context: &Context) -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        // One context may have several.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let (program, pipe) =
+            (context.path(&format!("browser-{number}")), context.path(&format!("opened-{number}")));
+        let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+        assert!(made.success());
+        let script = format!("#!/bin/sh\nprintf '%s|%s' $# \"$1\" > {}\n", pipe.display());
+        std::fs::write(&program, script).expect("a file");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            while let Ok(text) = std::fs::read_to_string(&pipe) {
+                if tell.send(text).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { program, told }
+    }
+
+    /// What it was started with, once it was.
+    pub(crate) fn opened(&self) -> String {
+        self.told.recv_timeout(PATIENCE).expect("the browser was started")
+    }
+
+    /// Before this it was not started, if the first thing it tells is what it gets now.
+    pub(crate) fn was_not_started(&self) {
+        Command::new(&self.program).arg("the first").status().expect("it runs");
+        assert_eq!(self.opened(), "1|the first");
+    }
+}

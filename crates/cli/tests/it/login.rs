@@ -1,0 +1,126 @@
+//! Who we are to a server that wants to know: how a person logs in, what is kept of it, and that nothing of that is
+//! ever shown. The authorization server is real, if small; the person has a terminal, and sometimes a browser.
+
+mod elsewhere;
+mod host;
+mod known;
+mod person;
+mod transfer;
+mod trouble;
+mod unattended;
+
+use std::process::Command;
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, AuthScript, AuthServer, HttpServer, Protected, SECRET};
+use serde_json::Value;
+
+use crate::browser::Browser;
+use crate::context::Context;
+use crate::pty::{End, Person};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server that wants a login, configured as `docs`, and whoever gives one out.
+struct Site {
+    context: Context,
+    auth: AuthServer,
+    server: HttpServer,
+}
+
+impl Site {
+    async fn new() -> Self {
+        Self::with(AuthServer::builder(), |protected| protected).await
+    }
+
+    async fn with(auth: AuthScript, how: impl FnOnce(Protected) -> Protected) -> Self {
+        let auth = auth.start().await;
+        let protected = how(Protected::by(&auth));
+        let server = testkit::server().tool("echo").tool("add").protected(protected).run().await;
+        let site = Self { context: Context::new(), auth, server };
+        site.configure("");
+        site
+    }
+
+    /// The configuration, with something more in the entry and after it.
+    fn configure(&self, more: &str) {
+        let url = self.server.url();
+        // No test touches the keyring of whoever runs it.
+        self.context.user_config(&format!("[store]\nkey = 'file'\n\n[servers.docs]\nurl = '{url}'\n{more}"));
+    }
+
+    fn bowline(&self, args: &[&str]) -> Command {
+        self.context.bowline(args)
+    }
+
+    /// A person at a terminal whose browser tells us what it is to open.
+    fn person(&self, args: &[&str]) -> (Person, Browser) {
+        let browser = Browser::new(&self.context);
+        let mut command = self.bowline(args);
+        command.env("BROWSER", &browser.program);
+        (Person::sits_at(command), browser)
+    }
+
+    /// Runs and shows what came of it, which must not hold a secret.
+    fn shown(&self, args: &[&str]) -> String {
+        self.run(self.bowline(args))
+    }
+
+    fn run(&self, command: Command) -> String {
+        let shown = self.context.run(command);
+        harmless(&shown);
+        shown
+    }
+
+    /// The same as JSON, of a command that ends well.
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.bowline(args).output().expect("bowline starts");
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        harmless(&out);
+        harmless(&err);
+        assert!(output.status.success(), "{out}{err}");
+        serde_json::from_str(&out).expect("JSON")
+    }
+
+    /// A login from start to end, by a browser on this machine.
+    async fn logs_in(&self) -> End {
+        let (person, browser) = self.person(&["login", "docs"]);
+        let page = testkit::Browser::new().login(&address(&browser)).await;
+        assert_eq!(page.status, 200, "{page:?}");
+        ends(person, 0)
+    }
+
+    fn calls(&self) -> String {
+        self.shown(&["call", "docs", "echo", "message=ahoy"])
+    }
+}
+
+/// The address that the browser was given.
+fn address(browser: &Browser) -> String {
+    let opened = browser.opened();
+    opened.strip_prefix("1|").expect("one argument").to_owned()
+}
+
+/// The address on the screen, which stands there unbroken.
+fn on_screen(screen: &str, path: &str) -> String {
+    let found = screen.lines().find(|line| line.starts_with("http") && line.contains(path));
+    found.unwrap_or_else(|| panic!("no address with {path} in\n{screen}")).trim().to_owned()
+}
+
+/// Waits for the end, which shows no secret.
+fn ends(person: Person, code: i32) -> End {
+    let end = person.leaves();
+    assert_eq!(end.code, code, "{}{}", end.stdout, end.screen);
+    harmless(&end.stdout);
+    // What a person pastes is theirs; it is the only one that may be seen.
+    harmless(&end.screen.replace(&format!("{SECRET}code-"), ""));
+    end
+}
+
+fn harmless(text: &str) {
+    assert!(!text.contains(SECRET), "a secret is shown:\n{text}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

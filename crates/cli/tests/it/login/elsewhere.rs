@@ -1,0 +1,116 @@
+//! A person whose browser is elsewhere: over SSH, without a display, or on a phone.
+
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, AuthServer};
+
+use super::{Site, ends, harmless, on_screen, text};
+use crate::browser::Browser;
+use crate::pty::{CLEAR, ENTER, Person};
+
+/// Somebody who came by SSH; their browser would be opened if it were local.
+fn by_ssh(site: &Site, args: &[&str]) -> (Person, Browser) {
+    let browser = Browser::new(&site.context);
+    let mut command = site.bowline(args);
+    command.env("BROWSER", &browser.program).env("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.2 22");
+    (Person::sits_at(command), browser)
+}
+
+/// The address that one was sent to is pasted; what is not one is said to be none, and the login goes on.
+#[tokio::test]
+async fn over_ssh_the_address_is_pasted() {
+    let site = Site::new().await;
+    let (mut person, browser) = by_ssh(&site, &["login", "docs"]);
+    let asked = person.sees("paste it here");
+    assert!(asked.contains("in a browser, on any machine"), "{asked}");
+    let url = on_screen(&asked, "/authorize");
+    person.answers(&format!("{url}{ENTER}"), "that is another address");
+    let back = testkit::follow(&url).await;
+    person.presses(CLEAR).presses(&format!("{back}{ENTER}"));
+    let end = ends(person, 0);
+    assert!(end.stdout.contains("logged in to docs"), "{}", end.stdout);
+    browser.was_not_started();
+    assert!(site.calls().contains("ahoy"));
+}
+
+/// The bare code does as well, where the address would say no more (AF-04); and so does a browser that reaches the
+/// listener after all.
+#[tokio::test]
+async fn a_code_or_a_visit_do_as_well() {
+    let site = Site::with(AuthServer::builder().no_iss(), |it| it).await;
+    let mut command = site.bowline(&["login", "docs", "--no-browser"]);
+    command.env("BROWSER", "false");
+    let mut person = Person::sits_at(command);
+    let url = on_screen(&person.sees("paste it here"), "/authorize");
+    let back = testkit::follow(&url).await;
+    let code = back.split("code=").nth(1).expect("a code").split('&').next().expect("its end");
+    person.presses(&format!("{code}{ENTER}"));
+    ends(person, 0);
+
+    let person = Person::sits_at(site.bowline(&["login", "docs", "--no-browser"]));
+    let url = on_screen(&person.sees("paste it here"), "/authorize");
+    testkit::Browser::new().login(&url).await;
+    ends(person, 0);
+}
+
+#[tokio::test]
+async fn a_browser_that_fails_is_told_of() {
+    let site = Site::new().await;
+    let mut command = site.bowline(&["login", "docs"]);
+    command.env("BROWSER", "false");
+    let mut person = Person::sits_at(command);
+    let asked = person.sees("no browser could be opened: false: exit status: 1");
+    let back = testkit::follow(&on_screen(&asked, "/authorize")).await;
+    person.sees("it goes on by itself");
+    person.presses(&format!("{back}{ENTER}"));
+    ends(person, 0);
+}
+
+/// AX-01: where a server gives out codes for other devices, that is the way without a browser.
+#[tokio::test]
+async fn without_a_browser_a_code_is_shown() {
+    let site = Site::with(AuthServer::builder().device(Duration::from_millis(50)), |it| it).await;
+    let (person, browser) = by_ssh(&site, &["login", "docs"]);
+    let asked = person.sees("and type in this code: ");
+    let code = site.auth.user_codes().pop().expect("a code");
+    assert!(asked.contains(&code), "{asked}");
+    on_screen(&asked, "/verify");
+    site.auth.approve_device(&code);
+    ends(person, 0);
+    browser.was_not_started();
+
+    let (person, _browser) = site.person(&["login", "docs", "--device"]);
+    person.sees("and type in this code: ");
+    site.auth.approve_device(&site.auth.user_codes().pop().expect("a code"));
+    ends(person, 0);
+}
+
+/// A code needs nobody at this terminal, so it needs no terminal.
+#[tokio::test]
+async fn a_code_is_shown_without_a_terminal() {
+    let site = Site::with(AuthServer::builder().device(Duration::from_millis(50)), |it| it).await;
+    let mut command = site.bowline(&["login", "docs", "--device"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("bowline starts");
+    site.auth.wait_until(|auth| !auth.user_codes().is_empty(), super::PATIENCE).await;
+    let code = site.auth.user_codes().pop().expect("a code");
+    site.auth.approve_device(&code);
+    let output = child.wait_with_output().expect("it ends");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{err}");
+    assert!(err.contains(&format!("type in this code: {code}")), "{err}");
+    harmless(&(out + &err));
+}
+
+/// A terminal that only prints has no dialogs, but it has lines.
+#[tokio::test]
+async fn a_dumb_terminal_takes_a_line() {
+    let site = Site::new().await;
+    let mut command = site.bowline(&["login", "docs", "--no-browser"]);
+    command.env("TERM", "dumb");
+    let mut person = Person::sits_at(command);
+    let asked = person.sees("paste the address you were sent to");
+    let back = testkit::follow(&on_screen(&asked, "/authorize")).await;
+    person.presses(&format!("{back}\n"));
+    ends(person, 0);
+}

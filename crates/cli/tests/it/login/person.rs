@@ -1,0 +1,138 @@
+//! A person at a terminal, on a machine with a browser.
+
+use bowline_testkit::{self as testkit, AuthServer};
+
+use super::{Site, address, ends, on_screen};
+use crate::context::snapshot;
+use crate::pty::{CTRL_C, ESCAPE, Person};
+
+/// The whole way: the browser is opened and the address printed, the login is kept, and the next process has it.
+#[tokio::test]
+async fn a_login_is_had_once() {
+    let site = Site::new().await;
+    let (person, browser) = site.person(&["login", "docs"]);
+    let url = address(&browser);
+    let asked = person.sees("it goes on by itself");
+    assert!(asked.contains("? docs wants you to log in"), "{asked}");
+    assert!(asked.contains(&format!("at {}", site.auth.issuer())), "{asked}");
+    assert_eq!(on_screen(&asked, "/authorize"), url);
+    let page = testkit::Browser::new().login(&url).await;
+    assert_eq!(page.status, 200);
+    let end = ends(person, 0);
+    assert!(!end.screen.contains("it goes on by itself"), "{}", end.screen);
+    snapshot!(shown(&site, &end.stdout), @"
+    logged in to docs
+      server   http://127.0.0.1:[PORT]/mcp
+      issuer   [ISSUER]
+      scopes   not said
+      expires  [SOON]; renewed by itself
+      kept     in [HOME]/.local/state/bowline/store.db, encrypted with a key in the file [HOME]/.local/state/bowline/store.key
+    ");
+
+    assert!(site.calls().contains("ahoy"));
+    assert!(site.calls().contains("ahoy"));
+    assert_eq!(site.auth.authorizations(), 1);
+    assert_eq!(site.auth.violations(), [""; 0]);
+}
+
+/// What is different from run to run, taken out.
+fn shown(site: &Site, text: &str) -> String {
+    let folder = site.context.path("home").display().to_string();
+    let text = text.replace(&folder, "[HOME]").replace(&site.auth.issuer(), "[ISSUER]");
+    let expires = text.find("in 59m").or_else(|| text.find("in 1h"));
+    match expires {
+        Some(at) => {
+            let end = text[at..].find(';').map_or(text.len(), |end| at + end);
+            format!("{}[SOON]{}", &text[..at], &text[end..])
+        }
+        None => text,
+    }
+}
+
+/// A call brings the person to the login it needs, and then goes on; stdout holds its result and nothing else.
+#[tokio::test]
+async fn a_call_brings_its_login_along() {
+    let site = Site::new().await;
+    let (person, browser) = site.person(&["call", "docs", "echo", "message=ahoy"]);
+    testkit::Browser::new().login(&address(&browser)).await;
+    let end = ends(person, 0);
+    assert_eq!(end.stdout.trim(), r#"{"message":"ahoy"}"#);
+    assert!(end.screen.contains("docs wants you to log in"), "{}", end.screen);
+    assert!(site.calls().contains("ahoy"));
+    assert_eq!(site.auth.authorizations(), 1);
+}
+
+/// SC-03, SC-04: a call that needs more rights asks for them, and goes again.
+#[tokio::test]
+async fn sc_03_a_call_that_needs_more_asks_for_it() {
+    let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
+    let site = Site::with(auth, |protected| {
+        protected.challenge_scope("docs:read").requires("docs:read").tool_requires("add", "docs:write")
+    })
+    .await;
+    site.logs_in().await;
+    let (person, browser) = site.person(&["call", "docs", "add", "a:=1", "b:=2"]);
+    let url = address(&browser);
+    assert!(url.contains("docs%3Aread") && url.contains("docs%3Awrite"), "{url}");
+    person.sees("it asks for: docs:read, docs:write");
+    testkit::Browser::new().login(&url).await;
+    let end = ends(person, 0);
+    assert_eq!(end.stdout.trim(), "3");
+}
+
+/// AF-03: what belongs to another login does not end this one.
+#[tokio::test]
+async fn af_03_another_state_is_not_this_login() {
+    let site = Site::new().await;
+    let (person, browser) = site.person(&["login", "docs"]);
+    let back = testkit::follow(&address(&browser)).await;
+    let page = testkit::Browser::new().visit(&testkit::altered(&back, "state", Some("other"))).await;
+    assert_eq!(page.status, 400, "{page:?}");
+    person.sees("it goes on by itself");
+    testkit::Browser::new().visit(&back).await;
+    ends(person, 0);
+}
+
+#[tokio::test]
+async fn a_no_is_told() {
+    let site = Site::new().await;
+    let (person, browser) = site.person(&["login", "docs"]);
+    testkit::Browser::new().deny().login(&address(&browser)).await;
+    let end = ends(person, 5);
+    assert!(end.screen.contains("the person said no"), "{}", end.screen);
+    assert_eq!(site.shown(&["auth", "-q"]), "exit: 0\n--- stdout\n--- stderr\n---");
+}
+
+/// Ctrl-C ends the command, esc gives up; the terminal is as it was, which `leaves` sees to.
+#[tokio::test]
+async fn a_person_can_have_had_enough() {
+    let site = Site::new().await;
+    for (key, code) in [(CTRL_C, 130), (ESCAPE, 5)] {
+        let (mut person, _browser) = site.person(&["login", "docs"]);
+        person.sees("it goes on by itself");
+        assert!(person.is_asked());
+        person.presses(key);
+        let end = ends(person, code);
+        assert_eq!(end.stdout, "");
+        assert!(!end.screen.contains("it goes on by itself"), "{}", end.screen);
+    }
+    // Whoever comes next does not wait for who has left.
+    for _ in 0..2 {
+        let (mut person, _browser) = site.person(&["tools", "docs"]);
+        person.sees("it goes on by itself");
+        person.presses(CTRL_C);
+        ends(person, 130);
+    }
+}
+
+/// What only looks, or serves others, asks nobody: not even at a terminal.
+#[tokio::test]
+async fn what_only_looks_asks_nobody() {
+    let site = Site::new().await;
+    let end = ends(Person::sits_at(site.bowline(&["status"])), 5);
+    assert!(end.stdout.contains("needs login"), "{}", end.stdout);
+    let never = site.bowline(&["call", "docs", "echo", "message=x", "--elicit", "decline"]);
+    let end = ends(Person::sits_at(never), 5);
+    assert!(end.screen.contains("log in with `bowline login docs`"), "{}", end.screen);
+    assert_eq!(site.auth.count("authorize") + site.auth.count("register"), 0);
+}

@@ -1,0 +1,153 @@
+//! A login that is taken to another machine.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::{Site, ends, harmless};
+use crate::context::{Context, snapshot};
+use crate::pty::{CTRL_C, ENTER, Person};
+
+const PASSPHRASE: &str = "a knot that holds";
+
+/// Another machine: the same configuration, and nothing kept.
+fn other(site: &Site) -> Context {
+    let other = Context::new();
+    let config = std::fs::read_to_string(site.context.path("home/.config/bowline/config.toml")).unwrap();
+    other.user_config(&config);
+    other
+}
+
+#[tokio::test]
+async fn a_login_is_taken_to_another_machine() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    let file = site.context.path("logins");
+    let path = file.display().to_string();
+    let export = |more: &[&str]| {
+        let mut command = site.bowline(&["auth", "export", "docs", "-o", &path]);
+        command.args(more).env("BOWLINE_PASSPHRASE", PASSPHRASE);
+        site.run(command)
+    };
+    snapshot!(export(&[]), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    note: 1 login written to [TMP]/logins; from now on use them there or here, not both: a login that is renewed on two machines may end on both
+    ---
+    ");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    harmless(&String::from_utf8_lossy(&std::fs::read(&file).unwrap()));
+    snapshot!(export(&[]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: [TMP]/logins is there already
+
+    hint: use --force to write over it
+    ---
+    ");
+    assert!(export(&["--force"]).starts_with("exit: 0\n"));
+
+    let other = other(&site);
+    let mut wrong = other.bowline(["auth", "import", &path]);
+    wrong.env("BOWLINE_PASSPHRASE", "a knot that slips");
+    let shown = other.run(wrong).replace(&path, "[FILE]");
+    snapshot!(shown, @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: [FILE] cannot be taken over: the passphrase is wrong, or the content was changed
+    ---
+    ");
+    let none = other.run(other.bowline(["auth", "-q"]));
+    assert_eq!(none, "exit: 0\n--- stdout\n--- stderr\n---");
+
+    let secret = other.path("passphrase");
+    std::fs::write(&secret, format!("{PASSPHRASE}\n")).unwrap();
+    let secret = secret.display().to_string();
+    let imported = other.run(other.bowline(["auth", "import", &path, "--passphrase-file", &secret]));
+    harmless(&imported);
+    assert!(imported.contains("took over the login of docs"), "{imported}");
+    let called = other.run(other.bowline(["call", "docs", "echo", "message=ahoy"]));
+    assert!(called.contains("ahoy"), "{called}");
+    assert_eq!(site.auth.authorizations(), 1);
+}
+
+/// It is asked for twice, and neither shown nor kept.
+#[tokio::test]
+async fn a_passphrase_is_asked_for_and_not_shown() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    let path = site.context.path("logins").display().to_string();
+    let mut person = Person::sits_at(site.bowline(&["auth", "export", "-o", &path]));
+    person.sees("passphrase:");
+    person.answers(&format!("short{ENTER}"), "8 characters");
+    person.answers(&format!("{PASSPHRASE}{ENTER}"), "once more:");
+    person.answers(&format!("{PASSPHRASE}!{ENTER}"), "they are not the same");
+    person.answers(&format!("{PASSPHRASE}{ENTER}"), "once more:");
+    let screen = person.screen();
+    assert!(!screen.contains("knot"), "{screen}");
+    person.presses(&format!("{PASSPHRASE}{ENTER}"));
+    let end = ends(person, 0);
+    assert!(end.screen.contains("1 login written to"), "{}", end.screen);
+
+    let other = other(&site);
+    let mut person = Person::sits_at(other.bowline(["auth", "import", &path]));
+    person.sees("passphrase:");
+    person.presses(&format!("{PASSPHRASE}{ENTER}"));
+    let end = ends(person, 0);
+    assert!(end.stdout.contains("took over the login of docs"), "{}", end.stdout);
+}
+
+#[tokio::test]
+async fn nothing_is_written_that_nobody_wanted() {
+    let site = Site::new().await;
+    let path = site.context.path("logins").display().to_string();
+    snapshot!(site.shown(&["auth", "export", "-o", &path]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: no logins are kept
+
+    hint: `bowline login SERVER` makes one
+    ---
+    ");
+    site.logs_in().await;
+    snapshot!(site.shown(&["auth", "export", "files", "-o", &path]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: there is no login for `files`
+
+    hint: `bowline auth` lists what there is
+    ---
+    ");
+    snapshot!(site.shown(&["auth", "export", "-o", &path]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: there is no passphrase, as there is no terminal to ask you on
+
+    hint: set BOWLINE_PASSPHRASE, or use --passphrase-file
+    ---
+    ");
+    let mut person = Person::sits_at(site.bowline(&["auth", "export", "-o", &path]));
+    person.sees("passphrase:");
+    person.presses(CTRL_C);
+    ends(person, 130);
+    assert!(!site.context.path("logins").exists());
+}
+
+/// From one machine to the next without a file in between.
+#[tokio::test]
+async fn a_login_goes_through_a_pipe() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    let mut export = site.bowline(&["auth", "export", "-o", "-"]);
+    let sealed = export.env("BOWLINE_PASSPHRASE", PASSPHRASE).output().unwrap().stdout;
+    let other = other(&site);
+    std::fs::write(other.path("sealed"), sealed).unwrap();
+    let mut import = other.bowline(["auth", "import", "-"]);
+    import.env("BOWLINE_PASSPHRASE", PASSPHRASE).stdin(std::fs::File::open(other.path("sealed")).unwrap());
+    let shown = other.run(import);
+    assert!(shown.contains("took over the login of docs"), "{shown}");
+}

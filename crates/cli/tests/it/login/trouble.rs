@@ -1,0 +1,72 @@
+//! Logins that cannot be read, and servers that need none.
+
+use bowline_testkit as testkit;
+
+use super::Site;
+
+/// What is kept is damaged. A server that wants no login does not notice; the others say what is wrong.
+#[tokio::test]
+async fn a_damaged_store_is_a_trouble_of_those_that_need_it() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    let state = site.context.path("home/.local/state/bowline");
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+        let _ = std::fs::remove_file(state.join(name));
+    }
+    std::fs::write(state.join("store.db"), "this is no database, and never was one").unwrap();
+
+    let open = testkit::server().tool("echo").run().await;
+    let shown = site.shown(&["call", &open.url(), "echo", "message=ahoy"]);
+    assert!(shown.starts_with("exit: 0\n") && shown.contains("ahoy"), "{shown}");
+
+    let wanted = site.calls();
+    assert!(wanted.starts_with("exit: 5\n") && wanted.contains("store.db"), "{wanted}");
+    for verb in [&["auth"][..], &["login", "docs"], &["logout", "docs"]] {
+        let shown = site.shown(verb);
+        assert!(shown.starts_with("exit: 2\n") && shown.contains("store.db"), "{shown}");
+    }
+    // Nothing was thrown away to begin anew.
+    let left = std::fs::read_to_string(state.join("store.db")).unwrap();
+    assert!(left.starts_with("this is no database"));
+}
+
+/// The authorization server is down: that is said, and nothing is forgotten.
+#[tokio::test]
+async fn an_authorization_server_that_is_down_costs_nothing() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    site.auth.stop().await;
+    let shown = site.calls();
+    assert!(shown.starts_with("exit: 3\n"), "{shown}");
+    assert!(shown.contains("nothing was forgotten"), "{shown}");
+    site.auth.listen().await;
+    let shown = site.calls();
+    assert!(shown.contains("ahoy"), "{shown}");
+    assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
+}
+
+/// Item 8: a server that never wanted to know who we are leaves nothing behind.
+#[tokio::test]
+async fn a_server_without_a_login_needs_no_store() {
+    let site = Site::new().await;
+    let open = testkit::server().tool("echo").run().await;
+    site.context.user_config("[store]\nkey = 'keyring'\n");
+    let shown = site.shown(&["call", &open.url(), "echo", "message=ahoy"]);
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    assert!(!site.context.path("home/.local/state/bowline/store.db").exists());
+}
+
+/// What a server may never be logged in to is not logged in to.
+#[tokio::test]
+async fn some_servers_have_no_login() {
+    let site = Site::new().await;
+    site.configure("auth = false\n\n[servers.files]\ncommand = 'true'\n");
+    let off = site.shown(&["login", "docs"]);
+    assert!(off.starts_with("exit: 2\n") && off.contains("auth = false"), "{off}");
+    let process = site.shown(&["login", "files"]);
+    assert!(process.starts_with("exit: 2\n") && process.contains("there is no login"), "{process}");
+    let called = site.calls();
+    assert!(called.starts_with("exit: 5\n") && called.contains("-H 'Authorization"), "{called}");
+    assert_eq!(site.auth.seen().len(), 0);
+}

@@ -1,0 +1,105 @@
+//! Nobody is there: what is printed is enough to go on with.
+
+use std::process::Stdio;
+
+use bowline_testkit as testkit;
+use serde_json::Value;
+
+use super::{Site, harmless, text};
+use crate::context::snapshot;
+
+/// The address after a label.
+fn after<'a>(text: &'a str, label: &str) -> &'a str {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(label));
+    line.unwrap_or_else(|| panic!("no {label} in\n{text}")).trim()
+}
+
+/// It fails at once, with the address and what to run; another process finishes it, once.
+#[tokio::test]
+async fn a_login_is_begun_here_and_finished_there() {
+    let site = Site::new().await;
+    let shown = site.shown(&["login", "docs"]);
+    let url = after(&shown, "log in at:").to_owned();
+    snapshot!(shown.replace(&url, "[URL]"), @"
+    exit: 5
+    --- stdout
+    --- stderr
+    note: made the key file [TMP]/home/.local/state/bowline/store.key
+    error: `docs` wants a login, and there is no terminal to ask you on
+      log in at: [URL]
+      you are sent to: http://127.0.0.1:[PORT]/callback…, where nobody answers
+
+    hint: then run: bowline login docs --finish 'THE ADDRESS YOU WERE SENT TO'
+    ---
+    ");
+    let back = testkit::follow(&url).await;
+    let finished = site.shown(&["login", "docs", "--finish", &back]);
+    assert!(finished.starts_with("exit: 0\n") && finished.contains("logged in to docs"), "{finished}");
+    assert!(site.calls().contains("ahoy"));
+    let again = site.shown(&["login", "docs", "--finish", &back]);
+    assert!(again.starts_with("exit: 5\n"), "{again}");
+    assert_eq!(site.auth.violations(), [""; 0]);
+}
+
+#[tokio::test]
+async fn machines_are_told_the_same() {
+    let site = Site::new().await;
+    let output = site.bowline(&["login", "docs", "--json", "--scope", "more"]).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(5), String::new()));
+    let told: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    let error = &told["error"];
+    assert_eq!(error["kind"], "login");
+    let url = error["url"].as_str().expect("an address");
+    assert!(url.contains("more"), "{url}");
+    assert!(error["finish"].as_str().unwrap().starts_with("bowline login docs --finish "), "{error}");
+    let back = testkit::follow(url).await;
+    // A code need not be an argument, which others can see.
+    let command = site.bowline(&["login", "docs", "--json", "--finish", "-"]);
+    let shown = site.context.run_with_input(command, &format!("{back}\n"));
+    harmless(&shown);
+    assert!(shown.starts_with("exit: 0\n") && shown.contains(r#""state":"ok""#), "{shown}");
+}
+
+/// Half a terminal is none: somebody reads what is printed, and nobody can type.
+#[tokio::test]
+async fn half_a_terminal_is_none() {
+    let site = Site::new().await;
+    let mut command = site.bowline(&["login", "docs"]);
+    command.stdin(Stdio::null());
+    let seen = crate::terminal::on_terminal_of(100, command);
+    assert!(seen.contains("--finish"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_call_says_what_to_run() {
+    let site = Site::new().await;
+    snapshot!(site.shown(&["call", "docs", "echo", "message=x"]), @r#"
+    exit: 5
+    --- stdout
+    --- stderr
+    error: cannot connect to `docs`: the server wants a login: nobody has logged in yet
+      phase: connecting
+      transport: http
+      server: http://127.0.0.1:[PORT]/mcp
+      body begins: {"error":"unauthorized"}
+
+    hint: log in with `bowline login docs`
+    ---
+    "#);
+    let by_url = site.shown(&["tools", &site.server.url()]);
+    assert!(by_url.contains(&format!("log in with `bowline login {}`", site.server.url())), "{by_url}");
+    // Nobody was asked, so nothing was registered.
+    assert_eq!(site.auth.count("register"), 0);
+}
+
+/// AF-05 and the like: what was tampered with is not believed.
+#[tokio::test]
+async fn an_address_of_somebody_else_is_refused() {
+    let site = Site::new().await;
+    let shown = site.shown(&["login", "docs"]);
+    let back = testkit::follow(after(&shown, "log in at:")).await;
+    let forged = testkit::altered(&back, "state", Some("forged"));
+    let refused = site.shown(&["login", "docs", "--finish", &forged]);
+    assert!(refused.starts_with("exit: 5\n"), "{refused}");
+    assert_eq!(site.auth.count("token"), 0);
+}

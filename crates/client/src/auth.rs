@@ -1,0 +1,116 @@
+//! Who the host is to servers that want a login: where that is kept, and who brings a person to one.
+//!
+//! ```no_run
+//! use bowline::auth::{Auth, LoginPage, LoginPrompt, DeviceCode, PageReply, Asked};
+//! use bowline::{Client, Server};
+//!
+//! struct Terminal;
+//!
+//! impl LoginPrompt for Terminal {
+//!     fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+//!         println!("log in to {}: {}", page.server, page.url);
+//!         // The browser comes back by itself.
+//!         Box::pin(std::future::pending())
+//!     }
+//!
+//!     fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+//!         println!("log in to {} at {} with {}", code.server, code.url, code.code);
+//!         Box::pin(std::future::pending())
+//!     }
+//! }
+//!
+//! # async fn run() -> bowline::Result<()> {
+//! let server = Server::http("search", "https://search.example.com/mcp").unwrap();
+//! let client = Client::builder(server).auth(Auth::in_memory().prompt(Terminal)).connect().await?;
+//! # client.close().await;
+//! # Ok(()) }
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use bowline_auth::*;
+use bowline_config::{Grant, Http, Server, Transport};
+pub use bowline_store as store;
+use bowline_store::Safe;
+use bowline_transport::http::Proxies;
+
+/// How a host proves who it is. Cheap to clone; one is enough for all servers.
+///
+/// What a server's entry says in [`Http::auth`] is done with it: without an `Auth` only those entries have tokens
+/// that need neither a person nor a memory.
+#[derive(Clone)]
+pub struct Auth {
+    safe: Safe,
+    app: Arc<App>,
+    prompt: Option<Arc<dyn LoginPrompt>>,
+}
+
+impl Auth {
+    /// Remembers logins in `safe`; [`store::open`] opens the usual one.
+    pub fn new(safe: Safe) -> Self {
+        Self { safe, app: Arc::new(App::default()), prompt: None }
+    }
+
+    /// Remembers logins for as long as it lives.
+    pub fn in_memory() -> Self {
+        Self::new(Safe::in_memory())
+    }
+
+    /// Who the host says it is when it registers.
+    #[must_use]
+    pub fn app(mut self, app: App) -> Self {
+        self.app = Arc::new(app);
+        self
+    }
+
+    /// Who brings a person to a login. Without one, a server that wants a login of a person is an error, until
+    /// somebody logs in elsewhere with the same memory.
+    #[must_use]
+    pub fn prompt(mut self, prompt: impl LoginPrompt) -> Self {
+        self.prompt = Some(Arc::new(prompt));
+        self
+    }
+
+    /// Who we are to one server: to log in and out without a connection. `None` for one that is started as a
+    /// process, which knows who started it.
+    pub fn identity(&self, server: &Server) -> Option<Identity> {
+        let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
+        Some(Identity::new(IdentitySetup {
+            server: Arc::from(&*server.name),
+            http: http.clone(),
+            app: Arc::clone(&self.app),
+            safe: self.safe.clone(),
+            prompt: self.prompt.clone(),
+            proxies: Proxies::System,
+        }))
+    }
+
+    /// What is remembered of logins.
+    pub fn safe(&self) -> &Safe {
+        &self.safe
+    }
+}
+
+/// Who we are to a server whose host said nothing: what its entry can do by itself.
+pub(crate) fn unaided(server: &Server) -> Option<Identity> {
+    let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
+    needs_nobody(http).then(|| Auth::in_memory().identity(server)).flatten()
+}
+
+fn needs_nobody(http: &Http) -> bool {
+    let machine =
+        matches!(http.auth.grant, Grant::ClientCredentials | Grant::Enterprise(_) | Grant::Workload(_));
+    machine || http.headers_command.is_some()
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { safe, app, prompt } = self;
+        f.debug_struct("Auth")
+            .field("safe", safe)
+            .field("app", app)
+            .field("prompt", &prompt.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,69 @@
+//! Servers that want to know who we are: the connection against a protected server and its authorization server.
+
+mod background;
+mod calls;
+mod connecting;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bowline::auth::{Asked, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply};
+use bowline::config::Protocol;
+use bowline::{Client, Server};
+use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protected, Script};
+
+use crate::support::http;
+
+/// A person with a browser, who says yes to everything and can be counted.
+#[derive(Clone, Default)]
+pub(crate) struct Person {
+    asked: Arc<AtomicUsize>,
+    /// Held while they look for their glasses.
+    gate: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Person {
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl LoginPrompt for Person {
+    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            let _gate = self.gate.lock().await;
+            PageReply::Pasted(Browser::new().follow(page.url.as_str()).await)
+        })
+    }
+
+    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A protected server in one era, with an echo tool.
+pub(crate) async fn protected(
+    auth: AuthScript,
+    era: Protocol,
+    how: impl FnOnce(Protected) -> Protected,
+) -> (AuthServer, HttpServer, Server) {
+    let auth = auth.start().await;
+    let script = Script::default().tool("echo").tool("counter").protected(how(Protected::by(&auth)));
+    let script = match era {
+        Protocol::Modern => script.modern(),
+        _ => script.legacy(),
+    };
+    let web = script.run().await;
+    let server = http(&web).with_protocol(era);
+    (auth, web, server)
+}
+
+/// Connected and logged in, with one person asked.
+pub(crate) async fn logged_in(server: &Server, person: &Person) -> (Client, Auth) {
+    let auth = Auth::in_memory().prompt(person.clone());
+    let client = Client::builder(server.clone()).auth(auth.clone()).connect().await.expect("a login");
+    assert_eq!(person.asked(), 1);
+    (client, auth)
+}

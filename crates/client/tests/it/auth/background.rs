@@ -1,0 +1,98 @@
+//! What nobody waits for: streams, probes and answers are signed too, and never bring anybody to a page.
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::{Client, Event};
+use bowline_testkit::{AuthScript, Fault, RefreshTokens, Via};
+use serde_json::json;
+
+use super::{Person, logged_in, protected};
+use crate::support::SOON;
+
+/// TK-01: the stream of a legacy server comes back with a new token, and what it says is heard.
+#[tokio::test]
+async fn a_stream_is_opened_again_with_a_new_token() {
+    let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    web.arm(Fault::end_after(1).on("GET"));
+    let person = Person::default();
+    let (client, _) = logged_in(&server, &person).await;
+    web.wait_until(|web| web.open_streams(Via::Get) == 1, SOON).await;
+    auth.revoke_all_access();
+    web.announce_prompts();
+    auth.wait_until(|auth| auth.refreshes() == 1, SOON).await;
+    web.wait_until(|web| web.open_streams(Via::Get) == 1, SOON).await;
+    let mut events = client.events();
+    web.announce_tools();
+    let heard = async {
+        while !matches!(events.recv().await.unwrap(), Event::Notification(it) if &*it.method == "notifications/tools/list_changed")
+        {
+        }
+    };
+    tokio::time::timeout(SOON, heard).await.unwrap();
+    assert_eq!(person.asked(), 1);
+    client.close().await;
+}
+
+/// A login that ended while nobody did anything is not asked for before somebody does.
+#[tokio::test]
+async fn nobody_is_asked_for_a_login_that_nobody_wants() {
+    let never = AuthScript::default().refresh_tokens(RefreshTokens::Never);
+    let (auth, web, server) = protected(never, Protocol::Legacy, |it| it).await;
+    let server = server.with_keepalive(Some(Duration::from_secs(5)));
+    let person = Person::default();
+    let (client, _) = logged_in(&server, &person).await;
+    client.call_tool("echo", &json!({})).await.unwrap();
+    auth.revoke_all_access();
+    let pings = web.count("ping");
+    web.wait_until(|web| web.count("ping") > pings, SOON).await;
+    let mut status = client.status();
+    let gone = status.wait_for(|status| matches!(status, bowline::Status::NeedsLogin(_)));
+    tokio::time::timeout(SOON, gone).await.unwrap().unwrap();
+    assert_eq!(person.asked(), 1);
+    client.close().await;
+}
+
+/// Headers of a command are renewed when they are refused, for all calls together.
+#[tokio::test]
+#[cfg(unix)]
+async fn a_command_makes_headers() {
+    use std::os::unix::fs::PermissionsExt;
+    let (auth, web, server) =
+        protected(AuthScript::default(), Protocol::Modern, bowline_testkit::Protected::any_audience).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (token, script, runs) =
+        (folder.path().join("token"), folder.path().join("headers"), folder.path().join("runs"));
+    let issue = || {
+        let issued = auth.issue("robot", "", &web.url());
+        std::fs::write(&token, &issued.access_token).unwrap();
+    };
+    issue();
+    let text = format!(
+        "#!/bin/sh\necho run >> '{}'\nprintf '{{\"Authorization\": \"Bearer %s\"}}' \"$(cat '{}')\"\n",
+        runs.display(),
+        token.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let command = bowline::config::HeadersCommand {
+        program: bowline::config::Program {
+            command: script.display().to_string(),
+            args: Vec::new(),
+            env: std::collections::BTreeMap::new(),
+            cwd: None,
+        },
+        timeout: Duration::from_secs(10),
+        ttl: Duration::from_secs(600),
+    };
+    let client = Client::connect(server.with_headers_command(command).unwrap()).await.unwrap();
+    crate::support::burst(&client, 5, "echo").await;
+    let times = || std::fs::read_to_string(&runs).unwrap().lines().count();
+    assert_eq!(times(), 1);
+    auth.revoke_all_access();
+    issue();
+    crate::support::burst(&client, 20, "counter").await;
+    assert_eq!((times(), web.executions("counter")), (2, 20));
+    assert_eq!(auth.seen().len(), 0, "no login was begun");
+    client.close().await;
+}

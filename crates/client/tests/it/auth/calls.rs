@@ -1,0 +1,194 @@
+//! Calls that are refused for who we are: answered in the same call, once for all of them.
+
+use std::time::Duration;
+
+use bowline::auth::{Auth, LoginOptions};
+use bowline::config::Protocol;
+use bowline::fault::{Cause, Execution};
+use bowline::{CallOptions, Client, ErrorKind};
+use bowline_testkit::{AuthScript, Twist};
+use serde_json::json;
+
+use super::{Person, logged_in, protected};
+use crate::support::{SOON, burst};
+
+/// TK-04: fifty calls are refused at once. One renewal serves all, and the session is the same as before.
+#[tokio::test]
+async fn refused_calls_share_one_renewal() {
+    for era in [Protocol::Legacy, Protocol::Modern] {
+        let (auth, web, server) = protected(AuthScript::default(), era, |it| it).await;
+        let person = Person::default();
+        let (client, _) = logged_in(&server, &person).await;
+        burst(&client, 4, "echo").await;
+        let before = web.initialize_count();
+        auth.revoke_all_access();
+        burst(&client, 50, "counter").await;
+        assert_eq!(web.executions("counter"), 50, "{era:?}");
+        assert_eq!((auth.refreshes(), person.asked()), (1, 1), "{era:?}");
+        assert_eq!(web.initialize_count(), before, "the session outlives its token");
+        assert_eq!(auth.reuse_detected(), 0);
+        client.close().await;
+    }
+}
+
+/// A token that ends soon is renewed before a call, so that the server never sees an old one.
+#[tokio::test]
+async fn a_token_that_ended_is_never_shown() {
+    let short = AuthScript::default().lifetime(Duration::from_secs(8));
+    let (auth, web, server) = protected(short, Protocol::Legacy, |it| it).await;
+    let person = Person::default();
+    let (client, _) = logged_in(&server, &person).await;
+    let refused = |web: &bowline_testkit::HttpServer| {
+        web.received().iter().filter(|it| it.header("authorization").is_none()).count()
+    };
+    let unsigned = refused(&web);
+    // By itself, while nothing else happens.
+    auth.wait_until(|auth| auth.refreshes() >= 1, SOON).await;
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(refused(&web), unsigned);
+    assert_eq!(person.asked(), 1);
+    client.close().await;
+}
+
+/// SC-03: a call that needs more asks for both what there was and what is wanted, and goes again.
+#[tokio::test]
+async fn a_call_steps_up() {
+    for era in [Protocol::Legacy, Protocol::Modern] {
+        let how =
+            |it: bowline_testkit::Protected| it.challenge_scope("read").tool_requires("counter", "write");
+        let (auth, web, server) =
+            protected(AuthScript::default().scopes(&["read", "write"]).strict_scopes(), era, how).await;
+        let person = Person::default();
+        let (client, _) = logged_in(&server, &person).await;
+        client.call_tool("counter", &json!({})).await.unwrap();
+        assert_eq!((web.executions("counter"), person.asked()), (1, 2), "{era:?}");
+        let asked = auth.seen_of("authorize");
+        let scope = asked.last().unwrap().field("scope").unwrap_or_default();
+        for wanted in ["read", "write"] {
+            assert!(scope.split(' ').any(|it| it == wanted), "{scope}");
+        }
+        // And stays so.
+        client.call_tool("counter", &json!({})).await.unwrap();
+        assert_eq!(person.asked(), 2);
+        client.close().await;
+    }
+}
+
+/// SC-04: a server that always wants more is left, soon.
+#[tokio::test]
+async fn stepping_up_has_an_end() {
+    let (auth, web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+    let person = Person::default();
+    let (client, _) = logged_in(&server, &person).await;
+    let authorized = auth.authorizations();
+    web.edit(|script| script.protected(bowline_testkit::Protected::by(&auth).always_forbidden("more")));
+    for _ in 0..3 {
+        let error = client.call_tool("counter", &json!({})).await.unwrap_err();
+        let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
+        assert!(matches!(fault.cause, Cause::LoginRequired { code: 403, .. }), "{fault:?}");
+        assert_eq!(fault.execution, Execution::NotExecuted);
+    }
+    assert!(auth.authorizations() - authorized <= 3, "{}", auth.authorizations());
+    assert_eq!(web.executions("counter"), 0);
+    client.close().await;
+}
+
+/// A person takes longer than a call may: its clock stands still meanwhile.
+#[tokio::test]
+async fn the_clock_stands_still_while_a_person_logs_in() {
+    let how = |it: bowline_testkit::Protected| it.tool_requires("counter", "write");
+    let (_auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, how).await;
+    let person = Person::default();
+    let (client, _) = logged_in(&server, &person).await;
+    let gate = person.gate.clone();
+    let held = gate.lock().await;
+    let limit = Duration::from_millis(300);
+    let options = CallOptions::new().timeout(limit).max_timeout(limit);
+    let call = {
+        let client = client.clone();
+        tokio::spawn(async move { client.call_tool_with("counter", &json!({}), &options).await })
+    };
+    while person.asked() < 2 {
+        tokio::task::yield_now().await;
+    }
+    // Far longer than the call may take.
+    tokio::time::sleep(4 * limit).await;
+    assert!(!call.is_finished());
+    drop(held);
+    call.await.unwrap().unwrap();
+    client.close().await;
+}
+
+/// Whoever gives up a call while its token is being renewed loses nothing of it.
+#[tokio::test]
+async fn a_caller_who_leaves_does_not_lose_the_token() {
+    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+    let person = Person::default();
+    let (client, _) = logged_in(&server, &person).await;
+    auth.revoke_all_access();
+    auth.arm(Twist::delay(Duration::from_millis(500)).on("token"));
+    let arguments = json!({});
+    let call = client.call_tool("echo", &arguments);
+    let asked = auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), SOON);
+    tokio::select! {
+        _ = call => panic!("too soon"),
+        _ = asked => {}
+    }
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!((auth.refreshes(), auth.reuse_detected(), person.asked()), (1, 0, 1));
+    client.close().await;
+}
+
+/// CA-03, TL-10: what was kept for one account is not shown to another.
+#[tokio::test]
+async fn another_account_sees_its_own_lists() {
+    let (auth, web, server) =
+        protected(AuthScript::default().account("alice"), Protocol::Modern, |it| it).await;
+    web.edit(|script| script.cache("tools/list", json!({ "ttlMs": 60_000, "cacheScope": "private" })));
+    let person = Person::default();
+    let (client, memory) = logged_in(&server, &person).await;
+    client.list_tools().await.unwrap();
+    client.list_tools().await.unwrap();
+    assert_eq!(web.count("tools/list"), 1, "kept");
+    // Somebody else logs in elsewhere, with the same memory, and the old login has ended.
+    auth.revoke_all_access();
+    auth.edit(|script| script.account("bob"));
+    memory.prompt(person.clone()).identity(&server).unwrap().login(&LoginOptions::default()).await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    client.list_tools().await.unwrap();
+    assert!(web.count("tools/list") >= 2, "bob is not alice");
+    client.close().await;
+}
+
+/// A session that is forgotten with a 401, and a token that is good: a new session, and no person.
+#[tokio::test]
+async fn a_forgotten_session_is_not_a_login() {
+    let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let person = Person::default();
+    let (client, _) = logged_in(&server, &person).await;
+    client.call_tool("echo", &json!({})).await.unwrap();
+    let before = web.initialize_count();
+    let gone = bowline_testkit::Answer::new(401).text("Unauthorized");
+    // What the server says to the session it has forgotten, until there is a new one.
+    web.arm(bowline_testkit::Fault::answer(gone).on_tool("counter").times(2));
+    client.call_tool("counter", &json!({})).await.unwrap();
+    assert_eq!((web.executions("counter"), web.initialize_count()), (1, before + 1));
+    assert_eq!(person.asked(), 1, "{} logins", auth.authorizations());
+    client.close().await;
+}
+
+/// Without an `Auth` nothing is begun, and the error says what the server wants.
+#[tokio::test]
+async fn nobody_is_asked_who_was_not_named() {
+    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+    let error = Client::connect(server.clone()).await.unwrap_err();
+    let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
+    assert!(matches!(&fault.cause, Cause::LoginRequired { challenge, .. } if !challenge.is_empty()));
+    assert_eq!(auth.seen().len(), 0);
+    // Nor where the entry brings its own proof.
+    let server = server.with_header("Authorization", "Bearer wrong").unwrap();
+    let person = Person::default();
+    let auth_of = Auth::in_memory().prompt(person.clone());
+    Client::builder(server).auth(auth_of).connect().await.unwrap_err();
+    assert_eq!((auth.seen().len(), person.asked()), (0, 0));
+}

@@ -1,0 +1,124 @@
+//! A login as a phase of the connection: before anything else, in the middle of a life, and when nobody can help.
+
+use bowline::auth::Auth;
+use bowline::config::{Grant, Protocol};
+use bowline::fault::Cause;
+use bowline::{Client, ErrorKind, Status};
+use bowline_testkit::{AuthScript, Twist};
+use serde_json::json;
+
+use super::{Person, logged_in, protected};
+use crate::support::SOON;
+
+/// AD-01, TK-01: the whole way from a bare 401 to a call, in both eras.
+#[tokio::test]
+async fn a_refused_connection_becomes_a_login() {
+    for era in [Protocol::Legacy, Protocol::Modern] {
+        let (auth, web, server) = protected(AuthScript::default(), era, |it| it).await;
+        let person = Person::default();
+        let (client, _) = logged_in(&server, &person).await;
+        let result = client.call_tool("echo", &json!({ "text": "hi" })).await.unwrap();
+        assert!(result.text().contains("hi"), "{era:?}");
+        client.close().await;
+        // The first request went out before anybody knew; every one after the login is signed, and none in its URL.
+        let received = web.received();
+        let signed = received.iter().skip_while(|it| it.header("authorization").is_none());
+        for request in signed {
+            assert!(
+                request.header("authorization").is_some_and(|it| it.starts_with("Bearer ")),
+                "{request:?}"
+            );
+            assert!(!request.path.contains("token"), "{}", request.path);
+        }
+        assert!(received.iter().any(|it| it.is("tools/call") && it.header("authorization").is_some()));
+        if era == Protocol::Legacy {
+            assert!(received.iter().any(|it| it.http == "DELETE" && it.header("authorization").is_some()));
+        }
+        assert_eq!((auth.authorizations(), auth.registrations()), (1, 1), "{era:?}");
+        assert_eq!(auth.violations(), [""; 0]);
+    }
+}
+
+/// Nobody to ask: the connection says so at once, and goes on by itself once somebody has logged in elsewhere.
+#[tokio::test]
+async fn a_login_elsewhere_is_noticed() {
+    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let memory = Auth::in_memory();
+    let client = Client::builder(server.clone()).auth(memory.clone()).open().unwrap();
+    let error = client.ready().await.unwrap_err();
+    let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
+    assert!(matches!(fault.cause, Cause::LoginRequired { code: 401, .. }), "{fault:?}");
+    assert!(matches!(&*client.status().borrow(), Status::NeedsLogin(_)));
+    assert_eq!(auth.authorizations(), 0);
+    // Another process, as good as: the same memory, another identity.
+    let person = Person::default();
+    let elsewhere = memory.prompt(person.clone()).identity(&server).unwrap();
+    elsewhere.login(&bowline::auth::LoginOptions::default()).await.unwrap();
+    // The very next call goes.
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(person.asked(), 1);
+    client.close().await;
+}
+
+/// TK-04: a server that refuses whatever it is shown does not get a login for ever.
+#[tokio::test]
+async fn a_server_that_takes_no_token_is_left() {
+    for era in [Protocol::Legacy, Protocol::Modern] {
+        let (auth, _web, server) =
+            protected(AuthScript::default(), era, bowline_testkit::Protected::always_unauthorized).await;
+        let person = Person::default();
+        let memory = Auth::in_memory().prompt(person.clone());
+        let error = Client::builder(server).auth(memory).connect().await.unwrap_err();
+        let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
+        assert!(matches!(fault.cause, Cause::LoginRequired { .. }), "{fault:?}");
+        assert!(auth.authorizations() <= 3, "{} logins", auth.authorizations());
+    }
+}
+
+/// The authorization server is away: nothing is given up, and nothing forgotten.
+#[tokio::test]
+async fn an_authorization_server_that_is_away_is_waited_for() {
+    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let person = Person::default();
+    let (client, memory) = logged_in(&server, &person).await;
+    client.close().await;
+    auth.revoke_all_access();
+    auth.arm(Twist::status(503).on("token").always());
+    let client = Client::builder(server).auth(memory).open().unwrap();
+    let error = client.ready().await.unwrap_err();
+    let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
+    assert_eq!(fault.cause, Cause::LoginUnavailable, "{fault:?}");
+    auth.disarm();
+    let back = async {
+        while client.call_tool("echo", &json!({})).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, back).await.expect("it is tried again");
+    assert_eq!((person.asked(), auth.reuse_detected()), (1, 0), "no second login");
+    client.close().await;
+}
+
+/// AX-01: a machine needs nobody, nor anything to remember it by.
+#[tokio::test]
+async fn a_machine_needs_no_person() {
+    let auth = AuthScript::default().client(bowline_testkit::AuthClient::basic("robot", "s3cret"));
+    let (auth, _web, server) = protected(auth, Protocol::Modern, |it| it).await;
+    let settings = bowline::config::Auth {
+        grant: Grant::ClientCredentials,
+        client: Some(bowline::config::ClientSettings {
+            id: "robot".to_owned(),
+            secret: Some("s3cret".into()),
+            method: None,
+            key: None,
+            audience: None,
+        }),
+        ..bowline::config::Auth::default()
+    };
+    let client = Client::connect(server.with_auth(settings).unwrap()).await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    auth.revoke_all_access();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(auth.count("client_credentials"), 2);
+    client.close().await;
+}

@@ -1,0 +1,184 @@
+//! Owns what a single value about who we are must look like to be usable.
+
+use url::{Host, Url};
+
+use super::Invalid;
+
+/// An identifier or a name that is shown, sent or stored.
+pub(crate) fn label(text: &str) -> Result<(), Invalid> {
+    if text.trim().is_empty() || text.chars().any(char::is_control) {
+        return Err(Invalid::Label);
+    }
+    Ok(())
+}
+
+pub(crate) fn credential(text: &str) -> Result<(), Invalid> {
+    if text.trim().is_empty() { Err(Invalid::EmptySecret) } else { super::no_nul(text) }
+}
+
+/// A URL that nobody else on the network can answer for.
+pub(crate) fn secure_url(text: &str) -> Result<Url, Invalid> {
+    let url = super::url(text)?;
+    if url.scheme() == "https" || is_here(&url) { Ok(url) } else { Err(Invalid::Insecure) }
+}
+
+/// RFC 8414: compared to the letter, so it is only looked at here, and kept as it is written.
+pub(crate) fn issuer(text: &str) -> Result<(), Invalid> {
+    let url = secure_url(text)?;
+    if text.contains('#') || url.query().is_some() {
+        return Err(Invalid::Issuer);
+    }
+    Ok(())
+}
+
+pub(crate) fn document(text: &str) -> Result<Url, Invalid> {
+    let url = super::url(text).map_err(|_| Invalid::Document)?;
+    if url.scheme() != "https" || url.path() == "/" || text.contains('#') {
+        return Err(Invalid::Document);
+    }
+    Ok(url)
+}
+
+pub(crate) fn redirect(text: &str) -> Result<Url, Invalid> {
+    let url = super::url(text).map_err(|_| Invalid::Redirect)?;
+    if text.contains('#') || (url.scheme() != "https" && !is_here(&url)) {
+        return Err(Invalid::Redirect);
+    }
+    Ok(url)
+}
+
+/// One or several with blanks between them, in the letters of RFC 6749.
+pub(crate) fn scope(text: &str) -> Result<(), Invalid> {
+    let letter = |byte: u8| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
+    if text.bytes().all(letter) { Ok(()) } else { Err(Invalid::Scope) }
+}
+
+pub(crate) fn resource(text: &str) -> Result<(), Invalid> {
+    match Url::parse(text) {
+        Ok(url) if url.fragment().is_none() => Ok(()),
+        _ => Err(Invalid::Resource),
+    }
+}
+
+/// What a login says of itself nobody else may say for it: it is what makes the answer believable.
+pub(crate) fn authorize_param(name: &str) -> Result<(), Invalid> {
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(Invalid::Label);
+    }
+    if RESERVED_PARAMS.contains(&name) { Err(Invalid::ReservedParam) } else { Ok(()) }
+}
+
+pub(crate) fn private_key(pem: &str) -> Result<(), Invalid> {
+    let is_key = pem.contains("-----BEGIN ") && pem.contains("PRIVATE KEY-----");
+    let encrypted = pem.contains("ENCRYPTED");
+    if is_key && !encrypted { Ok(()) } else { Err(Invalid::PrivateKey) }
+}
+
+/// A password in it is expected: the whole URL is kept as a secret.
+pub(crate) fn database(text: &str) -> Result<Url, Invalid> {
+    let url = Url::parse(text).map_err(|_| Invalid::Database)?;
+    match url.scheme() {
+        "redis" | "rediss" | "valkey" | "valkeys" if url.has_host() => Ok(url),
+        "unix" | "redis+unix" | "valkey+unix" => Ok(url),
+        _ => Err(Invalid::Database),
+    }
+}
+
+/// Whether it is on this machine.
+pub(crate) fn is_here(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+const RESERVED_PARAMS: [&str; 12] = [
+    "client_id",
+    "code_challenge",
+    "code_challenge_method",
+    "dpop_jkt",
+    "nonce",
+    "redirect_uri",
+    "request",
+    "request_uri",
+    "resource",
+    "response_type",
+    "scope",
+    "state",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// AF-07: a browser is sent back to this machine, or over TLS.
+    #[test]
+    fn af_07_redirects() {
+        for good in ["http://127.0.0.1:1/cb", "http://localhost/", "http://[::1]:9/x", "https://h/cb?a=b"] {
+            assert!(redirect(good).is_ok(), "{good}");
+        }
+        for bad in ["http://h/cb", "cursor://cb", "https://h/#x", "http://127.0.0.1/#", "https://u@h/", "x"] {
+            assert_eq!(redirect(bad), Err(Invalid::Redirect), "{bad}");
+        }
+    }
+
+    /// AR-02: `https`, with a path.
+    #[test]
+    fn ar_02_documents() {
+        assert!(document("https://h/client.json").is_ok());
+        for bad in ["https://h", "https://h/", "http://h/c.json", "https://h/c#x", "https://u:p@h/c", "c"] {
+            assert_eq!(document(bad), Err(Invalid::Document), "{bad}");
+        }
+    }
+
+    #[test]
+    fn issuers() {
+        for good in ["https://h", "https://h/", "https://h/tenant", "http://localhost:1"] {
+            assert_eq!(issuer(good), Ok(()), "{good}");
+        }
+        assert_eq!(issuer("http://h"), Err(Invalid::Insecure));
+        assert_eq!(issuer("https://h?x=1"), Err(Invalid::Issuer));
+        assert_eq!(issuer("https://h#x"), Err(Invalid::Issuer));
+        assert!(issuer("h").is_err());
+    }
+
+    #[test]
+    fn scopes() {
+        for good in ["", "a", "a b", "https://h/x:y.z", "!#[]~"] {
+            assert_eq!(scope(good), Ok(()), "{good}");
+        }
+        for bad in ["a\"b", "a\\b", "a\nb", "é", "a\tb"] {
+            assert_eq!(scope(bad), Err(Invalid::Scope), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn resources() {
+        for good in ["https://h", "https://h/mcp", "urn:x:y", "api://some-id"] {
+            assert_eq!(resource(good), Ok(()), "{good}");
+        }
+        for bad in ["", "h/mcp", "https://h/#x"] {
+            assert_eq!(resource(bad), Err(Invalid::Resource), "{bad}");
+        }
+    }
+
+    #[test]
+    fn private_keys() {
+        assert_eq!(private_key("-----BEGIN EC PRIVATE KEY-----\nx"), Ok(()));
+        for bad in ["", "x", "-----BEGIN PUBLIC KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----"] {
+            assert_eq!(private_key(bad), Err(Invalid::PrivateKey), "{bad}");
+        }
+    }
+
+    #[test]
+    fn databases() {
+        for good in ["redis://h", "rediss://u:p@h:1/2", "valkey://[::1]", "unix:///run/x.sock"] {
+            assert!(database(good).is_ok(), "{good}");
+        }
+        for bad in ["", "h:6379", "http://h", "redis:///", "redis:x"] {
+            assert_eq!(database(bad), Err(Invalid::Database), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Owns what hosts write about who we are, as far as it stands elsewhere than ours or is written otherwise: `oauth`,
+//! `headersHelper`, headers that come from variables.
+
+use super::fields::Fields;
+use super::{auth, program};
+use crate::check::{self, Invalid};
+use crate::problem::ProblemKind;
+use crate::raw::{RawAuth, RawHeadersCommand, RawMap, RawResource};
+use crate::report::{Finding, Located, Place, Report};
+use crate::tree::{Node, Value};
+
+/// What an entry says of it, key by key.
+#[derive(Default)]
+pub(super) struct HostAuth {
+    auth: Option<Located<RawAuth>>,
+    scopes: Option<Located<Vec<Located<String>>>>,
+    resource: Option<Located<String>>,
+    helper: Option<Located<RawHeadersCommand>>,
+    headers: RawMap,
+}
+
+impl HostAuth {
+    /// Reads what stands under one of these keys; gives back the place of any other.
+    pub(super) fn take(
+        &mut self,
+        read: &mut Fields<'_, '_>,
+        key: &str,
+        node: Node,
+        place: Place,
+    ) -> Option<Place> {
+        match key {
+            "auth" | "oauth" => {
+                let found = login(read, node, place.clone());
+                if self.auth.is_some() && found.is_some() {
+                    let finding = Finding::new(ProblemKind::Conflict, "says a second time how to log in")
+                        .hint("keep one of `auth` and `oauth`");
+                    read.report.error(&place, finding);
+                } else {
+                    self.auth = self.auth.take().or(found);
+                }
+            }
+            "headers_command" | "headersCommand" | "headersHelper" => {
+                let found = if key == "headersHelper" {
+                    helper(read, node, place.clone())
+                } else {
+                    program::headers_command(read, node, place.clone())
+                };
+                if self.helper.is_some() {
+                    let message = "gives `headers_command` a second time";
+                    read.report.error(&place, Finding::new(ProblemKind::DuplicateKey, message));
+                } else {
+                    self.helper = found;
+                }
+            }
+            "scopes" => self.scopes = read.one_or_more(node, place),
+            "oauth_resource" => self.resource = read.string(node, place),
+            "bearer_token_env_var" => {
+                if let Some(name) = variable(read, node, place) {
+                    let header = Located::new("Authorization".to_owned(), name.place.clone());
+                    let value = Located::new(format!("Bearer ${{{}}}", name.value), name.place);
+                    self.headers.push((header, value));
+                }
+            }
+            "env_http_headers" => {
+                for (header, name) in read.map(node, place).into_iter().flat_map(|map| map.value) {
+                    if check::key_variable(&name.value).is_err() {
+                        not_a_variable(read.report, &name.place);
+                        continue;
+                    }
+                    let value = Located::new(format!("${{{}}}", name.value), name.place);
+                    self.headers.push((header, value));
+                }
+            }
+            "authProviderType" => provider(read, node, place),
+            _ => return Some(place),
+        }
+        None
+    }
+
+    /// Everything that was said, in our words: how to log in, the command, and headers to add.
+    pub(super) fn finish(self) -> (Option<Located<RawAuth>>, Option<Located<RawHeadersCommand>>, RawMap) {
+        let Self { mut auth, scopes, resource, helper, headers } = self;
+        let place = scopes.as_ref().map(|it| &it.place).or(resource.as_ref().map(|it| &it.place)).cloned();
+        if let Some(place) = place {
+            let auth = auth.get_or_insert_with(|| Located::new(RawAuth::default(), place));
+            // What stands in the inner table is nearer to the login.
+            if auth.value.scope.is_none() {
+                auth.value.scope = scopes;
+            }
+            if auth.value.resource.is_none() {
+                auth.value.resource = resource.map(|it| Located::new(RawResource::This(it.value), it.place));
+            }
+        }
+        (auth, helper, headers)
+    }
+}
+
+/// `false`, `true`, a word, or an object.
+fn login(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<RawAuth>> {
+    match node.value {
+        // They say that a login is had, which it is anyway.
+        Value::Bool(true) => None,
+        Value::String(word) if word == "oauth" => None,
+        Value::String(_) => {
+            let finding = Finding::new(ProblemKind::Ignored, "not used")
+                .hint("a login is had where the server wants one; `false` turns that off");
+            read.report.note(&place, finding);
+            None
+        }
+        value => auth::auth(read, Node { value, ..node }, place),
+    }
+}
+
+/// A command line for a shell. A plain one needs none; any other is given to `sh` as it stands.
+fn helper(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<RawHeadersCommand>> {
+    let line = read.string(node, place.clone())?;
+    let words = plain_words(&line.value).unwrap_or_else(|| {
+        let finding = Finding::new(ProblemKind::Doubtful, "is run by `sh`")
+            .hint("write `headers_command` with a list of the program and its arguments to need no shell");
+        read.report.note(&place, finding);
+        vec!["sh".to_owned(), "-c".to_owned(), line.value]
+    });
+    let words = words.into_iter().map(|word| Located::new(word, place.clone())).collect();
+    let command = Some(Located::new(words, place.clone()));
+    let raw = RawHeadersCommand { command, of_host: true, ..RawHeadersCommand::default() };
+    Some(Located::new(raw, place))
+}
+
+/// The words of a line that means the same with and without a shell; `None` for any other.
+fn plain_words(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            ' ' | '\t' => words.extend(word.take()),
+            '\'' => loop {
+                match letters.next()? {
+                    '\'' => {
+                        word.get_or_insert_default();
+                        break;
+                    }
+                    inner => word.get_or_insert_default().push(inner),
+                }
+            },
+            '"' => loop {
+                match letters.next()? {
+                    '"' => {
+                        word.get_or_insert_default();
+                        break;
+                    }
+                    '$' | '`' | '\\' => return None,
+                    inner => word.get_or_insert_default().push(inner),
+                }
+            },
+            plain if plain.is_alphanumeric() || "-_./:@%+,".contains(plain) => {
+                word.get_or_insert_default().push(plain);
+            }
+            // An assignment before the program, an expansion, a pipe, or who knows.
+            '=' if !words.is_empty() => word.get_or_insert_default().push('='),
+            _ => return None,
+        }
+    }
+    words.extend(word);
+    (!words.is_empty()).then_some(words)
+}
+
+fn variable(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<String>> {
+    let name = read.string(node, place)?;
+    if check::key_variable(&name.value).is_err() {
+        not_a_variable(read.report, &name.place);
+        return None;
+    }
+    Some(name)
+}
+
+/// The name is not shown: it may be the token itself.
+fn not_a_variable(report: &mut Report<'_>, place: &Place) {
+    let mut finding = Finding::new(ProblemKind::InvalidValue, Invalid::KeyVariable.to_string());
+    finding.hint = Invalid::KeyVariable.hint().map(str::to_owned);
+    report.error(place, finding);
+}
+
+fn provider(read: &mut Fields<'_, '_>, node: Node, place: Place) {
+    if read.string(node, place.clone()).is_some_and(|word| word.value != "dynamic_discovery") {
+        let finding = Finding::new(ProblemKind::Ignored, "not used: such credentials are not made here")
+            .hint("a program that prints them as headers can be named in `headers_command`");
+        read.report.note(&place, finding);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain_words;
+
+    #[test]
+    fn a_plain_line_needs_no_shell() {
+        for (line, words) in [
+            ("get-headers", &["get-headers"][..]),
+            ("  /opt/my/tool --for mcp  ", &["/opt/my/tool", "--for", "mcp"]),
+            ("tool 'a b' \"c d\" e''f ''", &["tool", "a b", "c d", "ef", ""]),
+            ("tool --key=value", &["tool", "--key=value"]),
+        ] {
+            let expected: Vec<String> = words.iter().map(ToString::to_string).collect();
+            assert_eq!(plain_words(line), Some(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_for_a_shell() {
+        for line in [
+            "",
+            "   ",
+            "a | b",
+            "a && b",
+            "a; b",
+            "a > b",
+            "$HOME/tool",
+            "~/tool",
+            "tool $(id)",
+            "tool `id`",
+            "tool \"$X\"",
+            "tool *",
+            "tool a\\ b",
+            "A=1 tool",
+            "tool 'open",
+            "tool \"open",
+            "tool # comment",
+            "tool\nother",
+            "tool {a,b}",
+        ] {
+            assert_eq!(plain_words(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Owns what a client that was registered by hand needs, and whether it has it.
+
+use super::Resolver;
+use crate::auth::{ClientSettings, SigningKey, TokenAuth};
+use crate::check;
+use crate::problem::ProblemKind;
+use crate::report::{Finding, Located, Place};
+use crate::secret::Secret;
+
+/// What is said of a client that was registered by hand.
+pub(super) struct Client {
+    pub(super) id: Option<Located<String>>,
+    pub(super) secret: Option<Located<String>>,
+    pub(super) method: Option<Located<TokenAuth>>,
+    pub(super) key: Option<Located<String>>,
+    pub(super) key_id: Option<Located<String>>,
+    pub(super) algorithm: Option<Located<String>>,
+    pub(super) audience: Option<Located<String>>,
+}
+
+impl Resolver<'_, '_> {
+    /// A client that is its own account needs to be one.
+    pub(super) fn own_account(&mut self, place: &Place, client: &Client, garbled: &[&str]) {
+        if client.id.is_none() && !garbled.contains(&"client_id") {
+            self.missing(place, "needs `client_id`", "a client that logs in by itself is registered by hand");
+        }
+        let proof = client.secret.is_some() || client.key.is_some();
+        if !proof && !garbled.contains(&"client_secret") && !garbled.contains(&"private_key") {
+            let hint = "without one, anybody could be this client";
+            self.missing(place, "needs `client_secret` or `private_key`", hint);
+        }
+    }
+
+    #[expect(clippy::option_option, reason = "absent and wrong are two things here")]
+    pub(super) fn client(&mut self, client: Client, garbled: &[&str]) -> Option<Option<ClientSettings>> {
+        let Client { id, secret, method, key, key_id, algorithm, audience } = client;
+        if id.is_none() && !garbled.contains(&"client_id") {
+            let parts = [
+                secret.as_ref().map(|it| &it.place),
+                method.as_ref().map(|it| &it.place),
+                key.as_ref().map(|it| &it.place),
+            ];
+            for place in parts.into_iter().flatten() {
+                self.missing(
+                    place,
+                    "needs `client_id`",
+                    "a secret is nothing without the client it belongs to",
+                );
+            }
+        }
+        if key.is_none() && !garbled.contains(&"private_key") {
+            for place in [&key_id, &algorithm, &audience].into_iter().flatten().map(|it| &it.place) {
+                self.missing(place, "needs `private_key`", "only a client that signs has it");
+            }
+        }
+        if let Some(method) = &method {
+            self.proof(method, (secret.is_some(), key.is_some()), garbled);
+        }
+        let given = id.is_some();
+        let id = id.and_then(|id| self.text(id, check::label));
+        let secret = self.optional(secret, |it, text| it.text(text, check::credential));
+        let pem = self.optional(key, |it, text| it.text(text, check::private_key));
+        let key_id = self.optional(key_id, |it, text| it.text(text, check::label));
+        let audience = self.optional(audience, |it, text| it.text(text, check::label));
+        if !given {
+            return Some(None);
+        }
+        let (key_id, algorithm) = (key_id?, algorithm.map(|it| it.value));
+        Some(Some(ClientSettings {
+            id: id?,
+            secret: secret?.map(Secret::new),
+            method: method.map(|it| it.value),
+            key: pem?.map(|pem| SigningKey { pem: Secret::new(pem), id: key_id, algorithm }),
+            audience: audience?,
+        }))
+    }
+
+    /// Whether a client has what it is to prove itself with.
+    fn proof(&mut self, method: &Located<TokenAuth>, (secret, key): (bool, bool), garbled: &[&str]) {
+        let needed = match method.value {
+            TokenAuth::None if secret || key => {
+                let message = "says that the client is public, but it has a secret";
+                self.report.error(&method.place, Finding::new(ProblemKind::Conflict, message));
+                return;
+            }
+            TokenAuth::None => return,
+            TokenAuth::Post | TokenAuth::Basic => (secret, "client_secret"),
+            TokenAuth::PrivateKeyJwt => (key, "private_key"),
+        };
+        let (has, name) = needed;
+        if !has && !garbled.contains(&name) {
+            let finding = Finding::new(ProblemKind::MissingKey, format!("needs `{name}`"));
+            self.report.error(&method.place, finding);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Owns the way from the table `[store]` to where logins are kept.
+
+use url::Url;
+
+use super::Resolver;
+use crate::check;
+use crate::keeping::{Backend, Keeping};
+use crate::problem::ProblemKind;
+use crate::raw::{RawBackend, RawStore};
+use crate::report::{Finding, Located};
+use crate::secret::Secret;
+
+impl Resolver<'_, '_> {
+    /// The place, or `None` when something about it has been reported that leaves none.
+    pub(crate) fn keeping(&mut self, table: Located<RawStore>) -> Option<Keeping> {
+        let Located { value: raw, place } = table;
+        let RawStore { backend, path, url, key, garbled } = raw;
+        if garbled.contains(&"backend") {
+            return None;
+        }
+        let backend = match backend.map_or(RawBackend::Sqlite, |backend| backend.value) {
+            RawBackend::Sqlite => {
+                if let Some(url) = url {
+                    let finding = Finding::new(ProblemKind::Conflict, "belongs to `backend = \"valkey\"`")
+                        .hint("for Valkey and Redis, write that too");
+                    self.report.error(&url.place, finding);
+                }
+                match path {
+                    Some(path) => Backend::Sqlite(Some(self.path(Some(path))?)),
+                    None => Backend::Sqlite(None),
+                }
+            }
+            RawBackend::Valkey => {
+                if let Some(path) = path {
+                    let finding = Finding::new(ProblemKind::Conflict, "belongs to `backend = \"sqlite\"`");
+                    self.report.error(&path.place, finding);
+                }
+                if url.is_none() && !garbled.contains(&"url") {
+                    let finding = Finding::new(ProblemKind::MissingKey, "needs `url`")
+                        .hint("for example \"rediss://user:${PASSWORD}@keys.example.com:6379/0\"");
+                    self.report.error(&place, finding);
+                }
+                Backend::Valkey(self.database(url?)?)
+            }
+        };
+        Some(Keeping { backend, key: key.map(|it| it.value).unwrap_or_default() })
+    }
+
+    /// The URL of a server that keeps keys and values. What is kept is encrypted, but a password is not.
+    fn database(&mut self, url: Located<String>) -> Option<Secret> {
+        let place = url.place.clone();
+        let text = self.fill(url)?;
+        let url = self.checked(&place, check::database(&text))?;
+        if url.password().is_some() && sent_openly(&url) {
+            let finding = Finding::new(
+                ProblemKind::Doubtful,
+                "the password is sent over a connection that others can read",
+            )
+            .hint("write a `rediss://` URL");
+            self.report.note(&place, finding);
+        }
+        Some(Secret::new(text))
+    }
+}
+
+/// Whether it goes over a network without TLS. A host in such a URL is always a name, even if it is an address.
+fn sent_openly(url: &Url) -> bool {
+    let here = matches!(url.host_str(), None | Some("localhost" | "127.0.0.1" | "[::1]"));
+    matches!(url.scheme(), "redis" | "valkey") && !here
+}

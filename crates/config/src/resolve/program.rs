@@ -1,0 +1,119 @@
+//! Owns the way from a written program that tells us something to one that can be run.
+
+use std::time::Duration;
+
+use url::Url;
+
+use super::Resolver;
+use super::transport::Started;
+use crate::auth::{HeadersCommand, Program, Supply};
+use crate::check::{self, Invalid};
+use crate::problem::ProblemKind;
+use crate::raw::{RawHeadersCommand, RawMap, RawSupply};
+use crate::report::{Finding, Located};
+use crate::secret::Secret;
+use crate::server::Stdio;
+
+/// Which server a command for headers is run for.
+pub(super) struct Asker<'a> {
+    pub(super) name: &'a str,
+    pub(super) url: Option<&'a Url>,
+}
+
+impl Resolver<'_, '_> {
+    /// The command, or `None` when something about it has been reported that leaves none.
+    pub(super) fn headers_command(
+        &mut self,
+        table: Located<RawHeadersCommand>,
+        asker: Asker<'_>,
+    ) -> Option<HeadersCommand> {
+        let Located { value: raw, place } = table;
+        let RawHeadersCommand { command, args, env, cwd, timeout, ttl, garbled, of_host } = raw;
+        if command.is_none() && !garbled {
+            self.missing(&place, "needs `command`", "the program that prints the headers");
+        }
+        let mut words = command?;
+        if let Some(args) = args {
+            if words.value.len() > 1 {
+                let finding = Finding::new(ProblemKind::Conflict, "`command` has arguments already")
+                    .hint("keep them in one place");
+                self.report.error(&args.place, finding);
+            }
+            words.value.extend(args.value);
+        }
+        let mut program = if of_host {
+            // The host passes it to a shell as it stands, and so do we: nothing is filled in.
+            let mut words = words.value.into_iter().map(|word| word.value);
+            Program::new(words.next()?, words)
+        } else {
+            self.program(words, env, cwd)?
+        };
+        if let (true, Some(url)) = (of_host, asker.url) {
+            let told =
+                [("CLAUDE_CODE_MCP_SERVER_NAME", asker.name), ("CLAUDE_CODE_MCP_SERVER_URL", url.as_str())];
+            program.env.extend(told.map(|(name, value)| (name.to_owned(), Secret::new(value))));
+        }
+        let or = |given: Option<Located<Duration>>, default| given.map_or(default, |it| it.value);
+        let default = HeadersCommand::new(program);
+        Some(HeadersCommand {
+            timeout: or(timeout, default.timeout),
+            ttl: or(ttl, default.ttl),
+            program: default.program,
+        })
+    }
+
+    /// Where a token comes from, or `None` when something about it has been reported that leaves nothing.
+    pub(super) fn supply(&mut self, table: Located<RawSupply>) -> Option<Supply> {
+        let Located { value: raw, place } = table;
+        let RawSupply { value, file, command, env, cwd, garbled } = raw;
+        if command.is_none() && !garbled {
+            let places = [env.as_ref().map(|it| &it.place), cwd.as_ref().map(|it| &it.place)];
+            for place in places.into_iter().flatten() {
+                let finding = Finding::new(ProblemKind::Conflict, "belongs to a `command`");
+                self.report.error(place, finding);
+            }
+        }
+        match (value, file, command) {
+            (Some(value), None, None) => {
+                self.text(value, check::credential).map(|it| Supply::Value(Secret::new(it)))
+            }
+            (None, Some(file), None) => self.path(Some(file)).map(Supply::File),
+            (None, None, Some(command)) => self.program(command, env, cwd).map(Supply::Command),
+            (None, None, None) => {
+                if !garbled {
+                    self.missing(
+                        &place,
+                        "needs `value`, `file` or `command`",
+                        "it is where the token comes from",
+                    );
+                }
+                None
+            }
+            _ => {
+                let finding =
+                    Finding::new(ProblemKind::Conflict, "has more than one of `value`, `file` and `command`")
+                        .hint("the token comes from one place");
+                self.report.error(&place, finding);
+                None
+            }
+        }
+    }
+
+    /// A program from a list of it and its arguments.
+    fn program(
+        &mut self,
+        words: Located<Vec<Located<String>>>,
+        env: Option<Located<RawMap>>,
+        cwd: Option<Located<String>>,
+    ) -> Option<Program> {
+        let Located { value: words, place } = words;
+        let mut words = words.into_iter();
+        let Some(command) = words.next() else {
+            self.refuse([&place], &Invalid::EmptyCommand);
+            return None;
+        };
+        let args = Some(Located::new(words.collect(), place));
+        let Stdio { command, args, env, cwd } = self.stdio(command, Started { args, env, cwd })?;
+        Some(Program { command, args, env, cwd })
+    }
+}

@@ -1,0 +1,423 @@
+//! Who we are: logins, headers that a program makes, and what is said about it in our own form.
+
+use std::time::Duration;
+
+use bowline_config::{
+    AppSettings, Auth, ClientSettings, Config, Dpop, Grant, HeadersCommand, Http, Idp, Program, Redirect,
+    Resource, Secret, Server, SigningKey, Source, Supply, TokenAuth, Transport, diff, parse,
+};
+
+use crate::{bad, environment, good, lines};
+
+pub(crate) fn http<'a>(config: &'a Config, name: &str) -> &'a Http {
+    match &config.servers[name].transport {
+        Transport::Http(http) | Transport::Sse(http) => http,
+        Transport::Stdio(_) => panic!("{name} is started"),
+    }
+}
+
+/// The login of a server whose `auth` is this.
+#[track_caller]
+fn auth(table: &str) -> Auth {
+    let config = good("c.toml", &format!("[servers.a]\nurl = 'https://h/mcp'\n{table}"));
+    assert_eq!(lines(&config.notes), "");
+    http(&config, "a").auth.clone()
+}
+
+/// What is wrong with a server whose `auth` is this; it begins in line 3.
+#[track_caller]
+fn wrong(table: &str) -> String {
+    bad("c.toml", &format!("[servers.a]\nurl = 'https://h/mcp'\n{table}"))
+}
+
+const KEY: &str = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----";
+
+#[test]
+fn nothing_said_is_to_be_found_out() {
+    assert_eq!(auth(""), Auth::default());
+    assert_eq!(auth("[servers.a.auth]"), Auth::default());
+    assert_eq!(auth("").grant, Grant::Person);
+    assert_eq!(auth("auth = false").grant, Grant::Off);
+    assert_eq!(auth("auth = { grant = 'off' }").grant, Grant::Off);
+}
+
+#[test]
+fn a_client_that_was_registered_by_hand() {
+    let found = auth(
+        r#"
+            [servers.a.auth]
+            client_id = "me"
+            client_secret = "${TOKEN}"
+            client_auth = "client_secret_post"
+            scope = "read write read"
+            resource = "https://h"
+            issuer = "https://login.example.com/"
+            account = "work"
+            redirect_port = 8976
+            authorize_params = { prompt = "consent", access_type = "offline" }
+            dpop = true
+            client_metadata_url = "https://me.example.com/client.json"
+        "#,
+    );
+    let expected = Auth {
+        grant: Grant::Person,
+        client: Some(ClientSettings {
+            id: "me".to_owned(),
+            secret: Some(Secret::new("s3cret")),
+            method: Some(TokenAuth::Post),
+            key: None,
+            audience: None,
+        }),
+        client_metadata_url: Some("https://me.example.com/client.json".parse().unwrap()),
+        scope: Some(vec!["read".to_owned(), "write".to_owned()]),
+        // AF-02: to the letter, without a slash that was not written.
+        resource: Resource::Fixed("https://h".to_owned()),
+        issuer: Some("https://login.example.com/".to_owned()),
+        account: Some("work".to_owned()),
+        redirect: Redirect::Port(8976),
+        authorize_params: vec![
+            ("prompt".to_owned(), "consent".to_owned()),
+            ("access_type".to_owned(), "offline".to_owned()),
+        ],
+        dpop: Dpop::Always,
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn settings_that_can_be_written_in_several_ways() {
+    assert_eq!(
+        auth("auth = { scope = ['a b', 'c'] }").scope,
+        Some(["a", "b", "c"].map(str::to_owned).to_vec())
+    );
+    assert_eq!(auth("auth = { scope = '' }").scope, Some(Vec::new()));
+    assert_eq!(auth("auth = { resource = false }").resource, Resource::Off);
+    assert_eq!(auth("auth = { dpop = 'auto' }").dpop, Dpop::Auto);
+    assert_eq!(auth("auth = { dpop = false }").dpop, Dpop::Never);
+    assert_eq!(auth("auth = { grant = 'device' }").grant, Grant::Device);
+    let uri = "http://localhost:9/back";
+    assert_eq!(
+        auth(&format!("auth = {{ redirect_uri = '{uri}' }}")).redirect,
+        Redirect::Uri(uri.parse().unwrap())
+    );
+}
+
+#[test]
+fn a_client_that_is_its_own_account() {
+    let text = r"
+        [servers.a]
+        url = 'https://h/mcp'
+        [servers.a.auth]
+        grant = 'client-credentials'
+        client_id = 'me'
+        client_auth = 'private_key_jwt'
+        private_key = '{file:key.pem}'
+        key_id = 'k1'
+        algorithm = 'ES256'
+        audience = 'https://login/token'
+    ";
+    let env = environment().with_file("conf/key.pem", format!("{KEY}\n"));
+    let config = parse(&Source::new("conf/c.toml", text), &env).unwrap();
+    let auth = &http(&config, "a").auth;
+    assert_eq!(auth.grant, Grant::ClientCredentials);
+    let key =
+        SigningKey { pem: Secret::new(KEY), id: Some("k1".to_owned()), algorithm: Some("ES256".to_owned()) };
+    let client = ClientSettings {
+        id: "me".to_owned(),
+        secret: None,
+        method: Some(TokenAuth::PrivateKeyJwt),
+        key: Some(key),
+        audience: Some("https://login/token".to_owned()),
+    };
+    assert_eq!(auth.client.as_ref(), Some(&client));
+}
+
+#[test]
+fn somebody_else_vouches() {
+    let workload =
+        |supply: &str| auth(&format!("auth = {{ grant = 'workload', assertion = {supply} }}")).grant;
+    assert_eq!(workload("{ value = '${TOKEN}' }"), Grant::Workload(Supply::Value(Secret::new("s3cret"))));
+    assert_eq!(workload("{ file = '/run/token' }"), Grant::Workload(Supply::File("/run/token".into())));
+    let mut program = Program::new("mint", ["--for", "s3cret"]);
+    program.env.insert("A".to_owned(), Secret::new("b"));
+    program.cwd = Some("/srv".into());
+    assert_eq!(
+        workload("{ command = ['mint', '--for', '${TOKEN}'], env = { A = 'b' }, cwd = '/srv' }"),
+        Grant::Workload(Supply::Command(program))
+    );
+    let found = auth(
+        r#"
+            [servers.a.auth]
+            grant = "enterprise"
+            [servers.a.auth.idp]
+            token_endpoint = "https://idp.example.com/token"
+            client_id = "mine"
+            client_secret = "${TOKEN}"
+            id_token = { command = "id-token" }
+        "#,
+    );
+    let idp = Idp {
+        token_endpoint: "https://idp.example.com/token".parse().unwrap(),
+        client_id: "mine".to_owned(),
+        client_secret: Some(Secret::new("s3cret")),
+        id_token: Supply::Command(Program::new("id-token", [""; 0])),
+    };
+    assert_eq!(found.grant, Grant::Enterprise(idp));
+}
+
+#[test]
+fn a_program_that_prints_headers() {
+    let command = |written: &str| {
+        let config = good("c.toml", &format!("[servers.a]\nurl = 'https://h/'\nheaders_command = {written}"));
+        http(&config, "a").headers_command.clone().unwrap()
+    };
+    let short = HeadersCommand::new(Program::new("print-headers", [""; 0]));
+    assert_eq!((short.timeout, short.ttl), (Duration::from_secs(10), Duration::from_secs(300)));
+    assert_eq!(command("'print-headers'"), short);
+    let listed = HeadersCommand::new(Program::new("print-headers", ["--for", "s3cret"]));
+    assert_eq!(command("['print-headers', '--for', '${TOKEN}']"), listed);
+    let mut program = Program::new("print-headers", ["x"]);
+    program.env.insert("A".to_owned(), Secret::new("s3cret"));
+    program.cwd = Some("/srv".into());
+    let full = HeadersCommand { program, timeout: Duration::from_secs(2), ttl: Duration::from_secs(3600) };
+    assert_eq!(
+        command(
+            "{ command = 'print-headers', args = ['x'], env = { A = '${TOKEN}' }, cwd = '/srv', timeout = '2s', ttl = '1h' }"
+        ),
+        full
+    );
+}
+
+#[test]
+fn contradictions_are_refused() {
+    for (table, expected) in [
+        (
+            "auth = { client_secret = 's3cret' }",
+            "c.toml:3:26: servers.a.auth.client_secret: needs `client_id`",
+        ),
+        (
+            "auth = { client_id = 'me', client_auth = 'private_key_jwt' }",
+            "c.toml:3:42: servers.a.auth.client_auth: needs `private_key`",
+        ),
+        (
+            "auth = { client_id = 'me', client_auth = 'client_secret_basic' }",
+            "c.toml:3:42: servers.a.auth.client_auth: needs `client_secret`",
+        ),
+        (
+            "auth = { client_id = 'me', client_secret = 's3cret', client_auth = 'none' }",
+            "c.toml:3:68: servers.a.auth.client_auth: says that the client is public, but it has a secret",
+        ),
+        (
+            "auth = { client_id = 'me', key_id = 'k' }",
+            "c.toml:3:37: servers.a.auth.key_id: needs `private_key`",
+        ),
+        ("auth = { grant = 'enterprise' }", "c.toml:3:8: servers.a.auth: needs `idp`"),
+        ("auth = { grant = 'workload' }", "c.toml:3:8: servers.a.auth: needs `assertion`"),
+        (
+            "auth = { assertion = { file = 'x' } }",
+            "c.toml:3:22: servers.a.auth.assertion: belongs to `grant = \"workload\"`",
+        ),
+        (
+            "auth = { grant = 'workload', assertion = {} }",
+            "c.toml:3:42: servers.a.auth.assertion: needs `value`, `file` or `command`",
+        ),
+        (
+            "auth = { grant = 'workload', assertion = { file = 'x', value = 's3cret' } }",
+            "c.toml:3:42: servers.a.auth.assertion: has more than one of `value`, `file` and `command`",
+        ),
+        (
+            "auth = { grant = 'workload', assertion = { file = 'x', cwd = '/' } }",
+            "c.toml:3:62: servers.a.auth.assertion.cwd: belongs to a `command`",
+        ),
+        (
+            "auth = { redirect_port = 1, redirect_uri = 'http://localhost/' }",
+            "c.toml:3:44: servers.a.auth.redirect_uri: contradicts `redirect_port`",
+        ),
+        (
+            "auth = { grant = 'client-credentials' }",
+            "c.toml:3:8: servers.a.auth: needs `client_id`\n  \
+             hint: a client that logs in by itself is registered by hand\n\
+             c.toml:3:8: servers.a.auth: needs `client_secret` or `private_key`",
+        ),
+        (
+            "headers_command = { command = ['a', 'b'], args = ['c'] }",
+            "c.toml:3:50: servers.a.headers_command.args: `command` has arguments already",
+        ),
+        ("headers_command = { ttl = 1 }", "c.toml:3:19: servers.a.headers_command: needs `command`"),
+        ("headers_command = []", "c.toml:3:19: servers.a.headers_command: the command is empty"),
+    ] {
+        let shown = wrong(table);
+        assert!(shown.starts_with(expected), "{table}\n{shown}");
+        let more = shown.matches("c.toml:").count();
+        assert_eq!(more, expected.matches("c.toml:").count(), "one complaint each: {shown}");
+    }
+}
+
+#[test]
+fn what_is_reached_by_url_alone_has_a_login() {
+    let text = "[servers.a]\ncommand = 'x'\nauth = false\nheaders_command = 'y'";
+    let expected = "\
+c.toml:3:8: servers.a.auth: belongs to a server with `url`, and this one has a `command`
+c.toml:4:19: servers.a.headers_command: belongs to a server with `url`, and this one has a `command`";
+    assert_eq!(bad("c.toml", text), expected);
+}
+
+#[test]
+fn misspellings_are_named_at_their_place() {
+    let text = "\
+[servers.a]
+url = 'https://h/'
+oauth = {}
+[servers.b]
+url = 'https://h/'
+[servers.b.auth]
+grant = 'enterprize'
+clientId = 'me'
+scopes = ['a']
+callback_port = 1
+client_auth = 'basic'
+token = 's3cret'
+colour = 'red'
+idp = { token_endpoint = 'http://h/token', id = 's3cret' }
+[servers.c]
+url = 'https://h/'
+auth = true
+[servers.d]
+url = 'https://h/'
+auth = { grant = 'workload', assertion = 's3cret' }
+[servers.e]
+url = 'https://h/'
+headers_command = { comand = 'x', ttl = 'soon' }
+[auth]
+client_nam = 'x'
+scope = 'x'
+";
+    let expected = "\
+c.toml:3:1: servers.a.oauth: unknown key
+  hint: did you mean `auth`?
+c.toml:7:9: servers.b.auth.grant: must be \"person\", \"device\", \"client-credentials\", \"enterprise\", \"workload\" or \"off\"
+  hint: did you mean \"enterprise\"?
+c.toml:8:1: servers.b.auth.clientId: unknown key
+  hint: did you mean `client_id`?
+c.toml:9:1: servers.b.auth.scopes: unknown key
+  hint: did you mean `scope`?
+c.toml:10:1: servers.b.auth.callback_port: unknown key
+  hint: did you mean `redirect_port`?
+c.toml:11:15: servers.b.auth.client_auth: must be \"none\", \"client_secret_post\", \"client_secret_basic\" or \"private_key_jwt\"
+c.toml:12:1: servers.b.auth.token: unknown key
+  hint: write `headers = { Authorization = \"Bearer ${VAR}\" }` beside `url`
+c.toml:13:1: servers.b.auth.colour: unknown key
+c.toml:14:44: servers.b.auth.idp.id: unknown key
+c.toml:17:8: servers.c.auth: must be false or a table
+  hint: leave it out: a login is had where the server wants one
+c.toml:20:42: servers.d.auth.assertion: must be a table, not a string
+  hint: write `{ file = \"…\" }`, `{ command = [\"…\"] }` or `{ value = \"${VAR}\" }`
+c.toml:23:21: servers.e.headers_command.comand: unknown key
+  hint: did you mean `command`?
+c.toml:23:41: servers.e.headers_command.ttl: not a length of time
+  hint: for example \"20s\", \"500ms\" or \"2m\"
+c.toml:25:1: auth.client_nam: unknown key
+  hint: did you mean `client_name`?
+c.toml:26:1: auth.scope: belongs to one server
+  hint: write it in `[servers.NAME.auth]`";
+    assert_eq!(bad("c.toml", text), expected);
+}
+
+#[test]
+fn values_are_checked() {
+    for (table, expected) in [
+        ("client_id = ' '", "client_id: must not be empty, nor hold a control character"),
+        ("client_id = 'me'\nclient_secret = '${EMPTY:-}'", "client_secret: is empty"),
+        ("client_id = 'me'\nprivate_key = '${TOKEN}'", "private_key: must be a private key in PEM"),
+        (
+            "client_id = 'me'\nclient_secret = '${NOPE}'",
+            "client_secret: environment variable `NOPE` is not set",
+        ),
+        ("client_metadata_url = 'https://h'", "client_metadata_url: must be an https URL with a path"),
+        ("scope = ['a\"b']", "scope[0]: a scope is made of"),
+        ("scope = 1", "scope: must be a string or a list of strings, not a number"),
+        ("resource = 'h/mcp#s3cret'", "resource: must be an absolute URI"),
+        ("resource = true", "resource: must be a URL or false, not a boolean"),
+        ("issuer = 'http://h'", "issuer: must be an https URL, or one on this machine"),
+        ("issuer = 'https://h?s3cret'", "issuer: must be the issuer"),
+        ("account = \"a\\nb\"", "account: must not be empty, nor hold a control character"),
+        ("redirect_port = 0", "redirect_port: must be a whole number from 1 to 65535"),
+        ("redirect_port = 65536", "redirect_port: must be a whole number from 1 to 65535"),
+        (
+            "redirect_uri = 'http://h/s3cret'",
+            "redirect_uri: must be an https URL, or an http URL on this machine",
+        ),
+        ("authorize_params = { state = 's3cret' }", "authorize_params.state: is set by the login itself"),
+        ("authorize_params = { resource = 'x' }", "authorize_params.resource: is set by the login itself"),
+        ("dpop = 'always'", "dpop: must be \"auto\", true or false"),
+        ("algorithm = 'HS256'\nprivate_key = 'x'\nclient_id = 'me'", "algorithm: must be \"ES256\""),
+        (
+            "grant = 'enterprise'\nidp = { token_endpoint = 'http://h/t', client_id = 'x', id_token = { value = 'y' } }",
+            "idp.token_endpoint: must be an https URL, or one on this machine",
+        ),
+        ("grant = 'enterprise'\nidp = { client_id = 'x' }", "idp: needs `token_endpoint`"),
+    ] {
+        let shown = wrong(&format!("[servers.a.auth]\n{table}"));
+        assert!(shown.contains(&format!("servers.a.auth.{expected}")), "{table}\n{shown}");
+    }
+}
+
+/// Headers that the configuration makes say who we are; a login would never be begun.
+#[test]
+fn a_login_that_is_never_begun_is_noted() {
+    for (beside, said) in [
+        ("headers_command = 'x'", "`headers_command` says"),
+        ("headers = { authorization = 'x' }", "`headers` say"),
+    ] {
+        let text = format!("[servers.a]\nurl = 'https://h/'\n{beside}\nauth = {{ client_id = 'me' }}");
+        let notes = format!(
+            "c.toml:4:8: servers.a.auth: not used: {said} who we are\n  \
+             hint: a login is only begun where nothing else does"
+        );
+        assert_eq!(lines(&good("c.toml", &text).notes), notes);
+        let off = format!("[servers.a]\nurl = 'https://h/'\n{beside}\nauth = false");
+        assert_eq!(lines(&good("c.toml", &off).notes), "");
+    }
+}
+
+#[test]
+fn what_only_a_page_has_is_noted_elsewhere() {
+    let text = "[servers.a]\nurl = 'https://h/'\nauth = { grant = 'device', redirect_port = 1 }";
+    assert_eq!(
+        lines(&good("c.toml", text).notes),
+        "c.toml:3:44: servers.a.auth.redirect_port: not used: only a login in a browser has a page"
+    );
+}
+
+#[test]
+fn who_we_say_we_are() {
+    let config = good("c.toml", "[auth]\nclient_name = 'Knots'\nclient_metadata_url = 'https://h/c.json'");
+    let app = AppSettings {
+        client_name: Some("Knots".to_owned()),
+        client_metadata_url: Some("https://h/c.json".parse().unwrap()),
+    };
+    assert_eq!(config.auth, app);
+    assert_eq!(good("c.toml", "").auth, AppSettings::default());
+
+    let other = good("p.toml", "[auth]\nclient_name = 'Other'");
+    let layered = Config::layered(config.clone(), other.clone());
+    assert_eq!(layered.auth, other.auth, "as a whole");
+    assert_eq!(Config::layered(config.clone(), Config::default()).auth, app);
+}
+
+#[test]
+fn diff_sees_who_we_are() {
+    let server = || Server::http("a", "https://h/").unwrap();
+    let config = |server: Server| Config::default().with_server(server).unwrap();
+    let base = config(server());
+    let command = HeadersCommand::new(Program::new("x", [""; 0]));
+    for changed in [
+        config(server().with_auth(Auth { grant: Grant::Off, ..Auth::default() }).unwrap()),
+        config(server().with_headers_command(command).unwrap()),
+        Config { auth: good("c.toml", "[auth]\nclient_name = 'x'").auth, ..base.clone() },
+        Config { keeping: good("c.toml", "[store]\nkey = 'file'").keeping, ..base.clone() },
+    ] {
+        assert_eq!(diff(&base, &changed).changed, ["a"], "{changed:?}");
+        assert!(diff(&changed, &changed).is_empty());
+    }
+}

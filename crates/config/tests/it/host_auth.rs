@@ -1,0 +1,167 @@
+//! Who we are, as hosts write it.
+
+use bowline_config::{Auth, ClientSettings, Grant, HeadersCommand, Program, Redirect, Resource, Secret};
+
+use crate::auth::http;
+use crate::{bad, good, lines};
+
+/// One entry of a host's file, and what is noted about it.
+#[track_caller]
+fn entry(fields: &str) -> (bowline_config::Http, String) {
+    let text = format!(r#"{{"mcpServers": {{"a": {{"url": "https://h/mcp", {fields}}}}}}}"#);
+    let config = good("mcp.json", &text);
+    (http(&config, "a").clone(), lines(&config.notes))
+}
+
+#[track_caller]
+fn auth(fields: &str) -> Auth {
+    let (http, notes) = entry(fields);
+    assert_eq!(notes, "", "{fields}");
+    http.auth
+}
+
+fn client(id: &str, secret: Option<&str>) -> ClientSettings {
+    let (id, secret) = (id.to_owned(), secret.map(Secret::new));
+    ClientSettings { id, secret, method: None, key: None, audience: None }
+}
+
+#[test]
+fn logins_of_several_hosts() {
+    let scope = |scopes: &[&str]| Some(scopes.iter().map(ToString::to_string).collect());
+    for (fields, expected) in [
+        (
+            r#""oauth": {"clientId": "me", "callbackPort": 8080, "scopes": "a b"}"#,
+            Auth {
+                client: Some(client("me", None)),
+                redirect: Redirect::Port(8080),
+                scope: scope(&["a", "b"]),
+                ..Auth::default()
+            },
+        ),
+        (
+            r#""type": "remote", "oauth": {"clientId": "me", "clientSecret": "${TOKEN}", "scope": "a", "redirectUri": "http://127.0.0.1:1/x"}"#,
+            Auth {
+                client: Some(client("me", Some("s3cret"))),
+                scope: scope(&["a"]),
+                redirect: Redirect::Uri("http://127.0.0.1:1/x".parse().unwrap()),
+                ..Auth::default()
+            },
+        ),
+        (
+            r#""oauth": {"client_id": "me", "callback_port": 9, "client_secret": null}"#,
+            Auth { client: Some(client("me", None)), redirect: Redirect::Port(9), ..Auth::default() },
+        ),
+        (
+            r#""auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "x", "scopes": ["a", "b"]}"#,
+            Auth { client: Some(client("me", Some("x"))), scope: scope(&["a", "b"]), ..Auth::default() },
+        ),
+        (
+            r#""auth": "oauth", "scopes": ["a"], "oauth_resource": "https://h""#,
+            Auth {
+                scope: scope(&["a"]),
+                resource: Resource::Fixed("https://h".to_owned()),
+                ..Auth::default()
+            },
+        ),
+        (
+            r#""oauth": {"enabled": true, "scopes": ["a"]}, "scopes": ["b"], "authProviderType": "dynamic_discovery""#,
+            Auth { scope: scope(&["a"]), ..Auth::default() },
+        ),
+        (r#""oauth": false"#, Auth { grant: Grant::Off, ..Auth::default() }),
+        (r#""oauth": {"enabled": false}"#, Auth { grant: Grant::Off, ..Auth::default() }),
+        (r#""oauth": true"#, Auth::default()),
+        (r#""auth": null"#, Auth::default()),
+        (r#""auth": {"grant": "device"}"#, Auth { grant: Grant::Device, ..Auth::default() }),
+    ] {
+        assert_eq!(auth(fields), expected, "{fields}");
+    }
+}
+
+#[test]
+fn what_only_a_host_understands_is_noted() {
+    let at = "mcp.json:1:";
+    for (fields, expected) in [
+        (r#""auth": "chatgpt""#, "mcpServers.a.auth: not used"),
+        (
+            r#""oauth": {"authServerMetadataUrl": "https://s3cret"}"#,
+            "mcpServers.a.oauth.authServerMetadataUrl: not used",
+        ),
+        (r#""oauth": {"tokenParamName": "t"}"#, "mcpServers.a.oauth.tokenParamName: not used"),
+        (
+            r#""authProviderType": "google_credentials""#,
+            "mcpServers.a.authProviderType: not used: such credentials are not made here",
+        ),
+        (r#""targetAudience": "x""#, "mcpServers.a.targetAudience: not used"),
+    ] {
+        let (http, notes) = entry(fields);
+        assert_eq!(http.auth, Auth::default());
+        assert!(notes.starts_with(at) && notes.contains(expected), "{fields}\n{notes}");
+        assert!(!notes.contains("s3cret"), "{notes}");
+    }
+}
+
+#[test]
+fn headers_from_variables() {
+    let (http, notes) = entry(
+        r#""headers": {"X-A": "1"}, "bearer_token_env_var": "TOKEN", "env_http_headers": {"X-B": "TOKEN"}"#,
+    );
+    let expected = [("X-A", "1"), ("Authorization", "Bearer s3cret"), ("X-B", "s3cret")];
+    assert_eq!(http.headers, expected.map(|(name, value)| (name.to_owned(), Secret::new(value))));
+    assert_eq!(notes, "");
+}
+
+/// The host runs its command through a shell; a plain line needs none, and no other is taken apart.
+#[test]
+fn a_command_line_for_headers() {
+    let told = |mut program: Program| {
+        for (name, value) in
+            [("CLAUDE_CODE_MCP_SERVER_NAME", "a"), ("CLAUDE_CODE_MCP_SERVER_URL", "https://h/mcp")]
+        {
+            program.env.insert(name.to_owned(), Secret::new(value));
+        }
+        Some(HeadersCommand::new(program))
+    };
+    let (http, notes) = entry(r#""headersHelper": "/opt/print-headers --for 'a b'""#);
+    assert_eq!(http.headers_command, told(Program::new("/opt/print-headers", ["--for", "a b"])));
+    assert_eq!(notes, "");
+
+    let (http, notes) = entry(r#""headersHelper": "~/bin/x \"${HOME}\" | jq .""#);
+    assert_eq!(http.headers_command, told(Program::new("sh", ["-c", "~/bin/x \"${HOME}\" | jq ."])));
+    assert!(notes.contains("mcpServers.a.headersHelper: is run by `sh`"), "{notes}");
+
+    let (http, notes) = entry(r#""headers_command": ["x", "${TOKEN}"]"#);
+    assert_eq!(http.headers_command, Some(HeadersCommand::new(Program::new("x", ["s3cret"]))));
+    assert_eq!(notes, "");
+}
+
+#[test]
+fn mistakes_in_a_file_of_a_host() {
+    let text = r#"{"mcpServers": {
+    "a": {"url": "https://h/", "oauth": {"clientId": "x", "client_id": "y"}},
+    "b": {"url": "https://h/", "oauth": {}, "auth": {}},
+    "c": {"url": "https://h/", "bearer_token_env_var": "s3cret-s3cret"},
+    "d": {"url": "https://h/", "env_http_headers": {"X": "s3cret s3cret"}},
+    "e": {"command": "x", "oauth": {"clientId": "x"}},
+    "f": {"url": "https://h/", "oauth": {"clientSecret": "s3cret"}},
+    "g": {"url": "https://h/", "bearer_token_env_var": "NOPE"},
+    "h": {"url": "https://h/", "oauth": 1},
+    "i": {"url": "https://h/", "headersHelper": "x", "headersCommand": "x"},
+    "j": {"url": "https://h/", "headers": {"Authorization": "x"}, "bearer_token_env_var": "TOKEN"}
+}}"#;
+    let expected = r"mcp.json:2:72: mcpServers.a.oauth.client_id: gives `client_id` a second time
+mcp.json:3:53: mcpServers.b.auth: says a second time how to log in
+  hint: keep one of `auth` and `oauth`
+mcp.json:4:56: mcpServers.c.bearer_token_env_var: must be the name of an environment variable, made of letters, digits and `_`
+  hint: the key itself does not belong into a file
+mcp.json:5:58: mcpServers.d.env_http_headers.X: must be the name of an environment variable, made of letters, digits and `_`
+  hint: the key itself does not belong into a file
+mcp.json:6:36: mcpServers.e.oauth: belongs to a server with `url`, and this one has a `command`
+mcp.json:7:58: mcpServers.f.oauth.clientSecret: needs `client_id`
+  hint: a secret is nothing without the client it belongs to
+mcp.json:8:56: mcpServers.g.bearer_token_env_var: environment variable `NOPE` is not set
+  hint: set it, or give a default: `${NOPE:-value}`
+mcp.json:9:41: mcpServers.h.oauth: must be false or an object, not a number
+mcp.json:10:72: mcpServers.i.headersCommand: gives `headers_command` a second time
+mcp.json:11:91: mcpServers.j.bearer_token_env_var: this header is given twice";
+    assert_eq!(bad("mcp.json", text), expected);
+}

@@ -1,0 +1,67 @@
+//! Owns the key in a file that only its owner can read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use crate::private::{self, Made};
+use crate::{SealKey, StoreError};
+
+/// A key has less than this; a larger file is none of ours.
+const LARGEST: u64 = 4096;
+
+/// Where the key is in a state folder.
+pub(super) fn path(state: &Path) -> PathBuf {
+    state.join("store.key")
+}
+
+/// The key in the file; `None` if there is no file.
+pub(super) fn read(path: &Path, notes: &mut Vec<String>) -> Result<Option<SealKey>, StoreError> {
+    let length = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(path, &error)),
+        Ok(about) => about.len(),
+    };
+    private::check_file(path, notes)?;
+    if length > LARGEST {
+        return Err(StoreError::Unusable(format!("{} is no key file: it is too long", path.display())));
+    }
+    let text = Zeroizing::new(std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?);
+    match SealKey::from_text(&text) {
+        Some(key) => Ok(Some(key)),
+        None => Err(StoreError::Unusable(format!("{} holds no key of bowline", path.display()))),
+    }
+}
+
+/// The key in the file, which is made with `key` if it is not there. Two who come at once leave with the same
+/// one: the file appears with all it holds, and never a second time.
+pub(super) fn read_or_make(
+    path: &Path,
+    key: &SealKey,
+    notes: &mut Vec<String>,
+) -> Result<SealKey, StoreError> {
+    if let Some(key) = read(path, notes)? {
+        return Ok(key);
+    }
+    let mut text = key.to_text();
+    text.push('\n');
+    match private::make_file(path, text.as_bytes()) {
+        Ok(Made::Now) => notes.push(format!("made the key file {}", path.display())),
+        Ok(Made::Before) => {}
+        Err(error) => {
+            return Err(StoreError::Unavailable(format!(
+                "cannot make the key file {}: {error}",
+                path.display()
+            )));
+        }
+    }
+    // What the disk says counts, not what we meant to write.
+    read(path, notes)?.ok_or_else(|| {
+        StoreError::Unavailable(format!("{} vanished while it was being made", path.display()))
+    })
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("cannot read the key file {}: {error}", path.display()))
+}

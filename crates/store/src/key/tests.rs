@@ -1,0 +1,257 @@
+//! Keyrings that work, that lose what they are given, that are locked, and that hang.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline_config::{Backend, Keeping, KeyPlace};
+use tempfile::TempDir;
+use zeroize::Zeroizing;
+
+use super::keyring::{Keyring, Vault};
+use crate::open::open_by;
+use crate::{Expect, Key, KeyKind, Opened, StoreError};
+
+/// What a fake keyring does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mood {
+    Works,
+    LosesWrites,
+    GarblesWrites,
+    Locked,
+    Hangs,
+}
+
+/// A keyring that is told how to behave. Clones are the same one.
+#[derive(Clone)]
+struct Fake {
+    mood: Arc<Mutex<Mood>>,
+    kept: Arc<Mutex<HashMap<String, String>>>,
+    reads: Arc<Mutex<usize>>,
+}
+
+impl Fake {
+    fn new(mood: Mood) -> Self {
+        Self { mood: Arc::new(Mutex::new(mood)), kept: Arc::default(), reads: Arc::default() }
+    }
+
+    fn set(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+
+    fn mood(&self) -> Result<Mood, String> {
+        // Not with the lock in hand: a test changes it meanwhile.
+        let mood = *self.mood.lock().unwrap();
+        match mood {
+            Mood::Locked => Err("the collection is locked".into()),
+            Mood::Hangs => loop {
+                std::thread::park();
+            },
+            mood => Ok(mood),
+        }
+    }
+
+    /// As a new process would ask it: nothing is remembered.
+    fn process(&self) -> Keyring {
+        Keyring::new(self.clone(), Duration::from_millis(300))
+    }
+}
+
+impl Vault for Fake {
+    fn read(&mut self, name: &str) -> Result<Option<Zeroizing<String>>, String> {
+        *self.reads.lock().unwrap() += 1;
+        self.mood()?;
+        Ok(self.kept.lock().unwrap().get(name).cloned().map(Zeroizing::new))
+    }
+
+    fn write(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let text = match self.mood()? {
+            Mood::LosesWrites => return Ok(()),
+            Mood::GarblesWrites => text.to_lowercase(),
+            _ => text.to_owned(),
+        };
+        self.kept.lock().unwrap().insert(name.to_owned(), text);
+        Ok(())
+    }
+}
+
+fn keeping(key: KeyPlace) -> Keeping {
+    Keeping { backend: Backend::Sqlite(None), key }
+}
+
+fn login() -> Key {
+    Key::new("login", "a")
+}
+
+async fn open(fake: &Fake, key: KeyPlace, state: &TempDir) -> Result<Opened, StoreError> {
+    open_by(&keeping(key), state.path(), fake.process()).await
+}
+
+/// A store whose key is in the keyring, with a login in it.
+async fn with_a_login(fake: &Fake) -> TempDir {
+    let state = tempfile::tempdir().unwrap();
+    let opened = open(fake, KeyPlace::Auto, &state).await.unwrap();
+    assert_eq!(opened.key, KeyKind::Keyring);
+    opened.safe.put(&login(), "a token", Expect::Nothing).await.unwrap().unwrap();
+    state
+}
+
+async fn token(opened: &Opened) -> String {
+    opened.safe.get::<String>(&login()).await.unwrap().unwrap().0
+}
+
+fn key_file(state: &TempDir) -> std::path::PathBuf {
+    state.path().join("store.key")
+}
+
+#[tokio::test]
+async fn tk_03_the_keyring_has_the_key_and_the_disk_does_not() {
+    let fake = Fake::new(Mood::Works);
+    let state = with_a_login(&fake).await;
+    assert!(!key_file(&state).exists());
+    let again = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+    assert_eq!((again.key.clone(), token(&again).await.as_str()), (KeyKind::Keyring, "a token"));
+    assert_eq!(fake.kept.lock().unwrap().len(), 1, "one key for one store");
+}
+
+#[tokio::test]
+async fn the_keyring_is_asked_once_in_a_process() {
+    let fake = Fake::new(Mood::Works);
+    let state = with_a_login(&fake).await;
+    *fake.reads.lock().unwrap() = 0;
+    let process = fake.process();
+    for _ in 0..3 {
+        let opened = open_by(&keeping(KeyPlace::Auto), state.path(), process.clone()).await.unwrap();
+        assert_eq!(token(&opened).await, "a token");
+    }
+    assert_eq!(*fake.reads.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn tk_03_a_keyring_that_loses_what_it_is_given_is_not_believed() {
+    for mood in [Mood::LosesWrites, Mood::GarblesWrites] {
+        let fake = Fake::new(mood);
+        let state = tempfile::tempdir().unwrap();
+        match open(&fake, KeyPlace::Keyring, &state).await {
+            Err(StoreError::Unavailable(why)) => assert!(why.contains("not to be trusted"), "{why}"),
+            other => panic!("{mood:?}: {other:?}"),
+        }
+        // Left to itself it takes a file instead, and says why.
+        let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+        assert_eq!(opened.key, KeyKind::File(key_file(&state)));
+        assert!(opened.notes.iter().any(|note| note.contains("not to be trusted")), "{:?}", opened.notes);
+        opened.safe.put(&login(), "a token", Expect::Nothing).await.unwrap().unwrap();
+
+        // And stays with the file when the keyring has been mended.
+        fake.set(Mood::Works);
+        let again = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+        assert_eq!((again.key.clone(), &again.notes[..]), (KeyKind::File(key_file(&state)), &[][..]));
+        assert_eq!(token(&again).await, "a token");
+    }
+}
+
+#[tokio::test]
+async fn tk_03_no_fresh_key_when_the_keyring_is_locked_today() {
+    for mood in [Mood::Locked, Mood::Hangs] {
+        let fake = Fake::new(Mood::Works);
+        let state = with_a_login(&fake).await;
+        fake.set(mood);
+        for key in [KeyPlace::Auto, KeyPlace::Keyring, KeyPlace::File] {
+            match open(&fake, key, &state).await {
+                Err(StoreError::Unavailable(why)) => assert!(why.contains("Unlock"), "{why}"),
+                other => panic!("{mood:?} {key:?}: {other:?}"),
+            }
+            assert!(!key_file(&state).exists());
+        }
+        fake.set(Mood::Works);
+        assert_eq!(token(&open(&fake, KeyPlace::Auto, &state).await.unwrap()).await, "a token");
+    }
+}
+
+#[tokio::test]
+async fn tk_03_no_fresh_key_when_the_keyring_has_lost_it() {
+    let fake = Fake::new(Mood::Works);
+    let state = with_a_login(&fake).await;
+    let kept = std::mem::take(&mut *fake.kept.lock().unwrap());
+    match open(&fake, KeyPlace::Auto, &state).await {
+        Err(StoreError::Sealed(why)) => assert!(why.contains("store key "), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(fake.kept.lock().unwrap().is_empty() && !key_file(&state).exists());
+    *fake.kept.lock().unwrap() = kept;
+    assert_eq!(token(&open(&fake, KeyPlace::Auto, &state).await.unwrap()).await, "a token");
+}
+
+#[tokio::test]
+async fn a_keyring_that_hangs_holds_up_a_new_store_only_for_a_while() {
+    let fake = Fake::new(Mood::Hangs);
+    let state = tempfile::tempdir().unwrap();
+    let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+    assert_eq!(opened.key, KeyKind::File(key_file(&state)));
+    assert!(opened.notes.iter().any(|note| note.contains("did not answer")), "{:?}", opened.notes);
+    let refused = open(&fake, KeyPlace::Keyring, &tempfile::tempdir().unwrap()).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_key_moves_to_where_it_was_chosen_to_be() {
+    let fake = Fake::new(Mood::Works);
+    let state = with_a_login(&fake).await;
+
+    let moved = open(&fake, KeyPlace::File, &state).await.unwrap();
+    assert_eq!(
+        (moved.key.clone(), token(&moved).await.as_str()),
+        (KeyKind::File(key_file(&state)), "a token")
+    );
+    assert!(moved.notes.iter().any(|note| note.starts_with("moved")), "{:?}", moved.notes);
+    // It stays there, and the keyring is not needed any more.
+    fake.set(Mood::Locked);
+    let stays = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+    assert_eq!((stays.key.clone(), stays.notes.len()), (KeyKind::File(key_file(&state)), 0));
+
+    match open(&fake, KeyPlace::Keyring, &state).await {
+        Err(StoreError::Unavailable(why)) => assert!(why.contains("locked"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    fake.set(Mood::Works);
+    fake.kept.lock().unwrap().clear();
+    let back = open(&fake, KeyPlace::Keyring, &state).await.unwrap();
+    assert_eq!((back.key.clone(), token(&back).await.as_str()), (KeyKind::Keyring, "a token"));
+    std::fs::remove_file(key_file(&state)).unwrap();
+    assert_eq!(token(&open(&fake, KeyPlace::Auto, &state).await.unwrap()).await, "a token");
+}
+
+#[tokio::test]
+async fn tk_03_all_first_ones_agree_on_one_key_of_the_keyring() {
+    let fake = Fake::new(Mood::Works);
+    let state = tempfile::tempdir().unwrap();
+    let opening = (0..8).map(|number| {
+        let (keyring, path) = (fake.process(), state.path().to_owned());
+        tokio::spawn(async move {
+            let opened = open_by(&keeping(KeyPlace::Auto), &path, keyring).await.unwrap();
+            let key = Key::new("login", number.to_string());
+            opened.safe.put(&key, &number, Expect::Nothing).await.unwrap().unwrap();
+        })
+    });
+    for opening in opening.collect::<Vec<_>>() {
+        opening.await.unwrap();
+    }
+    let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+    let values: Vec<(Key, i32, _)> = opened.safe.list("login").await.unwrap();
+    assert_eq!(values.len(), 8);
+    assert_eq!(fake.kept.lock().unwrap().len(), 1, "the others waited, and left nothing behind");
+}
+
+#[tokio::test]
+async fn tk_03_a_key_of_the_keyring_is_not_in_the_words_of_an_error() {
+    let fake = Fake::new(Mood::Works);
+    let state = with_a_login(&fake).await;
+    let text =
+        fake.kept.lock().unwrap().values_mut().map(|it| std::mem::replace(it, "x".into())).next().unwrap();
+    match open(&fake, KeyPlace::Auto, &state).await {
+        Err(error @ StoreError::Sealed(_)) => {
+            assert!(!format!("{error:?}").contains(&text["bowline-key-1:".len()..]), "{error:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,137 @@
+//! Owns when a store is opened that may never be needed: with the first thing that is kept in it, or read from it.
+//!
+//! Most servers want no login. Nothing is made for them, no keyring is unlocked, and one that cannot be used is no
+//! trouble of theirs.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bowline_config::Keeping;
+use tokio::sync::OnceCell;
+
+use crate::key::{Keyring, Places};
+use crate::open::{connect, is_there};
+use crate::{Safe, SealKey, Store, StoreError};
+
+/// [`open`](fn@crate::open), put off until it matters. What cannot be opened fails then, and is tried again the next
+/// time; the key is fetched when there is something to decrypt or to encrypt.
+pub fn open_later(keeping: Keeping, state: PathBuf) -> Safe {
+    Safe::later(Later { keeping, state, store: OnceCell::new(), key: OnceCell::new() })
+}
+
+/// A store that is opened when it is needed.
+pub(crate) struct Later {
+    keeping: Keeping,
+    state: PathBuf,
+    store: OnceCell<Arc<dyn Store>>,
+    key: OnceCell<SealKey>,
+}
+
+impl Later {
+    /// The store, if there is one to read from.
+    pub(crate) async fn existing(&self) -> Result<Option<&Arc<dyn Store>>, StoreError> {
+        if !self.store.initialized() && !is_there(&self.keeping.backend, &self.state) {
+            return Ok(None);
+        }
+        self.store().await.map(Some)
+    }
+
+    /// The store, which is made if it is not there.
+    pub(crate) async fn store(&self) -> Result<&Arc<dyn Store>, StoreError> {
+        let opening = async {
+            let mut notes = Vec::new();
+            let store = connect(&self.keeping.backend, &self.state, &mut notes).await;
+            tell(&notes);
+            store
+        };
+        self.store.get_or_try_init(|| opening).await
+    }
+
+    /// Its key.
+    pub(crate) async fn key(&self) -> Result<&SealKey, StoreError> {
+        let store = self.store().await?;
+        let finding = async {
+            let places = Places { chosen: self.keeping.key, keyring: Keyring::system(), state: &self.state };
+            let mut notes = Vec::new();
+            let found = places.find(&**store, &mut notes).await;
+            tell(&notes);
+            found.map(|(key, _)| key)
+        };
+        self.key.get_or_try_init(|| finding).await
+    }
+}
+
+/// Nobody waits for them who could show them.
+fn tell(notes: &[String]) {
+    for note in notes {
+        tracing::info!("{note}");
+    }
+}
+
+impl fmt::Debug for Later {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Later")
+            .field("keeping", &self.keeping)
+            .field("store", &self.store.get())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::{Backend, KeyPlace};
+
+    use super::*;
+    use crate::{Expect, Key};
+
+    fn keeping() -> Keeping {
+        Keeping { backend: Backend::default(), key: KeyPlace::File }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_made_for_who_only_looks() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let safe = open_later(keeping(), state.clone());
+        let login = Key::new("login", "a");
+        assert!(safe.get::<String>(&login).await.unwrap().is_none());
+        assert!(safe.list::<String>("login").await.unwrap().is_empty());
+        assert!(!safe.remove(&login, Expect::Anything).await.unwrap());
+        assert!(!state.exists());
+
+        safe.put(&login, "token", Expect::Nothing).await.unwrap();
+        assert_eq!(safe.get::<String>(&login).await.unwrap().unwrap().0, "token");
+        let again = open_later(keeping(), state.clone());
+        assert_eq!(again.get::<String>(&login).await.unwrap().unwrap().0, "token");
+        let opened = crate::open(&keeping(), &state).await.unwrap();
+        assert_eq!(opened.safe.get::<String>(&login).await.unwrap().unwrap().0, "token");
+    }
+
+    #[tokio::test]
+    async fn a_key_that_cannot_be_had_is_missed_only_where_it_is_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let login = Key::new("login", "a");
+        let opened = crate::open(&keeping(), folder.path()).await.unwrap();
+        opened.safe.put(&login, "token", Expect::Nothing).await.unwrap();
+        drop(opened);
+        std::fs::remove_file(folder.path().join("store.key")).unwrap();
+
+        let safe = open_later(keeping(), folder.path().to_owned());
+        assert!(safe.get::<String>(&Key::new("login", "b")).await.unwrap().is_none());
+        assert!(safe.get::<String>(&login).await.is_err());
+        assert!(safe.put(&login, "other", Expect::Anything).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_opened_fails_when_it_is_needed_and_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("store.db");
+        std::fs::write(&file, "this is no database, and never was one").unwrap();
+        let safe = open_later(keeping(), folder.path().to_owned());
+        let login = Key::new("login", "a");
+        assert!(safe.get::<String>(&login).await.is_err());
+        std::fs::remove_file(&file).unwrap();
+        assert!(safe.get::<String>(&login).await.unwrap().is_none());
+    }
+}

@@ -1,0 +1,153 @@
+//! Owns who can read our files: their owner alone.
+//!
+//! On Windows the folder of the user's profile sees to that.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use crate::{StoreError, random};
+
+/// When a file was made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// By us.
+    Now,
+    /// By somebody else, earlier.
+    Before,
+}
+
+/// Makes a folder and those above it, unless they are there.
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// Makes a file with all it holds, or not at all: it gets its name when it is complete and on the disk.
+pub(crate) fn make_file(path: &Path, holding: &[u8]) -> io::Result<Made> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let random = random::bytes::<8>().map_err(io::Error::other)?;
+    let draft = folder.join(format!(".{}.new", random::hex(&random)));
+    let made = (|| {
+        let mut file = create_new(&draft)?;
+        file.write_all(holding)?;
+        file.sync_all()?;
+        drop(file);
+        // Unlike a renaming, this fails if the name is taken.
+        match fs::hard_link(&draft, path) {
+            Ok(()) => Ok(Made::Now),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
+            // A file system without links. A reader may come between name and content there, and says so.
+            Err(_) => match create_new(path) {
+                Ok(mut file) => file.write_all(holding).and_then(|()| file.sync_all()).map(|()| Made::Now),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
+                Err(error) => Err(error),
+            },
+        }
+    })();
+    let _ = fs::remove_file(&draft);
+    sync_folder(folder)?;
+    made
+}
+
+/// Makes an empty file, unless there is one. The file is not opened if it is there: closing it again would drop
+/// whatever locks SQLite has on it in this process.
+pub(crate) fn make_empty(path: &Path) -> io::Result<Made> {
+    match create_new(path) {
+        Ok(_) => Ok(Made::Now),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
+        Err(error) => Err(error),
+    }
+}
+
+fn create_new(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.write(true).create_new(true).open(path)
+}
+
+/// Has a new name in a folder survive the loss of power.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    fs::File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Sees to it that nobody but the owner can read a file, if it is there. Says so if somebody could.
+#[cfg(unix)]
+pub(crate) fn check_file(path: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let about = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            return Err(StoreError::Unusable(format!("cannot look at {}: {error}", path.display())));
+        }
+        Ok(about) => about,
+    };
+    if !about.is_file() {
+        return Err(StoreError::Unusable(format!("{} is not a file", path.display())));
+    }
+    let mode = about.permissions().mode() & 0o777;
+    if for_others(mode) == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| {
+        StoreError::Unusable(format!(
+            "others can read {} (mode {mode:03o}), and that cannot be changed: {error}",
+            path.display()
+        ))
+    })?;
+    notes.push(format!("others could read {} (mode {mode:03o}); now only its owner can", path.display()));
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn check_file(path: &Path, _notes: &mut Vec<String>) -> Result<(), StoreError> {
+    match fs::metadata(path) {
+        Ok(about) if !about.is_file() => {
+            Err(StoreError::Unusable(format!("{} is not a file", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a mode lets people do who are not the owner.
+#[cfg(unix)]
+fn for_others(mode: u32) -> u32 {
+    mode & 0o077
+}
+
+/// Sees to it that nobody but the owner can look into our own folder. One that is shared by intent, which shows
+/// in its sticky bit or in its owner, is left as it is.
+#[cfg(unix)]
+pub(crate) fn check_folder(folder: &Path, notes: &mut Vec<String>) {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    let Ok(about) = fs::metadata(folder) else { return };
+    let mode = about.permissions().mode() & 0o7777;
+    let ours = about.uid() == rustix::process::geteuid().as_raw();
+    if for_others(mode) == 0 || mode & 0o1000 != 0 || !ours {
+        return;
+    }
+    match fs::set_permissions(folder, fs::Permissions::from_mode(0o700)) {
+        Ok(()) => notes.push(format!(
+            "others could look into {} (mode {mode:03o}); now only its owner can",
+            folder.display()
+        )),
+        Err(error) => notes.push(format!(
+            "others can look into {} (mode {mode:03o}), and that cannot be changed: {error}",
+            folder.display()
+        )),
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn check_folder(_folder: &Path, _notes: &mut Vec<String>) {}

@@ -1,0 +1,174 @@
+//! Owns the form of an encrypted value: one byte that names the form, a nonce, then ChaCha20-Poly1305 over the
+//! value, bound to the key it is kept under.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::digest::{SHA256, digest};
+use zeroize::Zeroizing;
+
+use crate::{Key, StoreError, random};
+
+/// The only form so far.
+const FORM: u8 = 1;
+
+/// How the text form of a key begins, so that a person who finds one knows what it is.
+const PREFIX: &str = "bowline-key-1:";
+
+/// The key that values are encrypted with. It cannot be printed, and is wiped when it goes.
+#[derive(Clone)]
+pub struct SealKey(Zeroizing<[u8; 32]>);
+
+/// What was sealed does not open: another key, another place, or not what was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotOurs;
+
+impl SealKey {
+    /// A new key.
+    pub fn generate() -> Result<Self, StoreError> {
+        Ok(Self(Zeroizing::new(random::bytes()?)))
+    }
+
+    /// The key of these bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    /// Names the key without telling it.
+    pub(crate) fn fingerprint(&self) -> String {
+        let mut named = Zeroizing::new(b"bowline key fingerprint".to_vec());
+        named.extend_from_slice(&self.0[..]);
+        random::hex(&digest(&SHA256, &named).as_ref()[..8])
+    }
+
+    /// As text: keyrings and files want it so. KDE's keeps no other.
+    pub(crate) fn to_text(&self) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(String::with_capacity(64));
+        text.push_str(PREFIX);
+        STANDARD_NO_PAD.encode_string(&self.0[..], &mut text);
+        text
+    }
+
+    /// The key of this text, if it is one.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let mut bytes = Zeroizing::new([0; 32]);
+        let length = STANDARD_NO_PAD.decode_slice(text.trim().strip_prefix(PREFIX)?, &mut bytes[..]).ok()?;
+        (length == bytes.len()).then_some(Self(bytes))
+    }
+
+    /// Encrypts what is to be kept under `key`.
+    pub(crate) fn seal(&self, key: &Key, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let nonce = random::bytes::<NONCE_LEN>()?;
+        let mut sealed = Vec::with_capacity(1 + NONCE_LEN + value.len() + CHACHA20_POLY1305.tag_len());
+        sealed.push(FORM);
+        sealed.extend_from_slice(&nonce);
+        sealed.extend_from_slice(value);
+        let tag = self
+            .cipher()
+            .seal_in_place_separate_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(bound_to(key)),
+                &mut sealed[1 + NONCE_LEN..],
+            )
+            .map_err(|_| StoreError::Unusable("the value is too large to be encrypted".into()))?;
+        sealed.extend_from_slice(tag.as_ref());
+        Ok(sealed)
+    }
+
+    /// Decrypts what was kept under `key`.
+    pub(crate) fn open(&self, key: &Key, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotOurs> {
+        let (&FORM, rest) = sealed.split_first().ok_or(NotOurs)? else { return Err(NotOurs) };
+        let (nonce, rest) = rest.split_first_chunk::<NONCE_LEN>().ok_or(NotOurs)?;
+        let mut value = Zeroizing::new(rest.to_vec());
+        let length = self
+            .cipher()
+            .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(bound_to(key)), &mut value)
+            .map_err(|_| NotOurs)?
+            .len();
+        value.truncate(length);
+        Ok(value)
+    }
+
+    fn cipher(&self) -> LessSafeKey {
+        LessSafeKey::new(
+            UnboundKey::new(&CHACHA20_POLY1305, &self.0[..])
+                .expect("the key has the length of the algorithm"),
+        )
+    }
+}
+
+/// What a value is bound to. A kind holds no NUL, so no two keys have the same.
+fn bound_to(key: &Key) -> Vec<u8> {
+    [&[FORM], key.kind.as_bytes(), &[0], key.id.as_bytes()].concat()
+}
+
+impl fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealKey([redacted])")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key() -> SealKey {
+        SealKey::from_bytes([7; 32])
+    }
+
+    #[test]
+    fn tk_03_a_value_opens_only_with_its_key_under_its_name() {
+        let login = Key::new("login", "a");
+        let sealed = key().seal(&login, b"a token").unwrap();
+
+        assert_eq!(key().open(&login, &sealed).unwrap().as_slice(), b"a token");
+        assert_eq!(key().open(&Key::new("login", "b"), &sealed), Err(NotOurs));
+        assert_eq!(key().open(&Key::new("client", "a"), &sealed), Err(NotOurs));
+        assert_eq!(SealKey::from_bytes([8; 32]).open(&login, &sealed), Err(NotOurs));
+    }
+
+    #[test]
+    fn tk_03_the_same_value_never_looks_the_same() {
+        let login = Key::new("login", "a");
+        assert_ne!(key().seal(&login, b"a token").unwrap(), key().seal(&login, b"a token").unwrap());
+    }
+
+    #[test]
+    fn tk_03_a_key_is_not_printed() {
+        let key = SealKey::from_bytes(*b"0123456789abcdef0123456789abcdef");
+        let shown = format!("{key:?} {key:#?}");
+        assert!(!shown.contains("48") && !shown.contains("0123"), "{shown}");
+    }
+
+    #[test]
+    fn a_key_survives_being_text() {
+        let text = key().to_text();
+        assert_eq!(SealKey::from_text(&format!("{}\n", *text)).unwrap().0, key().0);
+        for wrong in ["", "bowline-key-1:", "bowline-key-1:AAAA", &text[1..], &format!("{}A", *text)] {
+            assert!(SealKey::from_text(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_changed_or_cut_does_not_open(
+            value in proptest::collection::vec(any::<u8>(), 0..64),
+            at in any::<prop::sample::Index>(),
+            flip in 1_u8..,
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let login = Key::new("login", "a");
+            let sealed = key().seal(&login, &value).unwrap();
+            let mut changed = sealed.clone();
+            changed[at.index(sealed.len())] ^= flip;
+            prop_assert_eq!(key().open(&login, &changed), Err(NotOurs));
+            prop_assert_eq!(key().open(&login, &sealed[..cut.index(sealed.len())]), Err(NotOurs));
+            let opened = key().open(&login, &sealed).unwrap();
+            prop_assert_eq!(opened.as_slice(), value.as_slice());
+        }
+    }
+}

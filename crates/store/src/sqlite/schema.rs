@@ -1,0 +1,145 @@
+//! Owns what is in the file: its tables, how an older one is brought up to date, and that a stranger's or a later
+//! one is refused.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::StoreError;
+
+/// Tells our files from other SQLite files: "bwln".
+const OURS: i64 = 0x6277_6c6e;
+
+/// What makes each version from the one before, beginning with an empty file. Never changed, only added to.
+const STEPS: &[&str] = &["
+    CREATE TABLE entries (
+        kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, value BLOB NOT NULL,
+        PRIMARY KEY (kind, id)
+    ) STRICT, WITHOUT ROWID;
+    -- One row for all entries, and none is ever counted twice: a version does not come back, not even after its
+    -- entry was forgotten.
+    CREATE TABLE versions (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), last INTEGER NOT NULL) STRICT;
+    INSERT INTO versions VALUES (1, 0);
+    CREATE TABLE leases (name TEXT PRIMARY KEY, token TEXT NOT NULL, ends INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+"];
+
+/// How long SQLite itself waits for others.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// What a file says of itself.
+pub(super) struct Found {
+    application: i64,
+    version: i64,
+    tables: i64,
+}
+
+/// Opens a file that is there.
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    // No URIs: a path is a path, whatever it is called.
+    let db = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    db.busy_timeout(BUSY)?;
+    db.pragma_update(None, "trusted_schema", false)?;
+    db.pragma_update(None, "cell_size_check", true)?;
+    // What is forgotten is overwritten.
+    db.pragma_update(None, "secure_delete", true)?;
+    Ok(db)
+}
+
+/// What the file is, before anything is changed.
+pub(super) fn version(db: &Connection) -> rusqlite::Result<Found> {
+    db.query_row(
+        "SELECT (SELECT application_id FROM pragma_application_id),
+                (SELECT user_version FROM pragma_user_version),
+                (SELECT count(*) FROM sqlite_schema)",
+        [],
+        |row| Ok(Found { application: row.get(0)?, version: row.get(1)?, tables: row.get(2)? }),
+    )
+}
+
+/// Whether a file is one that we may change.
+pub(super) fn accept(path: &Path, found: &Found) -> Result<(), StoreError> {
+    let path = path.display();
+    let empty = found.application == 0 && found.version == 0 && found.tables == 0;
+    if !empty && found.application != OURS {
+        return Err(StoreError::Unusable(format!("{path} is a SQLite file of another program")));
+    }
+    if found.version > current() {
+        return Err(StoreError::Unusable(format!(
+            "{path} was written by a later version of bowline (form {}, this one knows {}); use that one",
+            found.version,
+            current()
+        )));
+    }
+    Ok(())
+}
+
+/// Brings the file up to date. Gives its journal mode if it is not the one we want.
+pub(super) fn bring_up(db: &mut Connection) -> rusqlite::Result<Option<String>> {
+    let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    let wanted = mode.eq_ignore_ascii_case("wal");
+    // Confirmed means on the disk. Without WAL that takes one step more.
+    db.pragma_update(None, "synchronous", if wanted { "FULL" } else { "EXTRA" })?;
+    // On macOS, on the disk and not in its cache.
+    db.pragma_update(None, "fullfsync", true)?;
+    db.pragma_update(None, "checkpoint_fullfsync", true)?;
+    let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version < current() {
+        migrate(db)?;
+    }
+    Ok((!wanted).then_some(mode))
+}
+
+/// Makes all steps that are missing, or none. Others may have made them since we looked.
+fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
+    let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: i64 = change.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    change.execute_batch(
+        "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, done TEXT NOT NULL) STRICT",
+    )?;
+    for (to, step) in (1_i64..).zip(STEPS).filter(|(to, _)| *to > version) {
+        change.execute_batch(step)?;
+        change.execute("INSERT INTO migrations VALUES (?1, datetime('now'))", [to])?;
+        change.pragma_update(None, "user_version", to)?;
+    }
+    change.pragma_update(None, "application_id", OURS)?;
+    change.commit()
+}
+
+fn current() -> i64 {
+    i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_confirmed_is_on_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        std::fs::write(&path, b"").unwrap();
+        // The second time there is nothing to do, and it is the same.
+        for _ in 0..2 {
+            let mut db = connect(&path).unwrap();
+            accept(&path, &version(&db).unwrap()).unwrap();
+            assert_eq!(bring_up(&mut db).unwrap(), None);
+            let says = |pragma: &str| -> String {
+                db.query_row(&format!("SELECT CAST({pragma} AS TEXT) FROM pragma_{pragma}"), [], |row| {
+                    row.get(0)
+                })
+                .unwrap()
+            };
+            // A kill does not show a missing sync, only a loss of power does.
+            assert_eq!(
+                ["journal_mode", "synchronous", "fullfsync", "secure_delete", "user_version"].map(says),
+                ["wal", "2", "1", "1", "1"]
+            );
+            let steps: i64 = db.query_row("SELECT count(*) FROM migrations", [], |row| row.get(0)).unwrap();
+            assert_eq!(steps, current());
+        }
+    }
+}

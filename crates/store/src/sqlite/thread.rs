@@ -1,0 +1,137 @@
+//! Owns the thread that a file is used from: what is busy is tried again there, for a bounded time, and what a
+//! failure means is decided.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::oneshot;
+
+use super::file::Opened;
+use crate::{Doing, StoreError};
+
+/// How long others may keep a file busy before we give up.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long until we look again at a file that was busy. SQLite waits by itself before it says so, but for a few
+/// moments of opening and recovering it does not.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Something to be done with the file.
+type Job = Box<dyn FnOnce(&mut Opened) + Send>;
+
+/// The thread. It ends, and the file is closed, when this goes.
+pub(super) struct Thread {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Thread {
+    /// Starts one that has the file open. Gives what a person should know of it, too.
+    pub(super) async fn start(path: &Path) -> Result<(Self, Vec<String>), StoreError> {
+        let (jobs, to_do) = mpsc::channel::<Job>();
+        let (ready, opened) = oneshot::channel();
+        let path = path.to_owned();
+        std::thread::Builder::new()
+            .name("bowline-store".into())
+            .spawn(move || {
+                let mut notes = Vec::new();
+                match open(&path, &mut notes) {
+                    Err(error) => drop(ready.send(Err(error))),
+                    Ok(mut file) => {
+                        // Whoever gave up waiting for this has dropped the sender of jobs, too.
+                        let _ = ready.send(Ok(notes));
+                        for job in to_do {
+                            job(&mut file);
+                        }
+                    }
+                }
+            })
+            .map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
+        let notes = opened.await.map_err(|_| gone())??;
+        Ok((Self { jobs }, notes))
+    }
+
+    /// Has something done. The job is handed over before this is first polled, and done even if it is dropped.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        mut job: impl FnMut(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Doing<'static, T> {
+        let (done, result) = oneshot::channel();
+        let sent = self.jobs.send(Box::new(move |file| {
+            let result = file.check().and_then(|()| patiently(&file.path, || job(&mut file.db)));
+            let _ = done.send(result);
+        }));
+        let sent = sent.map_err(|_| gone());
+        Box::pin(async move {
+            sent?;
+            result.await.map_err(|_| gone())?
+        })
+    }
+}
+
+fn open(path: &Path, notes: &mut Vec<String>) -> Result<Opened, StoreError> {
+    super::file::prepare(path, notes)?;
+    let db = patiently(path, || super::schema::connect(path))?;
+    let version = patiently(path, || super::schema::version(&db))?;
+    super::schema::accept(path, &version)?;
+    let mut file = Opened::new(path, db)?;
+    let mode = patiently(path, || super::schema::bring_up(&mut file.db))?;
+    super::file::check(path, notes)?;
+    notes.extend(mode.map(|mode| {
+        format!(
+            "{} is in journal mode {mode}: its file system cannot do better, and is slower",
+            path.display()
+        )
+    }));
+    Ok(file)
+}
+
+/// Does something that others may be in the way of.
+fn patiently<T>(path: &Path, mut job: impl FnMut() -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    let since = Instant::now();
+    loop {
+        match job() {
+            Ok(done) => return Ok(done),
+            Err(error) if is_busy(&error) && since.elapsed() < PATIENCE => std::thread::park_timeout(PAUSE),
+            Err(error) => return Err(meaning(path, &error)),
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// What a failure means for whoever asked. The file itself is left alone whatever it is.
+pub(super) fn meaning(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let path = path.display();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            StoreError::Unavailable(format!("{path} is kept busy by other processes"))
+        }
+        Some(ErrorCode::NotADatabase) => {
+            StoreError::Unusable(format!("{path} is not a SQLite file; move it away to start anew"))
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            StoreError::Unusable(format!("{path} is damaged: {error}; move it away to start anew"))
+        }
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
+            StoreError::Unusable(format!("{path} cannot be opened for writing: {error}"))
+        }
+        Some(ErrorCode::DiskFull) => StoreError::Unavailable(format!("the disk of {path} is full")),
+        Some(ErrorCode::SystemIoFailure) => StoreError::Unavailable(format!("{path} fails: {error}")),
+        _ => StoreError::Unusable(format!("{path} cannot be used: {error}")),
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the thread of the store has ended".into())
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Thread")
+    }
+}

@@ -1,0 +1,5 @@
+-- KEYS: the lease. ARGV: token. Leaves alone what is not ours.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+return redis.call('DEL', KEYS[1])

@@ -1,0 +1,66 @@
+//! The store in a real server: the contract, many processes, and a server that goes away, comes back, hangs, wants
+//! a password, or is behind TLS.
+//!
+//! The server's program is the one that `BOWLINE_REDIS_SERVER` names, else a Valkey or Redis on the `PATH`.
+#![cfg(unix)]
+
+#[path = "../support/contract.rs"]
+mod contract;
+#[path = "../support/histories.rs"]
+mod histories;
+#[path = "../support/processes.rs"]
+mod processes;
+mod server;
+mod tls;
+mod valkey;
+#[path = "../support/worker.rs"]
+mod worker;
+
+use std::sync::Arc;
+
+use bowline_config::Secret;
+use bowline_store::{Expect, Key, Store, StoreError, Valkey};
+use contract::Hands;
+use server::Server;
+
+/// A key of a kind that only tests have.
+fn key(id: &str) -> Key {
+    Key::new("test", id)
+}
+
+/// The store that a worker is told of.
+async fn open(at: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(Valkey::open(&Secret::new(at), &mut Vec::new()).await?))
+}
+
+async fn make() -> (Server, Hands) {
+    let server = Server::start();
+    let hands = [server.store().await, server.store().await];
+    (server, hands)
+}
+
+contract::contract!(make);
+
+#[test]
+fn any_history() {
+    let server = Server::start_with(&["--appendfsync", "no"]);
+    histories::check(100, async || {
+        let hands = [server.store().await, server.store().await];
+        for (key, _) in hands[0].list("test").await.unwrap() {
+            hands[0].remove(&key, Expect::Anything).await.unwrap();
+        }
+        hands
+    });
+}
+
+#[tokio::test]
+async fn no_update_is_lost() {
+    let server = Server::start();
+    processes::no_update_is_lost(server.url().expose()).await;
+}
+
+#[tokio::test]
+async fn a_killed_holder_frees_its_lease() {
+    let server = Server::start();
+    processes::a_killed_holder_frees_its_lease(server.url().expose()).await;
+}

@@ -1,0 +1,149 @@
+//! What is kept can be read with its key, under its name, and not otherwise.
+
+use std::sync::Arc;
+
+use bowline_config::{Backend, Keeping, KeyPlace};
+use bowline_store::{Entry, Expect, KeyKind, Memory, Safe, SealKey, Store, StoreError, open, open_with};
+
+use crate::{key, sqlite};
+
+const SECRET: &str = "rt-5uper5ecretRefreshToken";
+
+fn with_file_key() -> Keeping {
+    Keeping { backend: Backend::Sqlite(None), key: KeyPlace::File }
+}
+
+#[tokio::test]
+async fn tk_03_no_secret_is_in_the_bytes_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = open(&with_file_key(), folder.path()).await.unwrap();
+    opened.safe.put(&key("a"), SECRET, Expect::Nothing).await.unwrap().unwrap();
+    opened.safe.put(&key("b"), &vec![SECRET; 300], Expect::Nothing).await.unwrap().unwrap();
+    assert!(opened.safe.remove(&key("b"), Expect::Anything).await.unwrap());
+    assert_eq!(opened.safe.get::<String>(&key("a")).await.unwrap().unwrap().0, SECRET);
+    let shown = format!("{opened:?}");
+    assert!(!shown.contains("5uper") && shown.contains("store.db"), "{shown}");
+
+    let mut files = 0;
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(10).any(|it| SECRET.as_bytes().starts_with(it)));
+        files += usize::from(!bytes.is_empty());
+    }
+    // The precondition: it is there, and not in a place that was not looked at.
+    assert_eq!(files, 4, "database, its two companions, and the key");
+}
+
+#[tokio::test]
+async fn tk_03_what_one_login_says_is_no_good_for_another() {
+    let store = Memory::new();
+    let safe = Safe::new(Arc::new(store.clone()), SealKey::from_bytes([1; 32]));
+    safe.put(&key("mine"), "my token", Expect::Nothing).await.unwrap();
+    safe.put(&key("theirs"), "their token", Expect::Nothing).await.unwrap();
+    let Entry { value, .. } = store.get(&key("mine")).await.unwrap().unwrap();
+    store.put(&key("theirs"), &value, Expect::Anything).await.unwrap();
+
+    let swapped = safe.get::<String>(&key("theirs")).await;
+    assert!(matches!(swapped, Err(StoreError::Sealed(_))), "{swapped:?}");
+    let listed: Vec<(_, String, _)> = safe.list("test").await.unwrap();
+    assert_eq!(
+        listed.iter().map(|(key, value, _)| (key.id.as_str(), value.as_str())).collect::<Vec<_>>(),
+        [("mine", "my token")]
+    );
+}
+
+#[tokio::test]
+async fn tk_03_a_wrong_key_is_told_from_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = Backend::Sqlite(None);
+    let right = SealKey::from_bytes([1; 32]);
+    let opened = open_with(&backend, folder.path(), right.clone()).await.unwrap();
+    assert_eq!(opened.key, KeyKind::Given);
+    opened.safe.put(&key("a"), SECRET, Expect::Nothing).await.unwrap().unwrap();
+
+    // Another key is noticed at once, and by one who did not look, when it matters.
+    let wrong = SealKey::from_bytes([2; 32]);
+    let refused = open_with(&backend, folder.path(), wrong.clone()).await;
+    assert!(matches!(refused, Err(StoreError::Sealed(_))), "{refused:?}");
+    let store = sqlite(&folder.path().join("store.db")).await;
+    let unread = Safe::new(store.clone(), wrong).get::<String>(&key("a")).await;
+    assert!(matches!(unread, Err(StoreError::Sealed(_))), "{unread:?}");
+
+    // And so is a value that was changed.
+    let mut value = store.get(&key("a")).await.unwrap().unwrap().value;
+    value[20] ^= 1;
+    store.put(&key("a"), &value, Expect::Anything).await.unwrap().unwrap();
+    match opened.safe.get::<String>(&key("a")).await {
+        Err(StoreError::Unusable(why)) => assert!(why.contains("damaged"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    // The right key still opens the store itself.
+    open_with(&backend, folder.path(), right).await.unwrap();
+}
+
+#[tokio::test]
+async fn tk_03_a_lost_key_file_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = open(&with_file_key(), folder.path()).await.unwrap();
+    let file = folder.path().join("store.key");
+    assert_eq!(opened.key, KeyKind::File(file.clone()));
+    assert!(opened.notes.iter().any(|note| note.contains("store.key")), "{:?}", opened.notes);
+    opened.safe.put(&key("a"), SECRET, Expect::Nothing).await.unwrap().unwrap();
+
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::rename(&file, &elsewhere).unwrap();
+    for key in [KeyPlace::File, KeyPlace::Auto] {
+        match open(&Keeping { key, ..with_file_key() }, folder.path()).await {
+            Err(StoreError::Sealed(why)) => assert!(why.contains(file.to_str().unwrap()), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(!file.exists());
+    }
+
+    std::fs::rename(&elsewhere, &file).unwrap();
+    let again = open(&with_file_key(), folder.path()).await.unwrap();
+    assert_eq!(again.safe.get::<String>(&key("a")).await.unwrap().unwrap().0, SECRET);
+    assert_eq!(again.notes, [""; 0], "nothing is new");
+}
+
+#[tokio::test]
+async fn tk_03_another_key_in_the_file_is_told() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for folder in [&one, &other] {
+        open(&with_file_key(), folder.path()).await.unwrap();
+    }
+    std::fs::copy(other.path().join("store.key"), one.path().join("store.key")).unwrap();
+    let refused = open(&with_file_key(), one.path()).await;
+    assert!(matches!(refused, Err(StoreError::Sealed(_))), "{refused:?}");
+
+    std::fs::write(one.path().join("store.key"), "hunter2").unwrap();
+    match open(&with_file_key(), one.path()).await {
+        Err(StoreError::Unusable(why)) => assert!(!why.contains("hunter2"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_value_of_another_form_is_told_without_its_content() {
+    let safe = Safe::in_memory();
+    safe.put(&key("a"), SECRET, Expect::Nothing).await.unwrap();
+    match safe.get::<u32>(&key("a")).await {
+        Err(StoreError::Unusable(why)) => assert!(!why.contains("5uper"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    let large = "x".repeat(2 << 20);
+    assert!(matches!(safe.put(&key("a"), &large, Expect::Anything).await, Err(StoreError::Unusable(_))));
+}
+
+#[tokio::test]
+async fn a_safe_in_memory_keeps_and_leases() {
+    let safe = Safe::in_memory();
+    let version = safe.put(&key("a"), &vec![1, 2, 3], Expect::Nothing).await.unwrap().unwrap();
+    assert_eq!(safe.get::<Vec<u8>>(&key("a")).await.unwrap(), Some((vec![1, 2, 3], version)));
+    let minute = std::time::Duration::from_secs(60);
+    let lease = safe.acquire("a", minute).await.unwrap().unwrap();
+    assert!(safe.clone().acquire("a", minute).await.unwrap().is_none());
+    assert!(safe.renew(&lease, minute).await.unwrap());
+    safe.release(lease).await.unwrap();
+    assert!(safe.acquire("a", minute).await.unwrap().is_some());
+}

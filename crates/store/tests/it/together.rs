@@ -1,0 +1,35 @@
+//! Many processes with one file.
+
+use bowline_config::Keeping;
+use bowline_store::{KeyKind, Version};
+
+use crate::processes::{self, PROCESSES};
+use crate::text;
+use crate::worker::{COUNTS, Worker};
+
+#[tokio::test]
+async fn no_update_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    // The file is made by them, too.
+    let last = processes::no_update_is_lost(text(&folder.path().join("store.db"))).await;
+    assert_eq!(last, Version(COUNTS * PROCESSES as u64), "one version for each change, and none besides");
+}
+
+#[tokio::test]
+async fn a_killed_holder_frees_its_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    processes::a_killed_holder_frees_its_lease(text(&folder.path().join("store.db"))).await;
+}
+
+#[tokio::test]
+async fn tk_03_all_first_ones_agree_on_one_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let workers: Vec<Worker> = (0..PROCESSES).map(|_| Worker::start("key", text(folder.path()))).collect();
+    workers.into_iter().for_each(Worker::done);
+
+    let opened = bowline_store::open(&Keeping::default(), folder.path()).await.unwrap();
+    assert_eq!(opened.key, KeyKind::File(folder.path().join("store.key")));
+    let values: Vec<(_, String, _)> = opened.safe.list("test").await.unwrap();
+    assert_eq!(values.len(), PROCESSES, "each wrote something, and all of it can be read with the one key");
+    assert!(values.iter().all(|(key, value, _)| key.id == *value));
+}

@@ -1,0 +1,102 @@
+//! Any history of changes by several hands, compared with what a plain map would have become.
+
+use std::collections::BTreeMap;
+
+use bowline_store::{Expect, Version};
+use proptest::prelude::*;
+
+use crate::contract::Hands;
+use crate::key;
+
+/// One step of a history.
+#[derive(Clone, Debug)]
+enum Step {
+    Put { hand: usize, id: usize, value: u8, expect: Seen },
+    Remove { hand: usize, id: usize, expect: Seen },
+    Look { hand: usize, id: usize },
+}
+
+/// What somebody expects, who may have looked a while ago.
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    Anything,
+    Nothing,
+    /// The version that was given out so many changes ago, of whatever key.
+    Ago(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let seen = prop_oneof![
+        1 => Just(Seen::Anything),
+        1 => Just(Seen::Nothing),
+        3 => (0_usize..4).prop_map(Seen::Ago),
+    ];
+    let at = (0_usize..2, 0_usize..3);
+    prop_oneof![
+        4 => (at.clone(), any::<u8>(), seen.clone())
+            .prop_map(|((hand, id), value, expect)| Step::Put { hand, id, value, expect }),
+        2 => (at.clone(), seen).prop_map(|((hand, id), expect)| Step::Remove { hand, id, expect }),
+        1 => at.prop_map(|(hand, id)| Step::Look { hand, id }),
+    ]
+}
+
+/// Carries a history out, in a store and in a map.
+async fn play(hands: Hands, history: &[Step]) -> Result<(), TestCaseError> {
+    let mut map: BTreeMap<usize, (u8, Version)> = BTreeMap::new();
+    let mut given: Vec<Version> = Vec::new();
+    let ids = ["a", "b", "c"].map(key);
+    for step in history {
+        let expected = |seen: Seen| match seen {
+            Seen::Anything => Expect::Anything,
+            Seen::Nothing => Expect::Nothing,
+            Seen::Ago(ago) => {
+                Expect::At(given.len().checked_sub(ago + 1).map_or(Version(1 << 60), |at| given[at]))
+            }
+        };
+        let fits = |id: usize, expect: Expect| match expect {
+            Expect::Anything => true,
+            Expect::Nothing => !map.contains_key(&id),
+            Expect::At(version) => map.get(&id).is_some_and(|(_, at)| *at == version),
+        };
+        match *step {
+            Step::Put { hand, id, value, expect } => {
+                let expect = expected(expect);
+                let fits = fits(id, expect);
+                let version = hands[hand].put(&ids[id], &[value], expect).await.unwrap();
+                prop_assert_eq!(version.is_some(), fits);
+                if let Some(version) = version {
+                    prop_assert!(given.iter().all(|earlier| *earlier < version), "{version:?} is not new");
+                    given.push(version);
+                    map.insert(id, (value, version));
+                }
+            }
+            Step::Remove { hand, id, expect } => {
+                let expect = expected(expect);
+                let fits = fits(id, expect) && map.contains_key(&id);
+                prop_assert_eq!(hands[hand].remove(&ids[id], expect).await.unwrap(), fits);
+                if fits {
+                    map.remove(&id);
+                }
+            }
+            Step::Look { hand, id } => {
+                let seen = hands[hand].get(&ids[id]).await.unwrap().map(|it| (it.value[0], it.version));
+                prop_assert_eq!(seen, map.get(&id).copied());
+            }
+        }
+    }
+    let listed = hands[1].list("test").await.unwrap();
+    let listed: Vec<_> =
+        listed.iter().map(|(key, it)| (key.id.as_str(), (it.value[0], it.version))).collect();
+    let kept: Vec<_> = map.iter().map(|(id, it)| (ids[*id].id.as_str(), *it)).collect();
+    prop_assert_eq!(listed, kept);
+    Ok(())
+}
+
+/// Compares many histories, each in a new store with two handles.
+pub(crate) fn check(cases: u32, make: impl AsyncFn() -> Hands) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let settings = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(settings, |(history in proptest::collection::vec(step(), 1..40))| {
+        runtime.block_on(async { play(make().await, &history).await })?;
+    });
+}

@@ -1,0 +1,35 @@
+//! What many processes do with one store, whatever it is made of.
+
+use std::time::{Duration, Instant};
+
+use bowline_store::Version;
+
+use crate::worker::{COUNTS, HELD, Worker};
+use crate::{key, open};
+
+pub(crate) const PROCESSES: usize = 8;
+
+/// Has several processes count at once, beginning with nothing. Gives the last version.
+pub(crate) async fn no_update_is_lost(at: &str) -> Version {
+    let workers: Vec<Worker> = (0..PROCESSES).map(|_| Worker::start("count", at)).collect();
+    workers.into_iter().for_each(Worker::done);
+    let entry = open(at).await.unwrap().get(&key("count")).await.unwrap().unwrap();
+    assert_eq!(u64::from_be_bytes(entry.value.try_into().unwrap()), COUNTS * PROCESSES as u64);
+    entry.version
+}
+
+/// Has a process killed that holds a lease: it holds up nobody for longer than that.
+pub(crate) async fn a_killed_holder_frees_its_lease(at: &str) {
+    let store = open(at).await.unwrap();
+    let mut holder = Worker::start("hold", at);
+    holder.says().expect("the lease is taken");
+    let since = Instant::now();
+    assert_eq!(store.acquire("held", HELD).await.unwrap(), None);
+    holder.kill();
+    let early = store.acquire("held", HELD).await.unwrap();
+    assert_eq!(early, None, "not before its time: nobody knows that it died");
+    while store.acquire("held", HELD).await.unwrap().is_none() {
+        assert!(since.elapsed() < HELD + Duration::from_secs(10), "the lease of a dead process never ends");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,200 @@
+//! [`Ask`]: one request as the endpoints see it, and [`Outcome`]: what they say to it.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::HeaderMap;
+use hyper::http::request::Parts;
+use serde_json::{Map, Value, json};
+use url::form_urlencoded;
+
+use super::jwt::Jwt;
+use super::log::Seen;
+use super::twist::Struck;
+use crate::answer::Answer;
+
+/// The prefix of grant types that are not in RFC 6749.
+const URN: &str = "urn:ietf:params:oauth:grant-type:";
+
+pub(super) struct Ask {
+    /// Where the server is reached for this request.
+    pub(super) origin: String,
+    pub(super) endpoint: &'static str,
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) headers: HeaderMap,
+    pub(super) form: BTreeMap<String, String>,
+    pub(super) json: Value,
+    pub(super) struck: Struck,
+}
+
+impl Ask {
+    pub(super) fn read(origin: &str, head: &Parts, body: &[u8]) -> Self {
+        let query = head.uri.query().unwrap_or_default();
+        let is_form = text(&head.headers, "content-type")
+            .is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
+        let mut form = BTreeMap::<String, String>::new();
+        for (name, value) in form_urlencoded::parse(if is_form { body } else { query.as_bytes() }) {
+            form.entry(name.into_owned())
+                .and_modify(|given| {
+                    given.push(' ');
+                    given.push_str(&value);
+                })
+                .or_insert_with(|| value.clone().into_owned());
+        }
+        Self {
+            origin: origin.into(),
+            endpoint: "other",
+            method: head.method.to_string(),
+            path: head.uri.path().into(),
+            headers: head.headers.clone(),
+            form,
+            json: if is_form { Value::Null } else { serde_json::from_slice(body).unwrap_or(Value::Null) },
+            struck: Struck::default(),
+        }
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        self.form.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The grant type without its prefix.
+    pub(super) fn grant(&self) -> Option<&str> {
+        let grant = (self.endpoint == "token").then(|| self.field("grant_type")).flatten()?;
+        Some(grant.strip_prefix(URN).unwrap_or(grant))
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        text(&self.headers, name)
+    }
+
+    /// How the client says who it is: the method, its id, its secret or assertion.
+    pub(super) fn client(&self) -> (&'static str, Option<String>, Option<String>) {
+        let decode = |part: &str| {
+            form_urlencoded::parse(format!("v={}", part.replace('&', "%26")).as_bytes())
+                .next()
+                .map(|(_, value)| value.into_owned())
+        };
+        let basic = self.header("authorization").and_then(|value| {
+            let (scheme, code) = value.split_once(' ')?;
+            scheme
+                .eq_ignore_ascii_case("basic")
+                .then(|| String::from_utf8(STANDARD.decode(code).ok()?).ok())?
+        });
+        let id = self.field("client_id").map(str::to_owned);
+        if let Some((user, password)) = basic.as_deref().and_then(|pair| pair.split_once(':')) {
+            return ("client_secret_basic", decode(user), decode(password));
+        }
+        if let Some(assertion) = self.field("client_assertion") {
+            let named = Jwt::parse(assertion).and_then(|jwt| jwt.text("sub").map(str::to_owned));
+            return ("private_key_jwt", id.or(named), Some(assertion.into()));
+        }
+        if let Some(secret) = self.field("client_secret") {
+            return ("client_secret_post", id, Some(secret.into()));
+        }
+        (if id.is_some() { "none" } else { "" }, id, None)
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        let (client_auth, client_id, _) = self.client();
+        Seen {
+            seq: 0,
+            endpoint: self.endpoint,
+            grant: self.grant().map(str::to_owned),
+            method: self.method.clone(),
+            path: self.path.clone(),
+            form: self.form.clone(),
+            json: self.json.clone(),
+            headers: self
+                .headers
+                .iter()
+                .map(|(name, value)| {
+                    (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+                })
+                .collect(),
+            client_auth,
+            client_id,
+            status: 0,
+            error: None,
+        }
+    }
+}
+
+/// What an endpoint says, before twists bend it.
+pub(super) enum Outcome {
+    Json(u16, Value, Vec<(String, String)>),
+    /// Back to the client with these parameters.
+    Redirect(String, Value),
+    Page(u16, String),
+    Plain(u16),
+}
+
+impl Outcome {
+    pub(super) fn ok(json: Value) -> Self {
+        Self::Json(200, json, vec![])
+    }
+
+    /// An error as RFC 6749 5.2 has it.
+    pub(super) fn error(status: u16, code: &str, description: &str) -> Self {
+        let headers = if code == "invalid_client" && status == 401 {
+            vec![("www-authenticate".into(), "Basic realm=\"token\"".into())]
+        } else {
+            vec![]
+        };
+        Self::Json(status, json!({"error": code, "error_description": description}), headers)
+    }
+
+    pub(super) fn code(&self) -> Option<String> {
+        match self {
+            Self::Json(_, members, _) | Self::Redirect(_, members) => {
+                members["error"].as_str().map(str::to_owned)
+            }
+            Self::Page(..) | Self::Plain(_) => None,
+        }
+    }
+
+    pub(super) fn bend(&mut self, struck: &Struck) {
+        if let Self::Json(_, members, _) | Self::Redirect(_, members) = self {
+            struck.bend(members);
+        }
+    }
+
+    pub(super) fn answer(&self) -> Answer {
+        match self {
+            Self::Json(status, json, headers) => {
+                let mut answer = Answer::new(*status)
+                    .header("content-type", "application/json")
+                    .header("cache-control", "no-store")
+                    .body(json.to_string());
+                answer.headers.extend(headers.iter().cloned());
+                answer
+            }
+            Self::Redirect(to, members) => Answer::new(302)
+                .header("location", &with_query(to, members.as_object().unwrap_or(&Map::new()))),
+            Self::Page(status, html) => Answer::new(*status)
+                .header("content-type", "text/html; charset=utf-8")
+                .header(
+                    "content-security-policy",
+                    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+                )
+                .body(html.clone()),
+            Self::Plain(status) => Answer::new(*status),
+        }
+    }
+}
+
+fn with_query(to: &str, members: &Map<String, Value>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in members {
+        match value {
+            Value::String(text) => query.append_pair(name, text),
+            other => query.append_pair(name, &other.to_string()),
+        };
+    }
+    format!("{to}{}{}", if to.contains('?') { '&' } else { '?' }, query.finish())
+}
+
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}

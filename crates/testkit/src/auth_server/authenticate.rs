@@ -1,0 +1,78 @@
+//! Which client asks, and whether it proves it (RFC 6749 2.3, RFC 7523).
+
+use super::ask::{Ask, Outcome};
+use super::client::AuthClient;
+use super::jwt::Jwt;
+use super::vault::Vault;
+use super::{Core, wall};
+
+/// The client of a request to the token endpoint or its neighbours; `None` if it names none.
+pub(super) fn client(core: &Core, ask: &Ask, vault: &mut Vault) -> Result<Option<AuthClient>, Outcome> {
+    let (method, id, proof) = ask.client();
+    let refuse = |why: &str| Err(Outcome::error(401, "invalid_client", why));
+    let Some(id) = id else { return Ok(None) };
+    if method == "client_secret_basic"
+        && (ask.field("client_secret").is_some() || ask.field("client_assertion").is_some())
+    {
+        return Err(Outcome::error(400, "invalid_request", "more than one way to authenticate"));
+    }
+    let Some(client) = known(core, vault, &id) else { return refuse("unknown client") };
+    if client.method != method {
+        return refuse(&format!("the client is registered with {}, not {method}", client.method));
+    }
+    let proved = match method {
+        "none" => true,
+        "private_key_jwt" => {
+            proof.is_some_and(|assertion| assertion_holds(core, ask, vault, &client, &assertion))
+        }
+        _ => proof.is_some() && proof == client.secret,
+    };
+    if !proved {
+        return refuse("client authentication failed");
+    }
+    if client.secret_expires.is_some_and(|end| core.now().as_secs() >= end) {
+        return refuse("the secret expired");
+    }
+    Ok(Some(client))
+}
+
+/// The client with this id, registered or described by its document.
+pub(super) fn known(core: &Core, vault: &Vault, id: &str) -> Option<AuthClient> {
+    let script = core.script();
+    if let Some(client) = script.clients.iter().find(|client| client.id == id) {
+        return Some(client.clone());
+    }
+    if let Some(client) = vault.clients.get(id) {
+        return Some(client.clone());
+    }
+    if !script.cimd || !id.starts_with("https://") {
+        return None;
+    }
+    if script.documents.is_empty() {
+        return Some(AuthClient::public(id));
+    }
+    let document = script.documents.get(id).filter(|document| document["client_id"] == id)?;
+    let key = document["jwks"]["keys"].get(0).cloned();
+    let mut client = key.map_or_else(|| AuthClient::public(id), |key| AuthClient::key(id, key));
+    client.redirects = document["redirect_uris"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|uri| uri.as_str().map(str::to_owned))
+        .collect();
+    Some(client)
+}
+
+fn assertion_holds(core: &Core, ask: &Ask, vault: &mut Vault, client: &AuthClient, assertion: &str) -> bool {
+    let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+    let (Some(jwt), Some(key)) = (Jwt::parse(assertion), &client.key) else { return false };
+    let issuer = core.issuer_at(&ask.origin);
+    let endpoint = format!("{}{}", ask.origin, ask.path);
+    ask.field("client_assertion_type") == Some(kind)
+        && jwt.signed_by(key)
+        && jwt.text("iss") == Some(&client.id)
+        && jwt.text("sub") == Some(&client.id)
+        && jwt.is_for(&[&issuer, &endpoint])
+        && jwt.is_current(wall().as_secs())
+        && jwt.text("jti").is_some_and(|id| vault.first_use("assertion", id))
+}

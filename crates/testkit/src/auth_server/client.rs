@@ -1,0 +1,99 @@
+//! [`AuthClient`]: who may ask for tokens, and how it proves who it is.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use url::Url;
+
+/// A client the authorization server knows from the start. Those that register themselves are of the same kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuthClient {
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) secret: Option<String>,
+    pub(super) method: String,
+    #[serde(default)]
+    pub(super) redirects: Vec<String>,
+    /// The public key of `private_key_jwt`.
+    #[serde(default)]
+    pub(super) key: Option<Value>,
+    /// When the secret expires, in seconds of the server's clock.
+    #[serde(default)]
+    pub(super) secret_expires: Option<u64>,
+}
+
+impl AuthClient {
+    /// One that has no secret.
+    pub fn public(id: &str) -> Self {
+        Self::of(id, "none")
+    }
+
+    /// One that sends its secret in the `Authorization` header.
+    pub fn basic(id: &str, secret: &str) -> Self {
+        Self { secret: Some(secret.into()), ..Self::of(id, "client_secret_basic") }
+    }
+
+    /// One that sends its secret in the form.
+    pub fn post(id: &str, secret: &str) -> Self {
+        Self { secret: Some(secret.into()), ..Self::of(id, "client_secret_post") }
+    }
+
+    /// One that signs assertions with the key whose public half is this JWK.
+    pub fn key(id: &str, jwk: Value) -> Self {
+        Self { key: Some(jwk), ..Self::of(id, "private_key_jwt") }
+    }
+
+    /// Adds a redirect URI. Without any, all are taken.
+    #[must_use]
+    pub fn redirect(mut self, uri: &str) -> Self {
+        self.redirects.push(uri.into());
+        self
+    }
+
+    fn of(id: &str, method: &str) -> Self {
+        Self {
+            id: id.into(),
+            secret: None,
+            method: method.into(),
+            redirects: Vec::new(),
+            key: None,
+            secret_expires: None,
+        }
+    }
+
+    /// Whether it may be sent back to this address. RFC 8252 7.3: on a loopback address any port will do, unless
+    /// the server is `exact`.
+    pub(super) fn may_return_to(&self, uri: &str, exact: bool) -> bool {
+        self.redirects.is_empty()
+            || self.redirects.iter().any(|registered| {
+                registered == uri
+                    || (!exact && without_port(registered).is_some_and(|r| Some(r) == without_port(uri)))
+            })
+    }
+}
+
+/// A loopback address without its port.
+fn without_port(uri: &str) -> Option<Url> {
+    let mut url = Url::parse(uri).ok()?;
+    if !matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost")) {
+        return None;
+    }
+    url.set_port(None).ok()?;
+    Some(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_ports_are_free_unless_exact() {
+        let client = AuthClient::public("a").redirect("http://127.0.0.1:1/callback");
+        assert!(client.may_return_to("http://127.0.0.1:2/callback", false));
+        assert!(!client.may_return_to("http://127.0.0.1:2/callback", true));
+        assert!(!client.may_return_to("http://127.0.0.1:2/other", false));
+        assert!(!client.may_return_to("http://localhost:1/callback", false));
+        let client = AuthClient::public("a").redirect("https://app.example/cb");
+        assert!(!client.may_return_to("https://app.example:444/cb", false));
+    }
+}

@@ -1,0 +1,199 @@
+//! [`Seen`] and the log: every request to the authorization server in order, and what came of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::sync::lock;
+
+/// One request as the authorization server received it. Requests for protected resource metadata are among
+/// them, although the MCP server answers those.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Position in the order of arrival, from 0.
+    pub seq: u64,
+    /// `prm`, `metadata`, `authorize`, `token`, `register`, `device`, `verify`, `revoke`, `jwks`, `userinfo`, or
+    /// `other`. A metadata request is one also when there is nothing at its path.
+    pub endpoint: &'static str,
+    /// The grant of a token request, without its URN prefix.
+    pub grant: Option<String>,
+    /// The HTTP method.
+    pub method: String,
+    /// The path, without the query.
+    pub path: String,
+    /// The fields of the form, or of the query if there is no form. One given twice has both values, with a
+    /// space between.
+    pub form: BTreeMap<String, String>,
+    /// The JSON body of a registration, else `null`.
+    pub json: Value,
+    /// Headers in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// How the client authenticated itself, whether or not that was good: `none` (an id alone),
+    /// `client_secret_basic`, `client_secret_post`, `private_key_jwt`, or empty.
+    pub client_auth: &'static str,
+    /// The client it says it is.
+    pub client_id: Option<String>,
+    /// The status of the answer; 0 while there is none, and if there never will be.
+    pub status: u16,
+    /// The OAuth error it was answered with.
+    pub error: Option<String>,
+}
+
+impl Seen {
+    /// Whether it went to this endpoint, or was a token request with this grant.
+    pub fn is(&self, name: &str) -> bool {
+        self.endpoint == name || self.grant.as_deref() == Some(name)
+    }
+
+    /// A field of the form or query.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.form.get(name).map(String::as_str)
+    }
+
+    /// The first header with this name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+}
+
+/// What happened so far, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AuthCounts {
+    /// Codes given out.
+    pub authorizations: u64,
+    /// Clients registered.
+    pub registrations: u64,
+    /// Refreshes carried out.
+    pub refreshes: u64,
+    /// Refresh tokens presented again after they were rotated.
+    pub reuse_detected: u64,
+    /// Logins that ended because of that, or because a code was used twice.
+    pub families_revoked: u64,
+    /// Token requests that were answered with an error by the rules, not by a twist.
+    pub refused: u64,
+    /// Requests the MCP server answered with 401.
+    pub unauthorized: u64,
+    /// Requests the MCP server answered with 403.
+    pub forbidden: u64,
+    /// Token requests received, by grant.
+    pub tokens: BTreeMap<String, u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    book: Mutex<Book>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    seen: Vec<Seen>,
+    first: u64,
+    counts: AuthCounts,
+    violations: Vec<String>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { book: Mutex::default(), changed: watch::Sender::new(0) }
+    }
+}
+
+impl Log {
+    /// Takes a request in and gives its number.
+    pub(super) fn record(&self, mut seen: Seen) -> u64 {
+        self.write(|book| {
+            seen.seq = book.first + book.seen.len() as u64;
+            if seen.endpoint == "token" {
+                *book.counts.tokens.entry(seen.grant.clone().unwrap_or_default()).or_default() += 1;
+            }
+            let seq = seen.seq;
+            book.seen.push(seen);
+            seq
+        })
+    }
+
+    pub(super) fn answered(&self, seq: u64, status: u16, error: Option<String>) {
+        self.write(|book| {
+            let index = seq.checked_sub(book.first).and_then(|index| usize::try_from(index).ok());
+            if let Some(seen) = index.and_then(|index| book.seen.get_mut(index)) {
+                (seen.status, seen.error) = (status, error);
+            }
+        });
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut AuthCounts)) {
+        self.write(|book| change(&mut book.counts));
+    }
+
+    pub(super) fn violation(&self, what: impl Into<String>) {
+        self.write(|book| book.violations.push(what.into()));
+    }
+
+    pub(super) fn seen(&self) -> Vec<Seen> {
+        lock(&self.book).seen.clone()
+    }
+
+    pub(super) fn with<T>(&self, look: impl FnOnce(&[Seen]) -> T) -> T {
+        look(&lock(&self.book).seen)
+    }
+
+    pub(super) fn forget(&self) {
+        self.write(|book| {
+            book.first += book.seen.len() as u64;
+            book.seen.clear();
+        });
+    }
+
+    pub(super) fn counts(&self) -> AuthCounts {
+        lock(&self.book).counts.clone()
+    }
+
+    pub(super) fn violations(&self) -> Vec<String> {
+        lock(&self.book).violations.clone()
+    }
+
+    /// Tells waiters to look again although nothing was written here.
+    pub(super) fn touch(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    /// Waits until `look` finds something, looking again after every change.
+    pub(super) async fn until<T>(&self, mut look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
+        let mut changes = self.changed.subscribe();
+        let wait = async {
+            loop {
+                changes.borrow_and_update();
+                if let Some(found) = look() {
+                    return found;
+                }
+                changes.changed().await.expect("the log holds the sender");
+            }
+        };
+        tokio::time::timeout(timeout, wait).await.ok()
+    }
+
+    /// The record as lines, for the message of a failed wait.
+    pub(super) fn summary(&self) -> String {
+        let book = lock(&self.book);
+        let mut text = format!("{:?}; {} requests:", book.counts, book.seen.len());
+        for seen in &book.seen {
+            let _ = write!(text, "\n  #{} {} {} {}", seen.seq, seen.method, seen.path, seen.status);
+            for word in [&seen.grant, &seen.error].into_iter().flatten() {
+                let _ = write!(text, " {word}");
+            }
+        }
+        text
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
+        let out = change(&mut lock(&self.book));
+        self.touch();
+        out
+    }
+}

@@ -1,0 +1,27 @@
+//! The program `testkit-auth`.
+
+use std::io::{Write as _, stdin, stdout};
+
+use serde_json::json;
+
+use super::{AuthScript, Protected};
+use crate::script::Script;
+
+/// Serves until stdin closes. The arguments are the two scripts in their JSON form, both optional.
+#[doc(hidden)]
+pub fn auth_main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let auth =
+        arguments.next().map_or_else(|| Ok(AuthScript::default()), |json| AuthScript::from_json(&json))?;
+    let script = arguments.next().map_or_else(|| Ok(Script::default()), |json| Script::from_json(&json))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (auth, server) = runtime.block_on(async {
+        let auth = auth.start().await;
+        let server = script.protected(Protected::by(&auth)).run().await;
+        (auth, server)
+    });
+    let place = json!({"issuer": auth.issuer(), "origin": auth.origin(), "url": server.url()});
+    writeln!(stdout(), "{place}")?;
+    std::io::copy(&mut stdin(), &mut std::io::sink())?;
+    Ok(())
+}

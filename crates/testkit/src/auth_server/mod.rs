@@ -1,0 +1,199 @@
+//! A fake authorization server (OAuth 2.1, OpenID Connect Discovery) whose misbehaviour can be armed, and the
+//! scripted MCP server protected by it.
+//!
+//! | endpoint | path below the issuer's | answers with |
+//! |---|---|---|
+//! | `metadata` | the well-known forms of [`WellKnown`] | RFC 8414 and OpenID Connect metadata |
+//! | `authorize` | `/authorize` | a redirect with `code`, `state`, `iss`; a form if interactive |
+//! | `token` | `/token` | tokens, for six grants |
+//! | `register` | `/register` | a client (RFC 7591) |
+//! | `device`, `verify` | `/device`, `/verify` | a device code (RFC 8628), and the page a person opens |
+//! | `revoke` | `/revoke` | nothing (RFC 7009) |
+//! | `jwks`, `userinfo` | `/jwks`, `/userinfo` | keys; who is logged in |
+//!
+//! `/counts` gives [`AuthCounts`] as JSON to other processes, and is not recorded.
+
+mod ask;
+mod authenticate;
+mod authorize;
+mod browser;
+mod client;
+mod control;
+mod device;
+mod dpop;
+mod jwt;
+mod log;
+mod main;
+mod metadata;
+mod protect;
+mod register;
+mod script;
+mod serve;
+mod site;
+mod token;
+mod twist;
+mod vault;
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use crate::host::Host;
+use crate::script::millis;
+use crate::sync::lock;
+
+pub use browser::{Browser, Page, altered, follow};
+pub use client::AuthClient;
+pub use control::{AuthControl, Issued};
+pub use jwt::SigningKey;
+pub use log::{AuthCounts, Seen};
+#[doc(hidden)]
+pub use main::auth_main;
+pub use protect::Protected;
+pub use script::{AuthScript, RefreshTokens, Reuse, WellKnown};
+pub(crate) use serve::{Ground, serve};
+use site::Site;
+pub use twist::Twist;
+pub use vault::SECRET;
+
+/// A running authorization server on a loopback port.
+///
+/// # Behaviour
+///
+/// - It runs on a thread of its own, so it answers even while the test blocks, and other processes can use it.
+/// - Dropping the handle closes the port and every connection before the drop returns.
+/// - What it recorded stays readable through a clone of its [`AuthControl`].
+pub struct AuthServer {
+    control: AuthControl,
+    site: Arc<Site>,
+    host: Host,
+}
+
+impl AuthServer {
+    /// Starts one that behaves well and consents to everything.
+    pub async fn start() -> Self {
+        AuthScript::default().start().await
+    }
+
+    /// The builder, for one that is different.
+    pub fn builder() -> AuthScript {
+        AuthScript::default()
+    }
+
+    /// Where it listens. Kept over [`stop`](Self::stop) and [`listen`](Self::listen).
+    pub fn addr(&self) -> SocketAddr {
+        self.site.addr
+    }
+
+    /// Stops listening and closes every connection: from now on connections are refused. What it gave out stays
+    /// good.
+    pub async fn stop(&self) {
+        let site = self.site.clone();
+        self.host.run(async move { site.stop().await }).await.expect("the port can be kept");
+    }
+
+    /// Listens again after [`stop`](Self::stop).
+    pub async fn listen(&self) {
+        let site = self.site.clone();
+        self.host.run(async move { site.start() }).await.expect("the port can be listened on");
+    }
+
+    /// A handle for other tasks, and for after the server is gone.
+    pub fn control(&self) -> AuthControl {
+        self.control.clone()
+    }
+}
+
+impl AuthScript {
+    /// Starts the server on a free loopback port.
+    pub async fn start(self) -> AuthServer {
+        let host = Host::start("testkit-auth");
+        let tasks = host.tasks.clone();
+        let (site, core) = host
+            .run(async move {
+                let (site, core) = Site::new(tasks, self).expect("a loopback port is free");
+                site.start().expect("the port can be listened on");
+                (site, core)
+            })
+            .await;
+        AuthServer { control: AuthControl { core }, site, host }
+    }
+}
+
+impl Deref for AuthServer {
+    type Target = AuthControl;
+
+    fn deref(&self) -> &AuthControl {
+        &self.control
+    }
+}
+
+/// What all requests share.
+pub(crate) struct Core {
+    /// `http://127.0.0.1:port`.
+    origin: String,
+    script: Mutex<Arc<AuthScript>>,
+    armory: twist::Armory,
+    log: log::Log,
+    vault: Mutex<vault::Vault>,
+    key: SigningKey,
+    /// How far its clock is ahead, in milliseconds.
+    ahead: AtomicU64,
+}
+
+impl Core {
+    fn new(origin: String, script: AuthScript) -> Self {
+        let armory = twist::Armory::default();
+        for twist in &script.twists {
+            armory.add(twist.clone());
+        }
+        let mut vault = vault::Vault::default();
+        if script.dpop_nonce {
+            vault.nonce = Some(jwt::random());
+        }
+        Self {
+            origin,
+            script: Mutex::new(Arc::new(script)),
+            armory,
+            log: log::Log::default(),
+            vault: Mutex::new(vault),
+            key: SigningKey::generate(),
+            ahead: AtomicU64::new(0),
+        }
+    }
+
+    fn script(&self) -> Arc<AuthScript> {
+        lock(&self.script).clone()
+    }
+
+    fn edit(&self, change: impl FnOnce(AuthScript) -> AuthScript) {
+        let mut script = lock(&self.script);
+        *script = Arc::new(change(AuthScript::clone(&script)));
+        if script.dpop_nonce {
+            lock(&self.vault).nonce.get_or_insert_with(jwt::random);
+        }
+    }
+
+    /// The issuer as it is reached at this origin.
+    fn issuer_at(&self, origin: &str) -> String {
+        let script = self.script();
+        script.issuer.clone().unwrap_or_else(|| format!("{origin}{}", script.path))
+    }
+
+    /// The server's idea of the time since 1970.
+    fn now(&self) -> Duration {
+        wall() + Duration::from_millis(self.ahead.load(Ordering::Relaxed))
+    }
+
+    fn advance(&self, by: Duration) {
+        self.ahead.fetch_add(millis(by), Ordering::Relaxed);
+        self.log.touch();
+    }
+}
+
+/// Everybody's time, for what clients date themselves: assertions and proofs.
+fn wall() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
+}

@@ -1,0 +1,390 @@
+//! [`AuthScript`]: what the authorization server offers and how it behaves when nothing is armed.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::client::AuthClient;
+use super::twist::Twist;
+use crate::script::millis;
+
+/// The builder of an authorization server: start with [`auth_server`](crate::auth_server()), end with
+/// [`start`](AuthScript::start). What it is while it runs can be changed with
+/// [`AuthControl::edit`](super::AuthControl::edit).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, set by name")]
+pub struct AuthScript {
+    pub(super) path: String,
+    pub(super) issuer: Option<String>,
+    pub(super) well_known: Vec<WellKnown>,
+    pub(super) metadata: Map<String, Value>,
+    pub(super) metadata_off: Vec<String>,
+    pub(super) iss: bool,
+    pub(super) interactive: bool,
+    pub(super) account: String,
+    pub(super) clients: Vec<AuthClient>,
+    pub(super) registration: bool,
+    pub(super) refused_redirects: Vec<String>,
+    pub(super) exact_redirects: bool,
+    pub(super) forced_method: Option<String>,
+    pub(super) secret_lifetime_ms: Option<u64>,
+    pub(super) cimd: bool,
+    pub(super) documents: Map<String, Value>,
+    pub(super) pkce: bool,
+    pub(super) scopes: Vec<String>,
+    pub(super) default_scope: String,
+    pub(super) strict_scopes: bool,
+    pub(super) lifetime_ms: u64,
+    pub(super) refresh_lifetime_ms: Option<u64>,
+    pub(super) refresh: RefreshTokens,
+    pub(super) rotation: bool,
+    pub(super) reuse: Reuse,
+    pub(super) default_audience: Option<String>,
+    pub(super) dpop: bool,
+    pub(super) dpop_only: bool,
+    pub(super) dpop_nonce: bool,
+    pub(super) device: bool,
+    pub(super) device_interval_ms: u64,
+    pub(super) device_lifetime_ms: u64,
+    pub(super) trusted: Vec<(String, Value)>,
+    pub(super) client_there: Vec<(String, String)>,
+    #[serde(skip)]
+    pub(super) twists: Vec<Twist>,
+}
+
+/// A form in which metadata is published, for an issuer with the path `/t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WellKnown {
+    /// `/.well-known/oauth-authorization-server/t` (RFC 8414).
+    OAuth,
+    /// `/t/.well-known/oauth-authorization-server`, which no document asks for and some servers have.
+    OAuthAppended,
+    /// `/.well-known/openid-configuration/t`.
+    Oidc,
+    /// `/t/.well-known/openid-configuration` (OpenID Connect Discovery).
+    OidcAppended,
+    /// `/.well-known/oauth-authorization-server` whatever the path is.
+    OAuthRoot,
+}
+
+/// When a refresh token comes with a login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefreshTokens {
+    /// Always, except with client credentials and assertions.
+    Always,
+    /// If `offline_access` was asked for.
+    Offline,
+    /// Never.
+    Never,
+}
+
+/// What follows when a rotated refresh token is presented again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reuse {
+    /// The whole login is over: its newest tokens too.
+    RevokesFamily,
+    /// The request is refused, and nothing else.
+    Refused,
+    /// It works once more.
+    Tolerated,
+}
+
+impl AuthScript {
+    /// The path of the issuer, such as `/tenant1`. All endpoints are below it.
+    #[must_use]
+    pub fn path(mut self, path: &str) -> Self {
+        assert!(path.starts_with('/') && !path.ends_with('/'), "a path such as /tenant1");
+        self.path = path.into();
+        self
+    }
+
+    /// Says this is its issuer, wherever it is. Metadata is found below its own address all the same.
+    #[must_use]
+    pub fn issuer(mut self, issuer: &str) -> Self {
+        self.issuer = Some(issuer.into());
+        self
+    }
+
+    /// Publishes metadata in these forms only. All that a document asks for by default; `&[]` for a server that
+    /// has none.
+    #[must_use]
+    pub fn well_known(mut self, forms: &[WellKnown]) -> Self {
+        self.well_known = forms.to_vec();
+        self
+    }
+
+    /// Sets a member of the metadata.
+    #[must_use]
+    pub fn metadata(mut self, member: &str, value: impl Into<Value>) -> Self {
+        self.metadata_off.retain(|off| off != member);
+        self.metadata.insert(member.into(), value.into());
+        self
+    }
+
+    /// Leaves a member of the metadata out.
+    #[must_use]
+    pub fn without_metadata(mut self, member: &str) -> Self {
+        self.metadata.remove(member);
+        self.metadata_off.push(member.into());
+        self
+    }
+
+    /// Neither sends `iss` nor says it would. The default is both; to say so and not do it arm
+    /// [`Twist::no_iss`], to do it and not say so leave
+    /// `authorization_response_iss_parameter_supported` out of the metadata.
+    #[must_use]
+    pub fn no_iss(mut self) -> Self {
+        self.iss = false;
+        self
+    }
+
+    /// Shows a form to consent or deny, instead of consenting at once.
+    #[must_use]
+    pub fn interactive(mut self) -> Self {
+        self.interactive = true;
+        self
+    }
+
+    /// The person who logs in from now on, unless the form names another. `alice` by default.
+    #[must_use]
+    pub fn account(mut self, name: &str) -> Self {
+        self.account = name.into();
+        self
+    }
+
+    /// Knows this client from the start.
+    #[must_use]
+    pub fn client(mut self, client: AuthClient) -> Self {
+        self.clients.push(client);
+        self
+    }
+
+    /// No dynamic client registration.
+    #[must_use]
+    pub fn no_registration(mut self) -> Self {
+        self.registration = false;
+        self
+    }
+
+    /// Refuses to register redirect URIs that contain this, as servers do with `127.0.0.1` or `localhost`.
+    #[must_use]
+    pub fn refuses_redirects(mut self, part: &str) -> Self {
+        self.refused_redirects.push(part.into());
+        self
+    }
+
+    /// Redirect URIs must be the registered ones to the letter, ports included.
+    #[must_use]
+    pub fn exact_redirects(mut self) -> Self {
+        self.exact_redirects = true;
+        self
+    }
+
+    /// Registers every client with this authentication method, whatever it asks for.
+    #[must_use]
+    pub fn registers_as(mut self, method: &str) -> Self {
+        self.forced_method = Some(method.into());
+        self
+    }
+
+    /// Secrets of registered clients expire after this long.
+    #[must_use]
+    pub fn secrets_expire(mut self, after: Duration) -> Self {
+        self.secret_lifetime_ms = Some(millis(after));
+        self
+    }
+
+    /// Takes Client ID Metadata Documents: any `https` URL with a path is a client, with any redirect URI.
+    #[must_use]
+    pub fn cimd(mut self) -> Self {
+        self.cimd = true;
+        self
+    }
+
+    /// Takes the client with this document, as if it had been fetched from its URL, and only such ones.
+    #[must_use]
+    pub fn cimd_document(mut self, url: &str, document: Value) -> Self {
+        self.documents.insert(url.into(), document);
+        self.cimd()
+    }
+
+    /// Neither asks for PKCE nor advertises it. A verifier that comes is checked.
+    #[must_use]
+    pub fn no_pkce(mut self) -> Self {
+        self.pkce = false;
+        self
+    }
+
+    /// `scopes_supported`. Empty, and then left out, by default.
+    #[must_use]
+    pub fn scopes(mut self, scopes: &[&str]) -> Self {
+        self.scopes = scopes.iter().map(ToString::to_string).collect();
+        self
+    }
+
+    /// What is granted to who asks for no scope.
+    #[must_use]
+    pub fn default_scope(mut self, scope: &str) -> Self {
+        self.default_scope = scope.into();
+        self
+    }
+
+    /// Refuses scopes that are not in [`scopes`](Self::scopes).
+    #[must_use]
+    pub fn strict_scopes(mut self) -> Self {
+        self.strict_scopes = true;
+        self
+    }
+
+    /// How long access tokens live. An hour by default.
+    #[must_use]
+    pub fn lifetime(mut self, lifetime: Duration) -> Self {
+        self.lifetime_ms = millis(lifetime);
+        self
+    }
+
+    /// How long refresh tokens live. Forever by default.
+    #[must_use]
+    pub fn refresh_lifetime(mut self, lifetime: Duration) -> Self {
+        self.refresh_lifetime_ms = Some(millis(lifetime));
+        self
+    }
+
+    /// When refresh tokens are given out. Always by default.
+    #[must_use]
+    pub fn refresh_tokens(mut self, when: RefreshTokens) -> Self {
+        self.refresh = when;
+        self
+    }
+
+    /// Refresh tokens stay the same, and a refresh does not mention them.
+    #[must_use]
+    pub fn no_rotation(mut self) -> Self {
+        self.rotation = false;
+        self
+    }
+
+    /// What follows when a rotated refresh token comes again. By default the login is over.
+    #[must_use]
+    pub fn on_reuse(mut self, reuse: Reuse) -> Self {
+        self.reuse = reuse;
+        self
+    }
+
+    /// What tokens are for when nobody says `resource`, as with servers that never heard of it.
+    #[must_use]
+    pub fn default_audience(mut self, resource: &str) -> Self {
+        self.default_audience = Some(resource.into());
+        self
+    }
+
+    /// Binds tokens to the key of a DPoP proof, if one comes.
+    #[must_use]
+    pub fn dpop(mut self) -> Self {
+        self.dpop = true;
+        self
+    }
+
+    /// Refuses token requests without a DPoP proof.
+    #[must_use]
+    pub fn dpop_only(mut self) -> Self {
+        self.dpop_only = true;
+        self.dpop()
+    }
+
+    /// Demands its nonce in every proof.
+    #[must_use]
+    pub fn dpop_nonce(mut self) -> Self {
+        self.dpop_nonce = true;
+        self.dpop()
+    }
+
+    /// Offers device authorization, polled no faster than this.
+    #[must_use]
+    pub fn device(mut self, interval: Duration) -> Self {
+        self.device = true;
+        self.device_interval_ms = millis(interval);
+        self
+    }
+
+    /// How long a device code lives. Ten minutes by default.
+    #[must_use]
+    pub fn device_lifetime(mut self, lifetime: Duration) -> Self {
+        self.device_lifetime_ms = millis(lifetime);
+        self
+    }
+
+    /// Takes assertions of this issuer if this public JWK verifies them. Once anybody is trusted, assertions of
+    /// others are refused; until then signatures are not looked at.
+    #[must_use]
+    pub fn trusts(mut self, issuer: &str, jwk: Value) -> Self {
+        self.trusted.push((issuer.into(), jwk));
+        self
+    }
+
+    /// In identity assertions, what this client is called at the server they are for. The same by default.
+    #[must_use]
+    pub fn client_there(mut self, here: &str, there: &str) -> Self {
+        self.client_there.push((here.into(), there.into()));
+        self
+    }
+
+    /// Arms a twist from the start.
+    #[must_use]
+    pub fn twist(mut self, twist: Twist) -> Self {
+        self.twists.push(twist);
+        self
+    }
+
+    /// Reads a script from its JSON form; the members are named like the methods' fields.
+    pub fn from_json(json: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(json)
+    }
+}
+
+impl Default for AuthScript {
+    fn default() -> Self {
+        Self {
+            path: String::new(),
+            issuer: None,
+            well_known: vec![WellKnown::OAuth, WellKnown::Oidc, WellKnown::OidcAppended],
+            metadata: Map::new(),
+            metadata_off: Vec::new(),
+            iss: true,
+            interactive: false,
+            account: "alice".into(),
+            clients: Vec::new(),
+            registration: true,
+            refused_redirects: Vec::new(),
+            exact_redirects: false,
+            forced_method: None,
+            secret_lifetime_ms: None,
+            cimd: false,
+            documents: Map::new(),
+            pkce: true,
+            scopes: Vec::new(),
+            default_scope: String::new(),
+            strict_scopes: false,
+            lifetime_ms: 3_600_000,
+            refresh_lifetime_ms: None,
+            refresh: RefreshTokens::Always,
+            rotation: true,
+            reuse: Reuse::RevokesFamily,
+            default_audience: None,
+            dpop: false,
+            dpop_only: false,
+            dpop_nonce: false,
+            device: false,
+            device_interval_ms: 0,
+            device_lifetime_ms: 600_000,
+            trusted: Vec::new(),
+            client_there: Vec::new(),
+            twists: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The authorization server, and an MCP server it protects, in a process of their own.
+
+fn main() {
+    if let Err(error) = bowline_testkit::auth_main() {
+        eprintln!("testkit-auth: {error}");
+        std::process::exit(2);
+    }
+}

@@ -1,0 +1,178 @@
+//! The authorization server and what it protects, tested with plain requests.
+
+mod assertions;
+mod authorize;
+mod clients;
+mod device;
+mod dpop;
+mod metadata;
+mod own_process;
+mod protect;
+mod refresh;
+mod twists;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bowline_testkit::{AuthControl, follow};
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use url::{Url, form_urlencoded};
+
+use crate::support::soon;
+
+pub(super) const REDIRECT: &str = "http://127.0.0.1:9/callback";
+pub(super) const RESOURCE: &str = "http://127.0.0.1:1/mcp";
+/// The pair of RFC 7636, appendix B.
+pub(super) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+pub(super) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) status: u16,
+    pub(super) headers: hyper::HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl Said {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    pub(super) fn text(&self, member: &str) -> String {
+        self.json()[member].as_str().unwrap_or_else(|| panic!("no {member} in {self:?}")).to_owned()
+    }
+
+    pub(super) fn error(&self) -> (u16, String) {
+        (self.status, self.text("error"))
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+/// One request on a connection of its own. `Err` if no answer came.
+pub(super) async fn try_send(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<Said, String> {
+    let url = Url::parse(url).unwrap();
+    let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+    let stream = TcpStream::connect(&host).await.map_err(|e| e.to_string())?;
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let target = &url[url::Position::BeforePath..url::Position::AfterQuery];
+    let mut request = Request::builder().method(method).uri(target).header("host", host);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap();
+    let (head, body) = soon(sender.send_request(request)).await.map_err(|e| e.to_string())?.into_parts();
+    let body = soon(body.collect()).await.map_err(|e| e.to_string())?.to_bytes().to_vec();
+    Ok(Said { status: head.status.as_u16(), headers: head.headers, body })
+}
+
+pub(super) async fn get(url: &str) -> Said {
+    try_send("GET", url, &[], "").await.unwrap()
+}
+
+pub(super) async fn post_with(
+    url: &str,
+    fields: &[(&str, &str)],
+    headers: &[(&str, &str)],
+) -> Result<Said, String> {
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let mut all = vec![("content-type", "application/x-www-form-urlencoded")];
+    all.extend_from_slice(headers);
+    try_send("POST", url, &all, &body).await
+}
+
+pub(super) async fn token(auth: &AuthControl, fields: &[(&str, &str)]) -> Said {
+    post_with(&auth.endpoint("token"), fields, &[]).await.unwrap()
+}
+
+pub(super) async fn register(auth: &AuthControl, changes: Value) -> Said {
+    let mut wanted = json!({
+        "client_name": "plain", "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none",
+        "grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"],
+    });
+    for (member, value) in changes.as_object().unwrap() {
+        wanted[member] = value.clone();
+    }
+    let kind = [("content-type", "application/json")];
+    try_send("POST", &auth.endpoint("register"), &kind, &wanted.to_string()).await.unwrap()
+}
+
+pub(super) async fn public_client(auth: &AuthControl) -> String {
+    register(auth, json!({})).await.text("client_id")
+}
+
+pub(super) fn authorize_url(auth: &AuthControl, client: &str, scope: &str) -> String {
+    let fields = [
+        ("response_type", "code"),
+        ("client_id", client),
+        ("redirect_uri", REDIRECT),
+        ("code_challenge", CHALLENGE),
+        ("code_challenge_method", "S256"),
+        ("state", "s1"),
+        ("resource", RESOURCE),
+        ("scope", scope),
+    ];
+    Url::parse_with_params(&auth.endpoint("authorize"), fields).unwrap().into()
+}
+
+pub(super) fn parameter(url: &str, name: &str) -> Option<String> {
+    Url::parse(url).unwrap().query_pairs().find(|(n, _)| n == name).map(|(_, value)| value.into_owned())
+}
+
+pub(super) async fn code(auth: &AuthControl, client: &str, scope: &str) -> String {
+    let back = follow(&authorize_url(auth, client, scope)).await;
+    parameter(&back, "code").unwrap_or_else(|| panic!("no code in {back}"))
+}
+
+/// The form that spends a code.
+pub(super) fn spending<'a>(client: &'a str, code: &'a str) -> Vec<(&'static str, &'a str)> {
+    vec![
+        ("grant_type", "authorization_code"),
+        ("client_id", client),
+        ("code", code),
+        ("code_verifier", VERIFIER),
+        ("redirect_uri", REDIRECT),
+        ("resource", RESOURCE),
+    ]
+}
+
+pub(super) fn refreshing<'a>(client: &'a str, refresh: &'a str) -> Vec<(&'static str, &'a str)> {
+    vec![
+        ("grant_type", "refresh_token"),
+        ("client_id", client),
+        ("refresh_token", refresh),
+        ("resource", RESOURCE),
+    ]
+}
+
+/// A whole login: the client, and the answer with its tokens.
+pub(super) async fn login(auth: &AuthControl, scope: &str) -> (String, Said) {
+    let client = public_client(auth).await;
+    let code = code(auth, &client, scope).await;
+    let said = token(auth, &spending(&client, &code)).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    (client, said)
+}
+
+pub(super) fn basic(id: &str, secret: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")))
+}
+
+/// What a signed token claims.
+pub(super) fn claims(jwt: &str) -> Value {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(jwt.split('.').nth(1).unwrap()).unwrap()).unwrap()
+}

@@ -1,0 +1,243 @@
+//! Owns which addresses may be asked when somebody else has chosen them.
+//!
+//! A server that names an address has it asked from where we stand, not from where it stands: without a guard it
+//! could reach through us into networks that it cannot reach itself (SE-01). So it may only name what is at least
+//! as public as it is. Addresses of no such kind, and those at which clouds tell a machine its secrets, may be
+//! named by nobody.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+/// Who chose an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// The person: it may be anywhere. Where it redirects to is another's choice, and guarded.
+    Chosen,
+    /// A server in this part of the network: it may only name what is as public as itself, and over `https`,
+    /// except on this machine.
+    Told(Zone),
+}
+
+/// A part of the network, from near to far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Zone {
+    /// This machine.
+    Loopback,
+    /// A private network.
+    Private,
+    /// Everywhere else.
+    Public,
+}
+
+/// An address that was not asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The host, as far as it may be shown.
+    pub host: String,
+    /// What is wrong with it.
+    pub why: Why,
+}
+
+/// What is wrong with an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// It is not for HTTP.
+    NotHttp,
+    /// It is neither `https` nor on this machine.
+    NotSecure,
+    /// It holds a user name or a password.
+    Credentials,
+    /// It is in a part of the network to which the server that named it may not send us.
+    TooNear(Zone),
+    /// It is of a kind that no server may name: link-local, a cloud's metadata, or for special use.
+    Special,
+}
+
+/// Which addresses a connection may be made to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Anything,
+    /// This machine only.
+    Loopback,
+    /// As public as this, or more.
+    From(Zone),
+}
+
+// === impl Guard ===
+
+impl Guard {
+    /// Whether a URL may be asked as far as it can be seen from the URL, and which addresses its name may have.
+    pub(super) fn check(self, url: &Url) -> Result<Reach, Refusal> {
+        let refused = |why| Refusal { host: shown_host(url), why };
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(refused(Why::NotHttp));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(refused(Why::Credentials));
+        }
+        let zone = match self {
+            Self::Chosen => return Ok(Reach::Anything),
+            Self::Told(zone) => zone,
+        };
+        let local = is_local(url);
+        match literal(url) {
+            Some(ip) => Reach::From(zone).admit(ip).map_err(refused)?,
+            // Such names also mean this machine where a proxy would look them up.
+            None if local && zone != Zone::Loopback => return Err(refused(Why::TooNear(Zone::Loopback))),
+            None => {}
+        }
+        match (url.scheme(), local) {
+            ("https", _) => Ok(Reach::From(zone)),
+            (_, true) => Ok(Reach::Loopback),
+            _ => Err(refused(Why::NotSecure)),
+        }
+    }
+}
+
+// === impl Reach ===
+
+impl Reach {
+    pub(super) fn admit(self, ip: IpAddr) -> Result<(), Why> {
+        match (self, Zone::of(ip)) {
+            (Self::Anything, _) => Ok(()),
+            (_, None) => Err(Why::Special),
+            (Self::Loopback, Some(Zone::Loopback)) => Ok(()),
+            // A name for this machine that leads elsewhere.
+            (Self::Loopback, Some(_)) => Err(Why::NotSecure),
+            (Self::From(from), Some(zone)) if zone >= from => Ok(()),
+            (Self::From(_), Some(zone)) => Err(Why::TooNear(zone)),
+        }
+    }
+}
+
+// === impl Zone ===
+
+impl Zone {
+    /// Where an address is. `None`: nowhere that a server may send anybody.
+    pub fn of(ip: IpAddr) -> Option<Self> {
+        match ip {
+            IpAddr::V4(ip) => of_v4(ip),
+            IpAddr::V6(ip) => of_v6(ip),
+        }
+    }
+
+    /// Where a server is that has these addresses, of which one never knows which is used: the farthest, so that
+    /// what it may name is the least. `None`, without any.
+    ///
+    /// A name that somebody else gives out is never taken for this machine: who owns a name can have it mean this
+    /// machine when it is asked about, and another a moment later.
+    pub(super) fn of_named(ips: &[IpAddr]) -> Option<Self> {
+        let zones = ips.iter().map(|ip| Self::of(*ip).unwrap_or(Self::Public));
+        zones.max().map(|zone| zone.max(Self::Private))
+    }
+}
+
+fn of_v4(ip: Ipv4Addr) -> Option<Zone> {
+    let [a, b, c, _] = ip.octets();
+    match (a, b, c) {
+        (127, ..) => Some(Zone::Loopback),
+        // Where clouds tell a machine about itself, beside 169.254.169.254 and 192.0.0.192.
+        _ if ip == Ipv4Addr::new(100, 100, 100, 200) || ip == Ipv4Addr::new(168, 63, 129, 16) => None,
+        (10, ..) | (172, 16..=31, _) | (192, 168, _) => Some(Zone::Private),
+        // Shared by the customers of a carrier; also the networks that VPNs like to build.
+        (100, 64..=127, _) => Some(Zone::Private),
+        // For benchmarks, and used by local proxies that make up an address for each name.
+        (198, 18..=19, _) => Some(Zone::Private),
+        // This network; link-local; protocol assignments; documentation; a relay of 6to4.
+        (0, ..) | (169, 254, _) | (192, 0, 0 | 2) | (198, 51, 100) | (203, 0, 113) | (192, 88, 99) => None,
+        // Multicast, reserved, broadcast.
+        (224.., ..) => None,
+        _ => Some(Zone::Public),
+    }
+}
+
+fn of_v6(ip: Ipv6Addr) -> Option<Zone> {
+    match ip.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(Zone::Loopback),
+        // IPv4-compatible (with the unspecified address among them), -mapped, -translated, and NAT64.
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => of_v4(v4(high, low)),
+        // NAT64 of a network's own, which may translate into that network.
+        [0x64, 0xff9b, 1, .., high, low] => match of_v4(v4(high, low)) {
+            Some(Zone::Private | Zone::Public) => Some(Zone::Private),
+            _ => None,
+        },
+        // 6to4.
+        [0x2002, high, low, ..] => of_v4(v4(high, low)),
+        // Where clouds tell a machine about itself.
+        [0xfd00, 0x0ec2 | 0x00c1 | 0x0042, ..] | [0xfd20, 0x00ce, ..] => None,
+        [0xfc00..=0xfdff, ..] => Some(Zone::Private),
+        // Protocol assignments with Teredo and benchmarks; documentation.
+        [0x2001, 0x0000..=0x01ff | 0x0db8, ..] | [0x3fff, 0x0000..=0x0fff, ..] => None,
+        [0x2000..=0x3fff, ..] => Some(Zone::Public),
+        // Nothing else is given out to hosts: link-local, multicast, reserved.
+        _ => None,
+    }
+}
+
+fn v4(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))
+}
+
+/// Whether a URL says of itself that it is on this machine.
+pub(super) fn is_local(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => Zone::of(ip.into()) == Some(Zone::Loopback),
+        Some(Host::Ipv6(ip)) => Zone::of(ip.into()) == Some(Zone::Loopback),
+        Some(Host::Domain(name)) => {
+            let name = name.strip_suffix('.').unwrap_or(name);
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        None => false,
+    }
+}
+
+/// The address that stands in a URL in place of a name.
+pub(super) fn literal(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(ip) => Some(ip.into()),
+        Host::Ipv6(ip) => Some(ip.into()),
+        Host::Domain(_) => None,
+    }
+}
+
+pub(super) fn shown_host(url: &Url) -> String {
+    let whole = match (url.host_str(), url.port()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (Some(host), None) => host.to_owned(),
+        (None, _) => format!("{}:", url.scheme()),
+    };
+    whole.chars().take(LONGEST_HOST).collect()
+}
+
+const LONGEST_HOST: usize = 120;
+
+// === impl Refusal ===
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} was not asked: {}", self.host, self.why)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotHttp => "the address is not for HTTP",
+            Self::NotSecure => "the address is neither https nor on this machine",
+            Self::Credentials => "the address holds a user name or a password",
+            Self::TooNear(Zone::Loopback) => {
+                "it is on this machine, where a server that is elsewhere may not send us"
+            }
+            Self::TooNear(_) => "it is in a private network, where a public server may not send us",
+            Self::Special => "its address is link-local or for special use, where no server may send us",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

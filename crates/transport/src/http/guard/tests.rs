@@ -1,0 +1,272 @@
+//! Which addresses are where, and which URLs may be named.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn zone(ip: &str) -> Option<Zone> {
+    Zone::of(ip.parse().unwrap())
+}
+
+fn check(url: &str, guard: Guard) -> Result<Reach, Why> {
+    guard.check(&url.parse().unwrap()).map_err(|refusal| refusal.why)
+}
+
+// SE-01
+#[test]
+fn se_01_addresses_are_where_the_registries_say() {
+    for ip in ["127.0.0.1", "127.255.255.255", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"]
+    {
+        assert_eq!(zone(ip), Some(Zone::Loopback), "{ip}");
+    }
+    for ip in [
+        "10.0.0.0",
+        "10.255.255.255",
+        "172.16.0.0",
+        "172.31.255.255",
+        "192.168.0.0",
+        "192.168.255.255",
+        "100.64.0.0",
+        "100.127.255.255",
+        "198.18.0.1",
+        "198.19.255.255",
+        "fc00::",
+        "fdff:ffff::1",
+        "::ffff:10.0.0.1",
+        "::10.0.0.1",
+        "::ffff:0:10.0.0.1",
+        "64:ff9b::10.0.0.1",
+        "64:ff9b:1::8.8.8.8",
+        "64:ff9b:1::10.0.0.1",
+        "2002:0a00:0001::1",
+    ] {
+        assert_eq!(zone(ip), Some(Zone::Private), "{ip}");
+    }
+    for ip in [
+        "0.0.0.0",
+        "0.255.255.255",
+        "169.254.0.0",
+        "169.254.169.254",
+        "169.254.170.2",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "192.0.2.1",
+        "192.88.99.1",
+        "198.51.100.1",
+        "203.0.113.255",
+        "224.0.0.1",
+        "239.255.255.255",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::ffff:169.254.169.254",
+        "::169.254.169.254",
+        "64:ff9b::169.254.169.254",
+        "64:ff9b:1::169.254.169.254",
+        "64:ff9b:1::127.0.0.1",
+        "2002:a9fe:a9fe::",
+        "fe80::1",
+        "febf::1",
+        "fec0::1",
+        "ff02::1",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+        "fd00:c1::a9fe:a9fe",
+        "fd00:42::42",
+        "100::1",
+        "2001::1",
+        "2001:2::1",
+        "2001:20::1",
+        "2001:db8::1",
+        "3fff:fff::1",
+        "5f00::1",
+        "4000::1",
+    ] {
+        assert_eq!(zone(ip), None, "{ip}");
+    }
+    for ip in [
+        "1.1.1.1",
+        "9.255.255.255",
+        "11.0.0.0",
+        "100.63.255.255",
+        "100.128.0.0",
+        "126.255.255.255",
+        "128.0.0.0",
+        "169.253.255.255",
+        "169.255.0.0",
+        "172.15.255.255",
+        "172.32.0.0",
+        "192.167.255.255",
+        "192.169.0.0",
+        "198.17.255.255",
+        "198.20.0.0",
+        "223.255.255.255",
+        "2606:4700::1111",
+        "2001:200::1",
+        "2001:4860:4860::8888",
+        "3fff:1000::1",
+        "::ffff:8.8.8.8",
+        "64:ff9b::8.8.8.8",
+        "2002:0808:0808::",
+    ] {
+        assert_eq!(zone(ip), Some(Zone::Public), "{ip}");
+    }
+}
+
+// SE-01
+#[test]
+fn se_01_a_public_server_names_only_public_addresses() {
+    let public = Guard::Told(Zone::Public);
+    assert_eq!(check("https://as.test/", public), Ok(Reach::From(Zone::Public)));
+    assert_eq!(check("https://8.8.8.8/", public), Ok(Reach::From(Zone::Public)));
+    for (url, why) in [
+        ("http://169.254.169.254/latest/meta-data/", Why::Special),
+        ("https://169.254.169.254/", Why::Special),
+        ("http://[::ffff:10.0.0.1]/", Why::TooNear(Zone::Private)),
+        ("https://[::ffff:10.0.0.1]/", Why::TooNear(Zone::Private)),
+        ("https://[fd00:ec2::254]/", Why::Special),
+        ("https://10.0.0.1/", Why::TooNear(Zone::Private)),
+        // However it is written.
+        ("https://2130706433/", Why::TooNear(Zone::Loopback)),
+        ("https://0x7f.1/", Why::TooNear(Zone::Loopback)),
+        ("https://0177.0.0.1./", Why::TooNear(Zone::Loopback)),
+        ("https://\u{ff11}27.0.0.1/", Why::TooNear(Zone::Loopback)),
+        ("https://0/", Why::Special),
+        ("https://[::]/", Why::Special),
+        ("https://localhost/", Why::TooNear(Zone::Loopback)),
+        ("http://LOCALHOST./", Why::TooNear(Zone::Loopback)),
+        ("https://a.localhost/", Why::TooNear(Zone::Loopback)),
+        ("http://as.test/", Why::NotSecure),
+        ("http://8.8.8.8/", Why::NotSecure),
+        ("https://user@as.test/", Why::Credentials),
+        ("https://:pass@as.test/", Why::Credentials),
+        ("ftp://as.test/", Why::NotHttp),
+        ("file:///etc/passwd", Why::NotHttp),
+        ("javascript:alert(1)", Why::NotHttp),
+    ] {
+        assert_eq!(check(url, public), Err(why), "{url}");
+    }
+}
+
+#[test]
+fn nearer_servers_name_nearer_addresses() {
+    let (private, local) = (Guard::Told(Zone::Private), Guard::Told(Zone::Loopback));
+    assert!(check("https://10.0.0.1/", private).is_ok());
+    assert_eq!(check("http://10.0.0.1/", private), Err(Why::NotSecure));
+    assert_eq!(check("https://127.0.0.1/", private), Err(Why::TooNear(Zone::Loopback)));
+    assert_eq!(check("https://localhost/", private), Err(Why::TooNear(Zone::Loopback)));
+    for url in ["http://127.9.9.9:80/", "http://[::1]/", "http://localhost/"] {
+        assert_eq!(check(url, local), Ok(Reach::Loopback), "{url}");
+    }
+    assert_eq!(check("https://10.0.0.1/", local), Ok(Reach::From(Zone::Loopback)));
+    assert_eq!(check("http://10.0.0.1/", local), Err(Why::NotSecure));
+    assert_eq!(check("http://localhost.evil.test/", local), Err(Why::NotSecure));
+    for guard in [private, local] {
+        assert_eq!(check("https://169.254.169.254/", guard), Err(Why::Special));
+        assert_eq!(check("https://[fe80::1]/", guard), Err(Why::Special));
+    }
+    // `localhost` that leads elsewhere is not this machine.
+    assert_eq!(Reach::Loopback.admit([10, 0, 0, 1].into()), Err(Why::NotSecure));
+}
+
+#[test]
+fn a_persons_choice_may_be_anywhere() {
+    for url in ["http://169.254.169.254/", "http://10.0.0.1/", "http://as.test/"] {
+        assert_eq!(check(url, Guard::Chosen), Ok(Reach::Anything), "{url}");
+    }
+    assert_eq!(check("file:///etc/passwd", Guard::Chosen), Err(Why::NotHttp));
+}
+
+#[test]
+fn a_name_is_as_far_as_its_farthest_address() {
+    let of = |ips: &[&str]| Zone::of_named(&ips.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<_>>());
+    assert_eq!(of(&["10.0.0.1", "8.8.8.8"]), Some(Zone::Public));
+    assert_eq!(of(&["10.0.0.1", "127.0.0.1"]), Some(Zone::Private));
+    // Not this machine: the name can mean another in a moment.
+    assert_eq!(of(&["127.0.0.1"]), Some(Zone::Private));
+    assert_eq!(of(&["169.254.1.1"]), Some(Zone::Public));
+    assert_eq!(of(&[]), None);
+}
+
+#[test]
+fn a_refusal_names_the_host_and_nothing_secret() {
+    let url = "https://user:hunter2@10.0.0.1:8443/path?token=s3cret".parse().unwrap();
+    let shown = Guard::Told(Zone::Public).check(&url).unwrap_err().to_string();
+    assert!(shown.starts_with("10.0.0.1:8443 was not asked: "), "{shown}");
+    assert!(!shown.contains("hunter2") && !shown.contains("s3cret"), "{shown}");
+    let long = format!("http://{}test/", "a.".repeat(120)).parse().unwrap();
+    assert!(Guard::Told(Zone::Public).check(&long).unwrap_err().to_string().chars().count() <= 200);
+}
+
+/// Addresses anywhere, more often near the edges of the ranges that matter.
+fn any_v4() -> impl Strategy<Value = Ipv4Addr> {
+    let heads = [0u8, 10, 100, 127, 168, 169, 172, 192, 198, 203, 224, 240, 255];
+    let near = (prop::sample::select(heads.to_vec()), any::<[u8; 3]>())
+        .prop_map(|(a, [b, c, d])| Ipv4Addr::new(a, b, c, d));
+    prop_oneof![any::<u32>().prop_map(Ipv4Addr::from), near]
+}
+
+fn any_v6() -> impl Strategy<Value = Ipv6Addr> {
+    let heads = [0u16, 0x64, 0x100, 0x2001, 0x2002, 0x3fff, 0x5f00, 0xfc00, 0xfd00, 0xfe80, 0xfec0, 0xff02];
+    let near = (prop::sample::select(heads.to_vec()), any::<[u16; 7]>())
+        .prop_map(|(a, [b, c, d, e, f, g, h])| Ipv6Addr::new(a, b, c, d, e, f, g, h));
+    prop_oneof![any::<u128>().prop_map(Ipv6Addr::from), near]
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_standard_library(ip in any_v4()) {
+        let zone = Zone::of(ip.into());
+        prop_assert_eq!(zone == Some(Zone::Loopback), ip.is_loopback());
+        if ip.is_private() {
+            prop_assert_eq!(zone, Some(Zone::Private));
+        }
+        if ip.is_link_local() || ip.is_multicast() || ip.is_broadcast() || ip.is_documentation() || ip.is_unspecified() {
+            prop_assert_eq!(zone, None);
+        }
+    }
+
+    #[test]
+    fn an_embedded_address_is_where_it_leads(ip in any_v4()) {
+        let zone = Zone::of(ip.into());
+        let [a, b, c, d] = ip.octets().map(u16::from);
+        let (high, low) = (a << 8 | b, c << 8 | d);
+        prop_assert_eq!(Zone::of(ip.to_ipv6_mapped().into()), zone);
+        prop_assert_eq!(Zone::of(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, high, low).into()), zone);
+        prop_assert_eq!(Zone::of(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low).into()), zone);
+        prop_assert_eq!(Zone::of(Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1).into()), zone);
+        if (high, low) != (0, 1) {
+            prop_assert_eq!(Zone::of(ip.to_ipv6_compatible().into()), zone);
+        }
+        let own = Zone::of(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, high, low).into());
+        prop_assert!(own.is_none() || own == Some(Zone::Private));
+    }
+
+    #[test]
+    fn only_global_unicast_is_public(ip in any_v6()) {
+        let zone = Zone::of(ip.into());
+        let embeds = ip.segments()[0] == 0 || ip.segments()[..2] == [0x64, 0xff9b];
+        if zone == Some(Zone::Public) {
+            prop_assert!(embeds || ip.segments()[0] >> 13 == 1, "{}", ip);
+            prop_assert!(!ip.is_unique_local() && !ip.is_unicast_link_local() && !ip.is_multicast());
+        }
+        if ip.is_unicast_link_local() || ip.is_multicast() || ip.is_unspecified() {
+            prop_assert_eq!(zone, None);
+        }
+        if ip.is_unique_local() {
+            prop_assert!(matches!(zone, None | Some(Zone::Private)));
+        }
+    }
+
+    #[test]
+    fn who_is_farther_reaches_less(ip in any_v6(), v4 in any_v4()) {
+        for ip in [IpAddr::from(ip), v4.into()] {
+            let reaches = |zone| Reach::From(zone).admit(ip).is_ok();
+            prop_assert!(reaches(Zone::Private) || !reaches(Zone::Public));
+            prop_assert!(reaches(Zone::Loopback) || !reaches(Zone::Private));
+            prop_assert!(reaches(Zone::Loopback) || Reach::Loopback.admit(ip).is_err());
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Where a server can have us ask: nowhere that it could not ask itself.
+
+#[path = "support/http/mod.rs"]
+mod support;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use bowline_config::Tls;
+use bowline_proto::fault::Cause;
+use bowline_transport::http::{Fetch, FetchError, Guard, Looking, Lookup, Proxies, Why, Zone};
+use bytes::Bytes;
+use http::{Request, Response};
+use support::proxy::tunnel_once;
+use support::raw::Raw;
+use support::tls::{Authority, Clients};
+use support::{Seen, Server, json, reply, with};
+
+/// Answers with one list of addresses after the other, and then with nothing.
+#[derive(Debug, Default)]
+struct Changing {
+    answers: Mutex<VecDeque<Vec<IpAddr>>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Changing {
+    fn new(answers: &[&[&str]]) -> Arc<Self> {
+        let answers = answers.iter().map(|ips| ips.iter().map(|ip| ip.parse().unwrap()).collect()).collect();
+        Arc::new(Self { answers: Mutex::new(answers), asked: Mutex::default() })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+impl Lookup for Changing {
+    fn lookup(&self, name: &str) -> Looking {
+        self.asked.lock().unwrap().push(name.to_owned());
+        let answer = self.answers.lock().unwrap().pop_front();
+        Box::pin(std::future::ready(answer.ok_or_else(|| io::ErrorKind::NotFound.into())))
+    }
+}
+
+fn fetch(lookup: &Arc<Changing>) -> Fetch {
+    Fetch::new(Tls::default(), Proxies::Direct).lookup(Arc::clone(lookup) as Arc<dyn Lookup>)
+}
+
+fn get(url: &str) -> Request<Bytes> {
+    Request::get(url).body(Bytes::new()).unwrap()
+}
+
+#[track_caller]
+fn refused(sent: Result<Response<Bytes>, FetchError>) -> (String, Why) {
+    match sent {
+        Err(FetchError::Refused(refusal)) => (refusal.host, refusal.why),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+// SE-01
+#[tokio::test]
+async fn se_01_addresses_in_the_url_are_refused_before_anything_is_looked_up() {
+    let names = Changing::new(&[]);
+    let fetch = fetch(&names);
+    for (url, host) in [
+        ("http://169.254.169.254/", "169.254.169.254"),
+        ("https://169.254.169.254/latest/", "169.254.169.254"),
+        ("http://[::ffff:10.0.0.1]/", "[::ffff:a00:1]"),
+        ("https://[::ffff:10.0.0.1]/", "[::ffff:a00:1]"),
+        ("https://[fd00:ec2::254]/", "[fd00:ec2::254]"),
+        ("https://192.168.1.1/", "192.168.1.1"),
+        ("https://2130706433/", "127.0.0.1"),
+        ("https://localhost:8443/", "localhost:8443"),
+        ("http://as.test/", "as.test"),
+    ] {
+        assert_eq!(refused(fetch.send(get(url), Guard::Told(Zone::Public)).await).0, host);
+    }
+    assert_eq!(names.asked(), 0);
+}
+
+// SE-01
+#[tokio::test]
+async fn se_01_a_name_for_a_private_address_is_refused() {
+    let listening = Server::start(async |_| json("{}")).await;
+    let port = listening.address.port();
+    for (ip, why) in [
+        ("127.0.0.1", Why::TooNear(Zone::Loopback)),
+        ("::ffff:127.0.0.1", Why::TooNear(Zone::Loopback)),
+        ("10.0.0.1", Why::TooNear(Zone::Private)),
+        ("100.64.0.1", Why::TooNear(Zone::Private)),
+        ("fd12::1", Why::TooNear(Zone::Private)),
+        ("169.254.169.254", Why::Special),
+        ("fe80::1", Why::Special),
+        ("0.0.0.0", Why::Special),
+    ] {
+        let names = Changing::new(&[&[ip]]);
+        let sent =
+            fetch(&names).send(get(&format!("https://as.test:{port}/")), Guard::Told(Zone::Public)).await;
+        assert_eq!(refused(sent), (format!("as.test:{port}"), why), "{ip}");
+    }
+    for guard in [Guard::Told(Zone::Private), Guard::Told(Zone::Loopback)] {
+        let names = Changing::new(&[&["169.254.169.254"]]);
+        assert_eq!(refused(fetch(&names).send(get("https://as.test/"), guard).await).1, Why::Special);
+    }
+    assert_eq!(listening.connections(), 0);
+}
+
+// SE-02: what was checked is what is connected to.
+#[tokio::test]
+async fn se_02_a_rebinding_name_is_refused() {
+    let server = Server::start(async |seen: Seen| match seen.uri.path() {
+        "/" => with(reply(302, "", ""), "location", "/again"),
+        _ => json("{}"),
+    })
+    .await;
+    let url = |path: &str| format!("http://localhost:{}{path}", server.address.port());
+    let guard = Guard::Told(Zone::Loopback);
+
+    // One look is all it takes: a second answer would be another.
+    let names = Changing::new(&[&["127.0.0.1"], &["169.254.169.254"]]);
+    assert_eq!(fetch(&names).send(get(&url("/answer")), guard).await.unwrap().status(), 200);
+    assert_eq!(names.asked(), 1);
+    // The next request looks again, and is checked again.
+    assert_eq!(refused(fetch(&names).send(get(&url("/answer")), guard).await).1, Why::Special);
+
+    // So is each hop.
+    let names = Changing::new(&[&["127.0.0.1"], &["10.0.0.1"]]);
+    assert_eq!(refused(fetch(&names).send(get(&url("/")), guard).await).1, Why::NotSecure);
+    assert_eq!(names.asked(), 2);
+
+    // Of several addresses only the good ones are used.
+    let names = Changing::new(&[&["10.0.0.1", "169.254.169.254", "127.0.0.1"]]);
+    assert_eq!(fetch(&names).send(get(&url("/answer")), guard).await.unwrap().status(), 200);
+    assert_eq!(server.seen().len(), 3);
+}
+
+// SE-02
+#[tokio::test]
+async fn se_02_a_redirect_is_checked_like_the_address_that_was_named() {
+    for (location, why) in [
+        ("http://169.254.169.254/latest/", Why::Special),
+        ("http://10.0.0.1/", Why::TooNear(Zone::Private)),
+        ("https://10.0.0.1/", Why::TooNear(Zone::Private)),
+        ("https://127.0.0.1/", Why::TooNear(Zone::Loopback)),
+        ("https://localhost/", Why::TooNear(Zone::Loopback)),
+        ("http://server.test/", Why::NotSecure),
+        ("https://user:pass@server.test/", Why::Credentials),
+        ("file:///etc/passwd", Why::NotHttp),
+    ] {
+        let authority = Authority::new();
+        let server = Server::start_with(Some(authority.server(&[], Clients::Any)), move |_| {
+            std::future::ready(with(reply(302, "", ""), "location", location))
+        })
+        .await;
+        // Through a proxy, whose side of the network is the only one from which this server is a public one.
+        let raw = Raw::bind().await;
+        let proxies = Proxies::Fixed { http: String::new(), https: raw.url(), bypass: String::new() };
+        let fetch = Fetch::new(authority.trust(), proxies);
+        let request = get("https://server.test/");
+        let (sent, _) =
+            tokio::join!(fetch.send(request, Guard::Told(Zone::Public)), tunnel_once(&raw, server.address));
+        assert_eq!(refused(sent).1, why, "{location}");
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
+// SE-02: the person chose the first address, and nobody but the server the next.
+#[tokio::test]
+async fn se_02_where_a_chosen_address_redirects_to_is_guarded() {
+    for (location, why) in [("http://169.254.169.254/", Why::Special), ("http://8.8.8.8/", Why::NotSecure)] {
+        let server =
+            Server::start(move |_| std::future::ready(with(reply(302, "", ""), "location", location))).await;
+        // A name, so that what it is told by is not this machine but a private network.
+        let url = format!("http://name.test:{}/", server.address.port());
+        let names = Changing::new(&[&["127.0.0.1"], &["127.0.0.1"]]);
+        assert_eq!(refused(fetch(&names).send(get(&url), Guard::Chosen).await).1, why);
+    }
+    let other = Server::start(async |_| json("{}")).await;
+    let location = other.url();
+    let server =
+        Server::start(move |_| std::future::ready(with(reply(302, "", ""), "location", &location))).await;
+    let url = format!("http://name.test:{}/", server.address.port());
+    let names = Changing::new(&[&["127.0.0.1"], &["127.0.0.1"]]);
+    let sent = fetch(&names).send(get(&url), Guard::Chosen).await;
+    assert_eq!(refused(sent).1, Why::TooNear(Zone::Loopback));
+    assert_eq!(other.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_zone_is_that_of_the_farthest_address() {
+    let zone = async |url: &str, answers: &[&[&str]]| {
+        let names = Changing::new(answers);
+        fetch(&names).zone(&url.parse().unwrap()).await
+    };
+    for (url, expected) in [
+        ("http://127.0.0.1:3000/", Zone::Loopback),
+        ("http://localhost/", Zone::Loopback),
+        ("http://0.0.0.0:3000/", Zone::Loopback),
+        ("http://192.168.1.2/", Zone::Private),
+        ("https://8.8.8.8/", Zone::Public),
+        ("http://169.254.1.1/", Zone::Public),
+    ] {
+        assert_eq!(zone(url, &[]).await, Ok(expected), "{url}");
+    }
+    assert_eq!(zone("https://s.test/", &[&["10.0.0.1"]]).await, Ok(Zone::Private));
+    assert_eq!(zone("https://s.test/", &[&["10.0.0.1", "8.8.8.8"]]).await, Ok(Zone::Public));
+    assert_eq!(zone("https://s.test/", &[&["127.0.0.1"]]).await, Ok(Zone::Private));
+    assert_eq!(zone("https://s.test/", &[]).await.unwrap_err().cause, Cause::Dns);
+    assert_eq!(zone("https://s.test/", &[&[]]).await.unwrap_err().cause, Cause::Dns);
+    // Only the proxy knows where it is.
+    let proxies =
+        Proxies::Fixed { http: String::new(), https: "http://proxy.test".into(), bypass: String::new() };
+    let names = Changing::new(&[]);
+    let fetch = Fetch::new(Tls::default(), proxies).lookup(Arc::clone(&names) as Arc<dyn Lookup>);
+    assert_eq!(fetch.zone(&"https://s.test/".parse().unwrap()).await, Ok(Zone::Public));
+    assert_eq!(names.asked(), 0);
+}

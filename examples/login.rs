@@ -1,0 +1,54 @@
+//! Logs a person in, remembers it, and lists the server's tools. The second run asks nobody.
+//!
+//! `cargo run -p bowline --example login -- https://example.com/mcp`
+
+mod common;
+
+use bowline::Client;
+use bowline::auth::{App, Asked, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, store};
+use bowline::config::Keeping;
+
+struct Terminal;
+
+impl LoginPrompt for Terminal {
+    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+        Box::pin(async move {
+            println!("{} wants you to log in at {}:\n{}", page.server, page.issuer, page.url);
+            println!("If the browser is elsewhere, paste the address that it ends up at:");
+            // Raced against the browser, which comes back by itself if it runs here.
+            let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
+            match line.await {
+                Ok(Some(Ok(line))) => PageReply::Pasted(line),
+                // No terminal: the browser has to come back by itself.
+                _ => std::future::pending().await,
+            }
+        })
+    }
+
+    fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+        println!("{}: type {} in at {}", code.server, code.code, code.url);
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (server, _) = common::server_and_rest()?;
+    let folder = std::env::temp_dir().join("bowline-example");
+    let opened = store::open(&Keeping::default(), &folder).await?;
+    println!("logins are kept in {}", opened.place);
+    let app = App { name: "Example host".to_owned(), ..App::default() };
+    let auth = Auth::new(opened.safe).app(app).prompt(Terminal);
+    let client = Client::builder(server.clone()).auth(auth.clone()).connect().await?;
+    for tool in client.list_tools().await? {
+        println!("{}", tool.name);
+    }
+    client.close().await;
+    if let Some(identity) = auth.identity(&server)
+        && let Some(account) = identity.account().await?
+    {
+        println!("as {} of {}", account.who.as_deref().unwrap_or("somebody"), account.issuer);
+    }
+    // A thread still waits for the line that nobody typed.
+    std::process::exit(0);
+}

@@ -1,0 +1,73 @@
+//! A headless browser, for logins from start to finish.
+//!
+//! npm carries a Chromium with the libraries it needs: pinned, and installed without being root. It is for one platform;
+//! what a page looks like and where it leads is the same everywhere.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use super::{
+    node,
+    stamp::{Stamp, recreate},
+};
+use crate::{shell, tree::Workspace};
+
+/// Chromium, and the packages that drive it.
+pub(crate) struct Browser {
+    pub(crate) chromium: PathBuf,
+    pub(crate) modules: PathBuf,
+}
+
+impl Browser {
+    /// Installs it. `None` on a platform that it is not pinned for; its tests are not built there either.
+    pub(crate) fn ensure(workspace: &Workspace, node: &Path) -> Result<Option<Self>> {
+        if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
+            return Ok(None);
+        }
+        let modules = node::ensure(workspace, "browser")?;
+        let chromium = unpack(workspace, node, &modules)?;
+        Ok(Some(Self { chromium, modules }))
+    }
+}
+
+/// The package holds the browser compressed. It is unpacked once, beside the package.
+fn unpack(workspace: &Workspace, node: &Path, modules: &Path) -> Result<PathBuf> {
+    let interop = workspace.root().join("interop/browser");
+    let target = workspace.tools().join("chromium");
+    let started_by = target.join("chromium.sh");
+    let sources = ["package-lock.json", "unpack.mjs"].map(|name| interop.join(name));
+    let stamp = Stamp::new(&target, &sources, "unpacked")?;
+    if stamp.is_current() && started_by.is_file() {
+        return Ok(started_by);
+    }
+
+    recreate(&target)?;
+    // Packages are looked for beside the script that imports them.
+    let script = modules.join("../unpack.mjs");
+    fs::copy(&sources[1], &script).with_context(|| format!("copying {}", script.display()))?;
+    let mut unpack = Command::new(node);
+    let printed = shell::read(unpack.arg(&script).env("TMPDIR", &target))?;
+    let chromium = PathBuf::from(printed.trim());
+    write_starter(&started_by, &chromium, &target)?;
+    shell::read(Command::new(&started_by).arg("--version")).context("the browser does not start")?;
+    stamp.write()?;
+    Ok(started_by)
+}
+
+/// A script that starts the browser with the libraries and fonts that came with it.
+fn write_starter(script: &Path, chromium: &Path, unpacked: &Path) -> Result<()> {
+    let quote = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"));
+    let text = format!(
+        "#!/bin/sh\nexport LD_LIBRARY_PATH={}\nexport FONTCONFIG_PATH={}\nexec {} \"$@\"\n",
+        quote(&unpacked.join("al2023/lib")),
+        quote(&unpacked.join("fonts")),
+        quote(chromium),
+    );
+    fs::write(script, text).with_context(|| format!("writing {}", script.display()))?;
+    super::make_executable(script)
+}
