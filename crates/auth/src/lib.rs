@@ -48,13 +48,13 @@ mod pkce;
 mod place;
 mod program;
 mod prompt;
-mod revoke;
-mod scope;
 mod record;
 mod refresh;
 mod register;
 mod resource;
 mod response;
+mod revoke;
+mod scope;
 #[cfg(test)]
 mod site;
 #[cfg(test)]

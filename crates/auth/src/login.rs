@@ -101,14 +101,30 @@ async fn by_page(
         let what = format!("nobody logged in to {} within {} minutes", ctx.server, patience.as_secs() / 60);
         return Err(AuthError::new(AuthErrorKind::LoginNeeded, what));
     };
-    Ok(LoggedIn { tokens: tokens?, client })
+    let tokens = tokens?;
+    // What was had is worth more than what is remembered of the client.
+    let _ = register::prove(ctx, &client).await;
+    Ok(LoggedIn { tokens, client })
 }
 
 async fn by_device(login: &Login<'_>, prompt: &dyn LoginPrompt) -> Result<LoggedIn, AuthError> {
     let Login { ctx, place, scopes, resource, dpop } = *login;
-    let client = register::client_for(ctx, place, &listener::unheard(&ctx.auth.redirect), scopes).await?;
-    let ask = Ask { ctx, metadata: &place.metadata, client: Some(&client), scopes, resource, dpop };
-    let code = grant::device_code(&ask).await?;
+    let redirect = listener::unheard(&ctx.auth.redirect);
+    let metadata = &place.metadata;
+    let mut client = register::client_for(ctx, place, &redirect, scopes).await?;
+    let mut code =
+        grant::device_code(&Ask { ctx, metadata, client: Some(&client), scopes, resource, dpop }).await;
+    // Nobody was asked for anything yet: another client is as good.
+    if code.as_ref().is_err_and(|error| error.kind == AuthErrorKind::InvalidClient)
+        && client.origin == ClientOrigin::Registered
+    {
+        register::forget(ctx, &client).await?;
+        client = register::client_for(ctx, place, &redirect, scopes).await?;
+        code =
+            grant::device_code(&Ask { ctx, metadata, client: Some(&client), scopes, resource, dpop }).await;
+    }
+    let code = code?;
+    let ask = Ask { ctx, metadata, client: Some(&client), scopes, resource, dpop };
     let shown = DeviceCode {
         server: ctx.server.clone(),
         issuer: place.metadata.issuer.clone(),
@@ -121,6 +137,8 @@ async fn by_device(login: &Login<'_>, prompt: &dyn LoginPrompt) -> Result<Logged
         tokens = grant::device_tokens(&ask, &code) => tokens?,
         () = prompt.device(shown) => return Err(gave_up(ctx)),
     };
+    // What was had is worth more than what is remembered of the client.
+    let _ = register::prove(ctx, &client).await;
     Ok(LoggedIn { tokens, client })
 }
 

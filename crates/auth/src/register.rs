@@ -14,7 +14,7 @@ use crate::error::{AuthError, AuthErrorKind, said};
 use crate::method;
 use crate::place::{Metadata, Place};
 
-pub(crate) use kept::{forget, kept_port};
+pub(crate) use kept::{forget, kept_port, prove};
 
 /// The client that we are at a place, for a login that ends at `redirect` and asks for `scopes`.
 ///

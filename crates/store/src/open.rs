@@ -71,9 +71,9 @@ pub(crate) async fn connect(
         #[cfg(feature = "valkey")]
         Backend::Valkey(url) => Ok(Arc::new(crate::Valkey::open(url, notes).await?)),
         #[cfg(not(feature = "valkey"))]
-        Backend::Valkey(_) => {
-            Err(StoreError::Unusable("this program was built without Valkey (the feature `valkey`)".to_owned()))
-        }
+        Backend::Valkey(_) => Err(StoreError::Unusable(
+            "this program was built without Valkey (the feature `valkey`)".to_owned(),
+        )),
     }
 }
 

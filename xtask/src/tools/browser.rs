@@ -41,7 +41,7 @@ fn unpack(workspace: &Workspace, node: &Path, modules: &Path) -> Result<PathBuf>
     let target = workspace.tools().join("chromium");
     let started_by = target.join("chromium.sh");
     let sources = ["package-lock.json", "unpack.mjs"].map(|name| interop.join(name));
-    let stamp = Stamp::new(&target, &sources, "unpacked")?;
+    let stamp = Stamp::new(&target, &sources, "unpacked, with fonts")?;
     if stamp.is_current() && started_by.is_file() {
         return Ok(started_by);
     }
@@ -62,12 +62,24 @@ fn unpack(workspace: &Workspace, node: &Path, modules: &Path) -> Result<PathBuf>
 /// A script that starts the browser with the libraries and fonts that came with it.
 fn write_starter(script: &Path, chromium: &Path, unpacked: &Path) -> Result<()> {
     let quote = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"));
+    let fonts = unpacked.join("fonts.conf");
+    fs::write(&fonts, font_config(unpacked)).with_context(|| format!("writing {}", fonts.display()))?;
     let text = format!(
-        "#!/bin/sh\nexport LD_LIBRARY_PATH={}\nexport FONTCONFIG_PATH={}\nexec {} \"$@\"\n",
+        "#!/bin/sh\nexport LD_LIBRARY_PATH={}\nexport FONTCONFIG_FILE={}\nexec {} \"$@\"\n",
         quote(&unpacked.join("al2023/lib")),
-        quote(&unpacked.join("fonts")),
+        quote(&fonts),
         quote(chromium),
     );
     fs::write(script, text).with_context(|| format!("writing {}", script.display()))?;
     super::make_executable(script)
+}
+
+/// The package's own names folders of the platform it was made for: here, a page would have no text.
+fn font_config(unpacked: &Path) -> String {
+    let escape = |path: PathBuf| path.to_string_lossy().replace('&', "&amp;").replace('<', "&lt;");
+    format!(
+        "<?xml version=\"1.0\"?>\n<fontconfig>\n<dir>{}</dir>\n<cachedir>{}</cachedir>\n</fontconfig>\n",
+        escape(unpacked.join("fonts/fonts")),
+        escape(unpacked.join("fonts-cache")),
+    )
 }

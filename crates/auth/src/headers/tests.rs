@@ -35,7 +35,10 @@ proptest! {
         object.insert(name, Value::from(value.clone()));
         match read(&serde_json::to_vec(&object).unwrap()) {
             Ok(headers) => prop_assert!(headers.values().all(|it| !it.as_bytes().contains(&b'\n'))),
-            Err(error) => prop_assert!(!format!("{error:?}").contains(&value)),
+            Err(error) => {
+                let shown = format!("{error:?}");
+                prop_assert!(!shown.contains(&value), "{}", shown);
+            }
         }
     }
 }

@@ -110,6 +110,8 @@ pub(crate) async fn finish(ctx: &Ctx, brought: &str) -> Result<Finished, AuthErr
         dpop: dpop.as_ref(),
     };
     let tokens = exchange(&ask, &code, &verifier, &redirect).await?;
+    // What was had is worth more than what is remembered of the client.
+    let _ = register::prove(ctx, &client).await;
     Ok(Finished { tokens, client, metadata, scopes, resource, dpop })
 }
 

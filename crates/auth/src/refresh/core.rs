@@ -201,7 +201,7 @@ impl Renewal {
                 let step = Step::Ask(base.clone());
                 self.next(Phase::Tokens { base, version }, step)
             }
-            (Phase::Right { base, version }, News::Lost) => { let step = Step::Ask(base.clone()); self.next(Phase::Tokens { base, version }, step) }
+            (Phase::Right { .. }, News::Lost) => self.again(Phase::Look { leased: false }),
             (Phase::Tokens { base, version }, News::Given(tokens)) => {
                 let mine = Unsaved { record: base.renewed(&tokens, now.wall), exchanged: base.refresh };
                 self.save(Saving::new(now, mine, Source::Now), version)

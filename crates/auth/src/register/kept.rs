@@ -40,9 +40,14 @@ struct Kept {
     /// What was registered, if anything was said.
     scopes: Vec<String>,
     secret_expires_at: Option<u64>,
+    /// A login was begun with it again, and has not succeeded since. Perhaps its issuer has forgotten it, and says so
+    /// on a page that only a person sees.
+    #[serde(default)]
+    in_doubt: bool,
 }
 
-/// A client that was registered before for this, and is still good.
+/// A client that was registered before for this, and is still good. From now on it is in doubt, until a login with it
+/// succeeds: where another can be registered, one in doubt is not used again.
 pub(super) async fn find(
     ctx: &Ctx,
     metadata: &Metadata,
@@ -54,8 +59,28 @@ pub(super) async fn find(
         kept.asked == *redirect
             && kept.is_good(SystemTime::now())
             && scopes.iter().all(|it| kept.scopes.contains(it))
+            && !(kept.in_doubt && metadata.registration_endpoint.is_some())
     };
-    Ok(clients.list.iter().rev().find(fits).and_then(|kept| kept.client(&metadata.issuer)))
+    let found = clients.list.iter().rev().find(fits).and_then(|kept| kept.client(&metadata.issuer));
+    if let Some(client) = &found {
+        set_doubt(ctx, client, true).await?;
+    }
+    Ok(found)
+}
+
+/// A login with it has succeeded.
+pub(crate) async fn prove(ctx: &Ctx, client: &OAuthClient) -> Result<(), AuthError> {
+    if client.origin != ClientOrigin::Registered {
+        return Ok(());
+    }
+    set_doubt(ctx, client, false).await
+}
+
+async fn set_doubt(ctx: &Ctx, client: &OAuthClient, in_doubt: bool) -> Result<(), AuthError> {
+    change(ctx, &client.issuer, |list| {
+        list.iter_mut().filter(|kept| kept.id == client.id).for_each(|kept| kept.in_doubt = in_doubt);
+    })
+    .await
 }
 
 /// Remembers a client, before it is used: what an authorization server gives once, it may not give again.
@@ -73,6 +98,7 @@ pub(super) async fn keep(
         redirect: registered.redirect,
         scopes: wish.scopes.to_vec(),
         secret_expires_at: registered.secret_expires_at,
+        in_doubt: false,
     };
     change(ctx, &metadata.issuer, |list| {
         list.retain(|other| other.asked != kept.asked);

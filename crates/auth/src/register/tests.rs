@@ -144,7 +144,32 @@ async fn ar_04_a_registration_is_kept_for_its_issuer_and_shown_to_no_other() {
     let second = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap();
     assert_eq!((second.id.as_str(), second.issuer.as_str()), ("c-2", two.origin()));
     assert!(two.asked().iter().all(|asked| !asked.body.contains("c-1") && !asked.body.contains("s-1")));
+    prove(&ctx, &first).await.unwrap();
     assert_eq!(client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap(), first);
+}
+
+/// An authorization server that has forgotten a client says so on a page. Nobody tells us, but the login fails, and
+/// the next one has to work.
+#[tokio::test]
+async fn a_registration_that_no_login_succeeds_with_is_renewed() {
+    let site = Site::start().await;
+    registers(&site, "c-1");
+    registers(&site, "c-2");
+    let (ctx, mut place) = (site.ctx("/", Auth::default()), place(&site));
+    let first = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
+    for _ in 0..3 {
+        prove(&ctx, &first).await.unwrap();
+        assert_eq!(
+            client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id,
+            "c-1",
+            "as long as it is good"
+        );
+    }
+    // Where no other can be registered, it is what there is.
+    let endpoint = place.metadata.registration_endpoint.take();
+    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-1");
+    place.metadata.registration_endpoint = endpoint;
+    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
 }
 
 #[tokio::test]
@@ -215,7 +240,8 @@ async fn what_is_kept_is_bounded() {
     for port in 1..=20 {
         client_for(&ctx, &place, &redirect(port), &[]).await.unwrap();
     }
-    client_for(&ctx, &place, &redirect(20), &[]).await.unwrap();
+    let latest = client_for(&ctx, &place, &redirect(20), &[]).await.unwrap();
+    prove(&ctx, &latest).await.unwrap();
     client_for(&ctx, &place, &redirect(13), &[]).await.unwrap();
     assert_eq!(site.lines().len(), 20);
     client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();

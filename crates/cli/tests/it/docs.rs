@@ -25,7 +25,9 @@ fn a_page_for_every_verb() {
     let folder = context.path("man");
     let shown = context.run(context.bowline(["man", &folder.display().to_string()]));
     assert!(shown.starts_with("exit: 0\n"), "{shown}");
-    for page in ["bowline.1", "bowline-auth-export.1", "bowline-call.1", "bowline-config-check.1", "bowline-login.1"] {
+    for page in
+        ["bowline.1", "bowline-auth-export.1", "bowline-call.1", "bowline-config-check.1", "bowline-login.1"]
+    {
         assert!(folder.join(page).exists(), "{page}");
     }
 }

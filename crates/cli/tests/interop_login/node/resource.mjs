@@ -25,7 +25,7 @@ export async function startResource(issuer) {
   const app = express();
   app.use((req, res, next) => {
     res.on('finish', () => shown.push({
-      path: req.path, method: req.method, status: res.statusCode, scheme: req.headers.authorization?.split(' ')[0] ?? null,
+      path: req.originalUrl, method: req.method, status: res.statusCode, scheme: req.headers.authorization?.split(' ')[0] ?? null,
     }));
     next();
   });

@@ -1,0 +1,41 @@
+//! A login by a code, which is typed in at a browser that knows nothing of us.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::chromium::Chromium;
+use crate::script::{PATIENCE, lines};
+use crate::site::Site;
+
+#[test]
+fn a_code_is_typed_in_elsewhere() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    let mut command = site.bowline(&["login", "docs", "--device", "--json"]);
+    let mut login = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bowline starts");
+    let said = lines(login.stderr.take().expect("a pipe"));
+    let shown = loop {
+        let line = said.recv_timeout(PATIENCE).expect("a code is shown");
+        let told: Value = serde_json::from_str(&line).unwrap_or_default();
+        if told["code"].is_string() {
+            break told;
+        }
+    };
+    let (url, code) = (shown["url"].as_str().unwrap(), shown["code"].as_str().unwrap());
+    let page = chromium.visit(url, json!({ "code": code, "shot": "device" }));
+    assert_eq!(page.steps, ["code", "confirm", "login", "consent"]);
+    assert!(page.text.contains("Sign-in Success"), "{page:?}");
+    let output = login.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", said.iter().collect::<Vec<_>>().join("\n"));
+    assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
+
+    let record = site.record();
+    // To ask too soon is answered with `slow_down`.
+    assert!(
+        record.complaints.iter().all(|it| it.error == "authorization_pending"),
+        "{:?}",
+        record.complaints
+    );
+    assert_eq!(record.of("device_authorization").next().unwrap().params["resource"], *site.mcp);
+    assert_eq!(site.json(&["auth", "--json"])["logins"][0]["refreshable"], true);
+}

@@ -1,0 +1,108 @@
+//! What a person sees when their browser comes back to us: on a desk and on a phone, by day and by night, and when
+//! somebody means them harm.
+
+use serde_json::json;
+use url::Url;
+
+use crate::browser::Browser;
+use crate::chromium::{Chromium, Page};
+use crate::pty::Person;
+use crate::site::{Site, opened};
+
+/// It can be read without being zoomed or scrolled, and the style that the policy allows is the one it has.
+fn is_fit_to_be_seen(page: &Page) {
+    for look in [&page.looks.light, &page.looks.dark] {
+        assert!(!look.overflows && look.text_size >= 16.0, "{look:?}");
+        assert!(contrast(&look.ink, &look.paper) >= 7.0, "{look:?}");
+        assert!(contrast(&look.mark, &look.paper) >= 4.5, "{look:?}");
+    }
+    assert_ne!(page.looks.light.paper, page.looks.dark.paper);
+    assert!(page.dialogs.is_empty(), "{page:?}");
+    assert!(page.loaded.is_empty(), "{page:?}");
+    // The browser says so if the policy keeps anything from being applied. The names are those of others' pages.
+    let bad = page.said.iter().find(|line| !line.contains("ERR_NAME_NOT_RESOLVED"));
+    assert_eq!(bad, None);
+    let harmless = ["main", "svg", "circle", "path", "h1", "p", "b"];
+    let strange = page.elements.iter().find(|name| !harmless.contains(&name.as_str()));
+    assert_eq!(strange, None, "{page:?}");
+}
+
+#[test]
+fn a_login_on_a_phone() {
+    let (site, mut chromium) = (Site::new(), Chromium::start());
+    let page = site.logs_in(&mut chromium, "docs", json!({ "look": "phone", "shot": "phone" }));
+    is_fit_to_be_seen(&page);
+    assert_eq!(page.looks.light.width, 390);
+}
+
+#[test]
+fn a_person_who_says_no() {
+    for look in ["desktop", "phone"] {
+        let (mut site, mut chromium) = (Site::new(), Chromium::start());
+        let how = json!({ "cancel": "login", "look": look, "shot": format!("denied-{look}") });
+        let (end, page) = site.attended(&mut chromium, &["login", "docs"], how);
+        assert_eq!(end.code, 5, "{}{}", end.stdout, end.screen);
+        eprintln!("{}\n{page:#?}", end.screen);
+        assert_eq!((page.status, &*page.title), (400, "The login did not work"));
+        is_fit_to_be_seen(&page);
+        assert_eq!(site.json(&["auth", "--json"])["logins"], json!([]));
+        assert_eq!(site.record().grants("authorization_code").count(), 0);
+    }
+}
+
+/// An authorization server that means harm, and somebody who sends a browser to us uninvited.
+#[test]
+fn what_is_said_by_others_stays_text() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    let browser = Browser::new(&site.context);
+    let mut command = site.bowline(&["login", "docs"]);
+    command.env("BROWSER", &browser.program);
+    let person = Person::sits_at(command);
+    let authorize = Url::parse(&opened(&browser)).expect("an address");
+    let field = |name: &str| {
+        authorize.query_pairs().find(|(key, _)| key == name).expect("it is there").1.into_owned()
+    };
+    let back = |state: &str| {
+        let mut url = Url::parse(&field("redirect_uri")).expect("an address");
+        let description =
+            format!("<script>alert(1)</script><img src=x onerror=alert(2)>{}", "W".repeat(5000));
+        url.query_pairs_mut()
+            .append_pair("error", "access_denied")
+            .append_pair("error_description", &description)
+            .append_pair("state", state)
+            .append_pair("iss", &site.issuer);
+        url
+    };
+    let uninvited = back("another");
+    let page = chromium.visit(uninvited.as_str(), json!({ "look": "phone", "shot": "uninvited" }));
+    assert_eq!((page.status, &*page.title), (400, "Nothing was done"));
+    is_fit_to_be_seen(&page);
+    let elsewhere = uninvited.as_str().replace("/callback", "/favicon.ico");
+    assert_eq!(chromium.visit(&elsewhere, json!({})).status, 404);
+
+    // All that was no matter to the login.
+    let hostile = back(&field("state"));
+    let page = chromium.visit(hostile.as_str(), json!({ "look": "phone", "shot": "hostile" }));
+    assert_eq!((page.status, &*page.title), (400, "The login did not work"));
+    assert!(page.text.contains("<script>alert(1)</script>"), "{page:?}");
+    is_fit_to_be_seen(&page);
+    let end = person.leaves();
+    eprintln!("{}", end.screen);
+    assert_eq!(end.code, 5, "{}{}", end.stdout, end.screen);
+    assert_eq!(site.record().of("token").count(), 0);
+}
+
+/// How well one colour stands out from another, as WCAG 2 has it.
+fn contrast(one: &str, other: &str) -> f64 {
+    let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+    one.max(other) / one.min(other)
+}
+
+fn luminance(color: &str) -> f64 {
+    let numbers = color.trim_start_matches("rgb(").trim_end_matches(')').split(',');
+    let linear = |number: &str| {
+        let value = number.trim().parse::<f64>().unwrap_or_else(|_| panic!("not a colour: {color}")) / 255.0;
+        if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+    };
+    numbers.zip([0.2126, 0.7152, 0.0722]).map(|(number, weight)| weight * linear(number)).sum()
+}

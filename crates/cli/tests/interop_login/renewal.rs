@@ -1,0 +1,71 @@
+//! Tokens that end while they are used. The provider gives a new refresh token each time, and ends the whole login if
+//! one is shown to it twice.
+
+use std::process::{Child, Stdio};
+
+use serde_json::json;
+
+use crate::chromium::Chromium;
+use crate::site::{Record, Site, printed};
+
+/// `count` processes at once, each of which must be let in.
+fn calls(site: &Site, count: usize) {
+    let args = ["call", "docs", "whoami"];
+    let start = |_| {
+        let mut command = site.bowline(&args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bowline starts")
+    };
+    let running: Vec<Child> = (0..count).map(start).collect();
+    for child in running {
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(printed(&args, &output).trim(), "ada");
+    }
+}
+
+/// What was asked for to renew, all of which worked and was for the one server.
+fn renewals(site: &Site, record: &Record) -> usize {
+    record.is_clean();
+    assert_eq!(record.of("authorization").count(), 1);
+    let renewals: Vec<_> = record.grants("refresh_token").collect();
+    for request in &renewals {
+        assert_eq!((request.status, &request.params["resource"]), (200, &json!(site.mcp)), "{request:?}");
+    }
+    renewals.len()
+}
+
+/// Every process finds the token due, or about to be.
+#[test]
+fn tokens_that_live_for_seconds() {
+    let (mut site, mut chromium) = (Site::with(json!({ "lifetime": 2 })), Chromium::start());
+    site.logs_in(&mut chromium, "docs", json!({}));
+    let mut batches = 0;
+    loop {
+        calls(&site, 4);
+        batches += 1;
+        let record = site.record();
+        if renewals(&site, &record) >= 4 {
+            break;
+        }
+        assert!(batches < 100, "they are never renewed");
+    }
+    let login = &site.json(&["auth", "--json"])["logins"][0];
+    assert_eq!(login["refreshable"], true, "{login:#}");
+    assert!(login["refreshed_at"].is_string(), "{login:#}");
+}
+
+/// All are refused at once; one of them renews, for all.
+#[test]
+fn one_of_many_processes_renews() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    site.logs_in(&mut chromium, "docs", json!({}));
+    calls(&site, 1);
+    let mut ended = 0;
+    for _ in 0..3 {
+        site.end_access_tokens();
+        ended += 1;
+        calls(&site, 8);
+        let record = site.record();
+        assert_eq!(renewals(&site, &record), ended);
+        assert!(record.shown.iter().any(|shown| shown.scheme.is_some() && shown.status == 401));
+    }
+}

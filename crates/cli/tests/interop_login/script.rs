@@ -1,0 +1,120 @@
+//! A process that a test speaks to: a line of JSON each way. It ends with the test.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Less than the runner's own, which says less.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The value of a variable that the test command sets. Without it the test fails: a part that is not there must not
+/// look like one that works.
+pub(crate) fn required(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs what is needed")
+    })
+}
+
+pub(crate) struct Script {
+    _process: Ended,
+    stdin: ChildStdin,
+    lines: Receiver<String>,
+    stderr: Arc<Mutex<VecDeque<String>>>,
+    name: &'static str,
+}
+
+/// A process that ends with this.
+pub(crate) struct Ended(pub(crate) Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Script {
+    /// A script of Node.
+    pub(crate) fn node(name: &'static str, argument: &Value) -> (Self, Value) {
+        required("BOWLINE_NODE_MODULES");
+        required("BOWLINE_BROWSER_MODULES");
+        Self::start("BOWLINE_NODE", name, &argument.to_string())
+    }
+
+    /// A script of Python.
+    pub(crate) fn python(name: &'static str, argument: &str) -> (Self, Value) {
+        Self::start("BOWLINE_FASTMCP_PYTHON", name, argument)
+    }
+
+    /// Starts `interop_login/NAME` and gives the first line that it says.
+    fn start(interpreter: &str, name: &'static str, argument: &str) -> (Self, Value) {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop_login").join(name);
+        let mut child = Command::new(required(interpreter))
+            .arg(file)
+            .arg(argument)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the interpreter starts");
+        let stdin = child.stdin.take().expect("a pipe");
+        let (lines, stderr) = (lines(child.stdout.take().expect("a pipe")), Arc::new(Mutex::default()));
+        keep_last(lines_of(child.stderr.take().expect("a pipe")), Arc::clone(&stderr));
+        let script = Self { _process: Ended(child), stdin, lines, stderr, name };
+        let first = script.line("its first line");
+        (script, first)
+    }
+
+    /// Has it do something, and gives what comes of it.
+    pub(crate) fn ask(&mut self, what: &str, mut args: Value) -> Value {
+        args["do"] = json!(what);
+        writeln!(self.stdin, "{args}").unwrap_or_else(|error| panic!("{error}: {}", self.last_words()));
+        let mut answer = self.line(what);
+        assert!(answer.get("error").is_none(), "{what}: {}", answer["error"].as_str().unwrap_or_default());
+        answer["ok"].take()
+    }
+
+    fn line(&self, what: &str) -> Value {
+        let line = match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => panic!("{}: waited in vain for {what}", self.name),
+            Err(RecvTimeoutError::Disconnected) => panic!("{} has ended: {}", self.name, self.last_words()),
+        };
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    fn last_words(&self) -> String {
+        self.stderr.lock().unwrap().iter().cloned().collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// What is written, line by line, as it comes.
+pub(crate) fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || lines_of(pipe).try_for_each(|line| send.send(line)));
+    receive
+}
+
+fn lines_of(pipe: impl Read) -> impl Iterator<Item = String> {
+    BufReader::new(pipe).lines().map_while(Result::ok)
+}
+
+fn keep_last(lines: impl Iterator<Item = String> + Send + 'static, kept: Arc<Mutex<VecDeque<String>>>) {
+    std::thread::spawn(move || {
+        for line in lines {
+            let mut kept = kept.lock().unwrap();
+            kept.push_back(line);
+            if kept.len() > KEPT {
+                kept.pop_front();
+            }
+        }
+    });
+}
+
+const KEPT: usize = 40;

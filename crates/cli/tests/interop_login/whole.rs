@@ -1,0 +1,112 @@
+//! From the first request to the last: a login, what it is good for, and its end.
+
+use serde_json::json;
+
+use crate::chromium::Chromium;
+use crate::script::Script;
+use crate::site::{ASKED, Site};
+
+#[test]
+fn a_login_from_start_to_finish() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    let refused = site.run(&["tools", "docs"]);
+    assert_eq!(refused.status.code(), Some(5), "{}", String::from_utf8_lossy(&refused.stderr));
+
+    let page = site.logs_in(&mut chromium, "docs", json!({ "shot": "desktop" }));
+    assert_eq!(page.steps, ["login", "consent"]);
+    assert!(page.text.contains("bowline can now use docs for you."), "{page:?}");
+    assert!(site.prints(&["tools", "docs"]).contains("Says it again"));
+    assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
+    let logins = &site.json(&["auth", "--json"])["logins"];
+    let login = &logins[0];
+    assert_eq!(logins.as_array().unwrap().len(), 1);
+    for (name, value) in [
+        ("server", json!("docs")),
+        ("state", json!("ok")),
+        ("issuer", json!(site.issuer)),
+        ("resource", json!(site.mcp)),
+        ("refreshable", json!(true)),
+    ] {
+        assert_eq!(login[name], value, "{login:#}");
+    }
+
+    let record = site.record();
+    record.is_clean();
+    let registrations: Vec<_> = record.of("registration").collect();
+    assert_eq!(registrations.len(), 1);
+    let asked = &registrations[0].body["asked"];
+    assert_eq!(asked["application_type"], "native");
+    // AF-01, AF-02: the provider refuses a code without its verifier, and a resource that is not the same throughout.
+    let authorizations: Vec<_> = record.of("authorization").collect();
+    assert_eq!(authorizations.len(), 1);
+    let codes: Vec<_> = record.grants("authorization_code").collect();
+    assert_eq!(codes.len(), 1);
+    for request in authorizations.iter().chain(&codes) {
+        assert_eq!(request.params["resource"], *site.mcp, "{request:?}");
+    }
+    assert_eq!(authorizations[0].params["code_challenge_method"], "S256");
+    assert_eq!(codes[0].params["code_verifier"], true);
+    // Nobody was shown a token but who it is for, and after the login nobody had to ask for one.
+    let after = record.shown.iter().skip_while(|shown| shown.scheme.is_none());
+    assert!(after.clone().count() > 2);
+    assert!(after.clone().all(|shown| shown.scheme.as_deref() == Some("Bearer") && shown.status != 401));
+}
+
+/// RFC 7009: who has left is not let in with what they had, neither here nor there.
+#[test]
+fn a_logout_ends_the_login_there() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    site.logs_in(&mut chromium, "docs", json!({}));
+    site.prints(&["call", "docs", "whoami"]);
+    assert_eq!(site.good_access_tokens(), 1);
+    assert_eq!(site.prints(&["logout", "docs"]).trim(), "docs: logged out, there and here");
+    assert_eq!(site.good_access_tokens(), 0);
+    let record = site.record();
+    assert!(record.complaints.is_empty(), "{:?}", record.complaints);
+    let hints: Vec<_> = record.of("revocation").map(|request| &request.params["token_type_hint"]).collect();
+    assert_eq!(hints, ["refresh_token", "access_token"]);
+    assert!(record.revoked > 0);
+    assert_eq!(site.run(&["call", "docs", "whoami"]).status.code(), Some(5));
+    assert_eq!(site.json(&["auth", "--json"])["logins"], json!([]));
+
+    // The next login is with the client that is registered already.
+    site.logs_in(&mut chromium, "docs", json!({}));
+    assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
+    assert_eq!(site.record().of("registration").count(), 1);
+}
+
+#[test]
+fn two_accounts_at_one_server_stay_apart() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    let entry = |account: &str| {
+        let auth = format!("auth = {{ account = '{account}', authorize_params = {{ prompt = 'consent' }} }}");
+        format!("[servers.docs-{account}]\nurl = '{}'\n{auth}\n", site.mcp)
+    };
+    site.configure(&["ada", "bob"].map(entry).concat());
+    for account in ["ada", "bob"] {
+        site.logs_in(&mut chromium, &format!("docs-{account}"), json!({ "account": account }));
+    }
+    let is = |site: &Site, account: &str| {
+        assert_eq!(site.prints(&["call", &format!("docs-{account}"), "whoami"]).trim(), account);
+    };
+    ["ada", "bob"].map(|account| is(&site, account));
+    let record = site.record();
+    record.is_clean();
+    let hints: Vec<_> = record.of("authorization").map(|request| &request.params["login_hint"]).collect();
+    assert_eq!(hints, ["ada", "bob"]);
+    site.prints(&["logout", "docs-ada"]);
+    is(&site, "bob");
+}
+
+/// Its tokens are read by who gets them, and its metadata is written by another library.
+#[test]
+fn a_server_of_another_make() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    let (_fastmcp, first) = Script::python("guarded.py", &site.issuer);
+    let url = first["mcp"].as_str().unwrap();
+    site.configure(&format!("[servers.fast]\nurl = '{url}'\n{ASKED}"));
+    site.logs_in(&mut chromium, "fast", json!({}));
+    assert_eq!(site.prints(&["call", "fast", "whoami"]).trim(), "ada");
+    assert_eq!(site.json(&["auth", "--json"])["logins"][0]["resource"], url);
+    site.record().is_clean();
+}
