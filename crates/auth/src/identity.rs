@@ -28,7 +28,7 @@ use bowline_config::{Grant, Http};
 use bowline_store::Safe;
 use bowline_transport::http::{Credentials, Proxies};
 use http::header::AUTHORIZATION;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use url::Url;
 
 use self::answer::Seen;
@@ -144,6 +144,8 @@ struct Inner {
     seen: Seen,
     /// Whether somebody was turned away for want of a login: then it matters if one comes from elsewhere.
     missing: AtomicBool,
+    /// Wakes whoever looks out for it.
+    missed: Notify,
 }
 
 impl Identity {
@@ -170,6 +172,7 @@ impl Identity {
                 answers: Answers::default(),
                 seen: Seen::default(),
                 missing: AtomicBool::new(false),
+                missed: Notify::new(),
             }),
         }
     }
@@ -297,6 +300,9 @@ impl Inner {
 
     fn set_missing(&self, missing: bool) {
         self.missing.store(missing, Ordering::Relaxed);
+        if missing {
+            self.missed.notify_one();
+        }
     }
 }
 

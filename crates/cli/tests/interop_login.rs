@@ -5,11 +5,13 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
-#[expect(dead_code, unused_imports, unused_macros, reason = "shared with tests that need more of it")]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
 #[path = "it/browser.rs"]
 mod browser;
 #[path = "interop_login/chromium.rs"]
 mod chromium;
+#[path = "interop_login/clients.rs"]
+mod clients;
 #[expect(dead_code, unused_imports, unused_macros, reason = "shared with tests that need more of it")]
 #[path = "it/context.rs"]
 mod context;

@@ -82,6 +82,7 @@ impl Inner {
             tokio::select! {
                 () = sleep(wait) => {}
                 _ = changes.changed() => continue,
+                () = self.missed.notified() => continue,
             }
             // Somebody else may have been first: then there is nothing to do.
             if let Err(error) = self.reload().await {

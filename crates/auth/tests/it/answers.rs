@@ -1,6 +1,6 @@
 //! Refusals are answered: with more scopes, with a login, or not at all; and never without end.
 
-use bowline_auth::{AuthErrorKind, LoginOptions};
+use bowline_auth::{AuthErrorKind, LoginOptions, Refusal};
 use bowline_config::{Auth, ClientSettings, Dpop, Grant};
 use bowline_testkit::{AuthClient, Protected, RefreshTokens, Tool, auth_server, server};
 use futures_util::future::join_all;
@@ -62,18 +62,14 @@ async fn sc_03_a_tool_that_needs_more_gets_the_union() {
 async fn scopes_in_a_401_are_asked_for_as_well() {
     let stage = Stage::with(auth_server(), |it| it.challenge_scope("read")).await;
     let host = stage.logged_in().await;
-    let url = stage.server.url();
-    let mut refusal = host.send("tools/list").await.err().unwrap_or(bowline_auth::Refusal {
+    let described = stage.server.url().replace("/mcp", "/.well-known/oauth-protected-resource/mcp");
+    let refusal = Refusal {
         status: 401,
-        challenge: vec![format!(
-            "Bearer scope=\"read more\", resource_metadata=\"{}\"",
-            url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
-        )],
+        challenge: vec![format!("Bearer scope=\"read more\", resource_metadata=\"{described}\"")],
         generation: host.identity.generation(),
         operation: "tools/list".to_owned(),
         quiet: false,
-    });
-    refusal.generation = host.identity.generation();
+    };
     host.identity.answer(&refusal).await.unwrap();
     let asked = stage.auth.seen_of("authorize").pop().unwrap();
     assert_eq!(asked.field("scope"), Some("read more"));
@@ -100,7 +96,7 @@ async fn sc_04_a_server_that_wants_something_else_each_time_gets_three_logins_at
     let before = stage.auth.authorizations();
     let mut ended = None;
     for n in 0..10 {
-        let refusal = bowline_auth::Refusal {
+        let refusal = Refusal {
             status: 403,
             challenge: vec![format!("Bearer error=\"insufficient_scope\", scope=\"s{n}\"")],
             generation: host.identity.generation(),

@@ -34,13 +34,14 @@ impl Drop for Group {
 /// What the last page of a visit is like.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Page {
-    pub(crate) status: u16,
+    /// `None`: nobody answered.
+    pub(crate) status: Option<u16>,
+    /// The address that the browser was sent to in the end.
+    pub(crate) sent: String,
     pub(crate) title: String,
     pub(crate) text: String,
     /// The pages on which something was to be done.
     pub(crate) steps: Vec<String>,
-    /// The address without its query.
-    pub(crate) url: String,
     /// What a script has brought up.
     pub(crate) dialogs: Vec<String>,
     /// What was not to the browser's liking.

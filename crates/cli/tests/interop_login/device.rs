@@ -16,9 +16,9 @@ fn a_code_is_typed_in_elsewhere() {
     let said = lines(login.stderr.take().expect("a pipe"));
     let shown = loop {
         let line = said.recv_timeout(PATIENCE).expect("a code is shown");
-        let told: Value = serde_json::from_str(&line).unwrap_or_default();
-        if told["code"].is_string() {
-            break told;
+        let mut told: Value = serde_json::from_str(&line).unwrap_or_default();
+        if told["note"]["kind"] == "device_code" {
+            break told["note"].take();
         }
     };
     let (url, code) = (shown["url"].as_str().unwrap(), shown["code"].as_str().unwrap());

@@ -69,3 +69,28 @@ fn one_of_many_processes_renews() {
         assert!(record.shown.iter().any(|shown| shown.scheme.is_some() && shown.status == 401));
     }
 }
+
+/// What would become of us if we showed a token twice, so that the tests above mean something; and that it is said what
+/// to do then.
+#[test]
+fn a_login_that_was_stolen_ends() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    site.logs_in(&mut chromium, "docs", json!({}));
+    calls(&site, 1);
+    site.end_access_tokens();
+    calls(&site, 1);
+    assert_eq!(site.replay()["error"], "invalid_grant");
+    assert!(site.record().revoked > 0);
+    for _ in 0..2 {
+        let refused = site.run(&["call", "docs", "whoami"]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(5), "{said}");
+        assert!(said.contains("bowline login docs"), "{said}");
+    }
+    // Ours was shown once, and then never again.
+    let record = site.record();
+    let refused = record.grants("refresh_token").filter(|request| request.status != 200);
+    assert_eq!(refused.count(), 2, "one is theirs, one is ours");
+    site.logs_in(&mut chromium, "docs", json!({}));
+    calls(&site, 1);
+}

@@ -14,7 +14,6 @@ fn sc_03_a_call_asks_for_the_rights_that_it_needs() {
     assert_eq!(unattended.status.code(), Some(5), "{unattended:?}");
     let (end, page) =
         site.attended(&mut chromium, &["call", "docs", "write", "message=ahoy"], json!({ "shot": "more" }));
-    eprintln!("{:#?}", site.record().complaints);
     assert_eq!(end.code, 0, "{}{}\n{page:?}", end.stdout, end.screen);
     assert_eq!(end.stdout.trim(), "ada wrote ahoy");
     let record = site.record();

@@ -17,6 +17,8 @@ pub(crate) struct Site {
     pub(crate) issuer: String,
     pub(crate) mcp: String,
     pub(crate) dpop: String,
+    /// What clients that are their own account prove themselves with.
+    pub(crate) machines: Value,
     script: Script,
 }
 
@@ -67,7 +69,8 @@ impl Site {
         let (script, first) = Script::node("node/site.mjs", &argument);
         let text = |name: &str| first[name].as_str().expect("an address").to_owned();
         let (issuer, mcp, dpop) = (text("issuer"), text("mcp"), text("dpop"));
-        let site = Self { context: Context::new(), issuer, mcp, dpop, script };
+        let machines = first["machines"].clone();
+        let site = Self { context: Context::new(), issuer, mcp, dpop, machines, script };
         let (docs, bound) = (&site.mcp, &site.dpop);
         let auth = ASKED;
         site.configure(&format!(
@@ -113,7 +116,7 @@ impl Site {
     pub(crate) fn logs_in(&self, chromium: &mut Chromium, server: &str, how: Value) -> Page {
         let (end, page) = self.attended(chromium, &["login", server], how);
         assert_eq!(end.code, 0, "{}{}\n{page:?}", end.stdout, end.screen);
-        assert_eq!((page.status, &*page.title), (200, "You are logged in"), "{page:?}");
+        assert_eq!((page.status, &*page.title), (Some(200), "You are logged in"), "{page:?}");
         page
     }
 
@@ -124,6 +127,21 @@ impl Site {
     /// The access tokens that were shown so far end now.
     pub(crate) fn end_access_tokens(&mut self) {
         self.script.ask("end", json!({}));
+    }
+
+    /// Somebody else shows a refresh token that was used; gives the answer.
+    pub(crate) fn replay(&mut self) -> Value {
+        self.script.ask("replay", json!({}))
+    }
+
+    /// The authorization server loses the clients that registered.
+    pub(crate) fn forget_clients(&mut self) {
+        self.script.ask("forget", json!({}));
+    }
+
+    /// The authorization server finds `text` at `url`.
+    pub(crate) fn publish(&mut self, url: &str, text: &str) {
+        self.script.ask("publish", json!({ "url": url, "text": text }));
     }
 
     /// How many of the access tokens that were shown so far are good.

@@ -1,6 +1,6 @@
 //! From the first request to the last: a login, what it is good for, and its end.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::chromium::Chromium;
 use crate::script::Script;
@@ -52,6 +52,22 @@ fn a_login_from_start_to_finish() {
     assert!(after.clone().all(|shown| shown.scheme.as_deref() == Some("Bearer") && shown.status != 401));
 }
 
+/// Nobody sits at the terminal; a person somewhere has the address, and brings back where they were sent.
+#[test]
+fn a_login_is_finished_by_another_process() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    let begun = site.run(&["login", "docs", "--json"]);
+    assert_eq!(begun.status.code(), Some(5));
+    let said = String::from_utf8_lossy(&begun.stderr);
+    let told = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let url = told.filter_map(|told| told["error"]["url"].as_str().map(str::to_owned)).next();
+    let page = chromium.visit(&url.unwrap_or_else(|| panic!("no address: {said}")), json!({}));
+    assert_eq!((page.status, &*page.steps.join(" ")), (None, "login consent"), "{page:?}");
+    site.prints(&["login", "docs", "--finish", &page.sent]);
+    assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
+    site.record().is_clean();
+}
+
 /// RFC 7009: who has left is not let in with what they had, neither here nor there.
 #[test]
 fn a_logout_ends_the_login_there() {
@@ -89,11 +105,13 @@ fn two_accounts_at_one_server_stay_apart() {
     let is = |site: &Site, account: &str| {
         assert_eq!(site.prints(&["call", &format!("docs-{account}"), "whoami"]).trim(), account);
     };
-    ["ada", "bob"].map(|account| is(&site, account));
+    is(&site, "ada");
+    is(&site, "bob");
     let record = site.record();
     record.is_clean();
     let hints: Vec<_> = record.of("authorization").map(|request| &request.params["login_hint"]).collect();
     assert_eq!(hints, ["ada", "bob"]);
+    assert_eq!(record.of("registration").count(), 1);
     site.prints(&["logout", "docs-ada"]);
     is(&site, "bob");
 }

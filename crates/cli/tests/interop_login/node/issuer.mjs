@@ -2,7 +2,7 @@
 // and everything that it did not like.
 
 import { createServer } from 'node:http';
-import { randomBytes } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
 
 import { packagesIn } from './packages.mjs';
 
@@ -10,20 +10,39 @@ const { default: Provider } = await packagesIn('BOWLINE_NODE_MODULES')('oidc-pro
 
 // Which client may ask about tokens: the MCP server.
 export const ASKER = { client_id: 'resource-server', client_secret: randomBytes(24).toString('hex') };
+// Clients that are their own account: one with a secret that has to be escaped, one with a key.
+const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+const OWN = { redirect_uris: [], response_types: [], grant_types: ['client_credentials'] };
+const WITH_SECRET = { ...OWN, client_id: 'bot: 1', client_secret: 'a+b%20c:d /~&="' };
+const WITH_KEY = {
+  ...OWN,
+  client_id: 'signer',
+  token_endpoint_auth_method: 'private_key_jwt',
+  jwks: { keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'k1', use: 'sig', alg: 'ES256' }] },
+};
+export const MACHINES = {
+  secret: WITH_SECRET.client_secret,
+  key: privateKey.export({ format: 'pem', type: 'pkcs8' }),
+};
 
 // `lifetime`: of access tokens, in seconds. `nonces`: whether proofs need one.
 export async function startIssuer({ lifetime, nonces }) {
   const server = createServer();
   const issuer = await listen(server);
-  const [requests, complaints] = [[], []];
+  const [requests, complaints, spent] = [[], [], []];
+  const documents = new Map();
   const provider = new Provider(issuer, {
     scopes: ['openid', 'offline_access', 'docs:read', 'docs:write'],
-    clients: [{ ...ASKER, redirect_uris: [], response_types: [], grant_types: [] }],
+    clients: [{ ...ASKER, redirect_uris: [], response_types: [], grant_types: [] }, WITH_SECRET, WITH_KEY],
+    // Documents about clients are not looked for elsewhere.
+    fetch: async (url) => new Response(documents.get(String(url)), { status: documents.has(String(url)) ? 200 : 404 }),
     cookies: { keys: [randomBytes(16).toString('hex')] },
     pkce: { required: () => true },
     rotateRefreshToken: true,
     findAccount: (_ctx, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
     features: {
+      clientCredentials: { enabled: true },
+      clientIdMetadataDocument: { enabled: true, ack: 'draft-02' },
       deviceFlow: { enabled: true },
       dPoP: { enabled: true, nonceSecret: randomBytes(32), requireNonce: () => nonces },
       introspection: { enabled: true },
@@ -49,6 +68,7 @@ export async function startIssuer({ lifetime, nonces }) {
     // What a browser or the MCP server asks for is not what a client does.
     if (!oidc?.route || oidc.client?.clientId === ASKER.client_id) return;
     const params = Object.fromEntries(Object.entries(oidc.params ?? {}).filter(([, value]) => value !== undefined));
+    if (params.refresh_token && ctx.status === 200) spent.push({ ...params });
     const secret = ['token', 'refresh_token', 'code', 'code_verifier', 'device_code', 'client_secret'];
     for (const name of secret) if (params[name]) params[name] = true;
     requests.push({ route: oidc.route, status: ctx.status, params, body: registered(oidc, ctx) });
@@ -71,6 +91,16 @@ export async function startIssuer({ lifetime, nonces }) {
     async end(tokens) {
       for (const token of tokens) await (await provider.AccessToken.find(token))?.destroy();
     },
+    // Somebody else shows a refresh token that was used.
+    async replay() {
+      const answer = await fetch(`${issuer}/token`, { method: 'POST', body: new URLSearchParams(spent[0]) });
+      return answer.json();
+    },
+    // It has lost its clients, as many do that keep them in memory.
+    async forget() {
+      for (const { body } of requests) if (body?.given) await provider.Client.adapter.destroy(body.given.client_id);
+    },
+    publish: ({ url, text }) => { documents.set(url, text); },
   };
 }
 

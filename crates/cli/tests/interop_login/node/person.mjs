@@ -23,13 +23,13 @@ async function open(look) {
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
   await page.setViewport(LOOKS[look]);
-  const seen = { dialogs: [], said: [], steps: [], status: null };
+  const seen = { dialogs: [], said: [], steps: [], status: null, sent: null };
   page.on('dialog', (dialog) => (seen.dialogs.push(dialog.message()), dialog.dismiss()));
   page.on('console', (message) => seen.said.push(message.text()));
   page.on('pageerror', (error) => seen.said.push(String(error)));
-  page.on('response', (response) => {
-    if (response.frame() === page.mainFrame() && response.request().isNavigationRequest()) seen.status = response.status();
-  });
+  const isPage = (request) => request.isNavigationRequest() && request.frame() === page.mainFrame();
+  page.on('request', (request) => { if (isPage(request)) [seen.sent, seen.status] = [request.url(), null]; });
+  page.on('response', (response) => { if (isPage(response.request())) seen.status = response.status(); });
   return { context, page, seen };
 }
 
@@ -41,7 +41,8 @@ const WANTS = [
   }],
   ['confirm', 'form[id="op.deviceConfirmForm"]', async () => 'button[autofocus]'],
   ['login', 'input[name=login]', async (page, { account }) => {
-    await page.type('input[name=login]', account);
+    // What we suggested stands there already.
+    if (await page.$eval('input[name=login]', (input) => input.value) !== account) await page.type('input[name=login]', account);
     await page.type('input[name=password]', 'any will do');
     return '[type=submit]';
   }],
@@ -92,7 +93,7 @@ async function describe({ page, seen }, shot) {
     elements: [...document.querySelectorAll('body *')].map((element) => element.localName),
     loaded: performance.getEntriesByType('resource').map((entry) => entry.name),
   }));
-  return { ...seen, ...content, url: page.url().split('?')[0], looks };
+  return { ...seen, ...content, looks };
 }
 
 tell({ browser: await browser.version() });

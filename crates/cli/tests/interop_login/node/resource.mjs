@@ -68,7 +68,7 @@ async function verify(metadata, token) {
     scopes: said.scope?.split(' ') ?? [],
     expiresAt: said.exp,
     resource: new URL(said.aud),
-    extra: { sub: said.sub, cnf: said.cnf, type: said.token_type },
+    extra: { sub: said.sub ?? said.client_id, cnf: said.cnf, type: said.token_type },
   };
 }
 

@@ -1,16 +1,19 @@
 // An authorization server and the MCP servers that it protects, for one test.
 
-import { startIssuer } from './issuer.mjs';
+import { MACHINES, startIssuer } from './issuer.mjs';
 import { serveLines, tell } from './lines.mjs';
 import { startResource } from './resource.mjs';
 
 const issuer = await startIssuer(JSON.parse(process.argv[2]));
 const resource = await startResource(issuer.url);
-tell({ issuer: issuer.url, mcp: resource.mcp, dpop: resource.dpop });
+tell({ issuer: issuer.url, mcp: resource.mcp, dpop: resource.dpop, machines: MACHINES });
 await serveLines({
   record: () => ({ ...issuer.record(), shown: resource.shown }),
   // The access tokens that were shown so far end now.
   end: () => issuer.end(resource.tokens()),
+  replay: issuer.replay,
+  forget: issuer.forget,
+  publish: issuer.publish,
   // Which of the access tokens that were shown so far are good.
   good: async () => {
     const asked = resource.tokens().map((token) => resource.verify(token).then(() => true, () => false));

@@ -122,3 +122,41 @@ async fn a_machine_needs_no_person() {
     assert_eq!(auth.count("client_credentials"), 2);
     client.close().await;
 }
+
+/// The same while nobody calls: the connection is there again before anybody wants it.
+#[tokio::test]
+async fn a_login_elsewhere_is_noticed_by_itself() {
+    let (_auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+    let memory = Auth::in_memory();
+    let client = Client::builder(server.clone()).auth(memory.clone()).open().unwrap();
+    client.ready().await.unwrap_err();
+    let elsewhere = memory.prompt(Person::default()).identity(&server).unwrap();
+    elsewhere.login(&bowline::auth::LoginOptions::default()).await.unwrap();
+    let mut status = client.status();
+    let there = status.wait_for(|status| matches!(status, Status::Ready(_)));
+    tokio::time::timeout(SOON, there).await.expect("it is looked for").unwrap();
+    client.close().await;
+}
+
+/// The older transport: by configuration, and fallen back to by a server that says what it wants on the stream only.
+#[tokio::test]
+async fn the_older_transport_logs_in_too() {
+    for configured in [true, false] {
+        let auth = AuthScript::default().start().await;
+        let how = bowline_testkit::Protected::by(&auth);
+        let web = bowline_testkit::server().http_sse().tool("counter").protected(how).run().await;
+        let server = if configured {
+            bowline::Server::sse("test", web.url()).unwrap()
+        } else {
+            crate::support::http(&web)
+        };
+        let person = Person::default();
+        let (client, _) = logged_in(&server, &person).await;
+        client.call_tool("counter", &json!({})).await.unwrap();
+        auth.revoke_all_access();
+        crate::support::burst(&client, 10, "counter").await;
+        assert_eq!((web.executions("counter"), auth.refreshes(), person.asked()), (11, 1, 1));
+        assert_eq!(client.transport(), "sse");
+        client.close().await;
+    }
+}

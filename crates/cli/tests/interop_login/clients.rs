@@ -1,0 +1,82 @@
+//! Which client we are: by a document, by a registration that is lost, and without a person.
+
+use serde_json::json;
+
+use crate::chromium::Chromium;
+use crate::site::{ASKED, Site};
+
+/// AR-02: the provider reads the document that we print, and takes any port of this machine for the one in it.
+#[test]
+fn ar_02_a_document_says_who_we_are() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    let url = "https://client.example/bowline.json";
+    let document = site.prints(&["auth", "document", url]);
+    site.publish(url, &document);
+    let mcp = site.mcp.clone();
+    site.configure(&format!(
+        "[auth]\nclient_metadata_url = '{url}'\n\n[servers.docs]\nurl = '{mcp}'\n{ASKED}"
+    ));
+    site.logs_in(&mut chromium, "docs", json!({}));
+    assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
+    site.end_access_tokens();
+    assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
+    let record = site.record();
+    record.is_clean();
+    assert_eq!(record.of("registration").count(), 0);
+    assert!(record.of("token").all(|request| request.params["client_id"] == url));
+    assert_eq!(record.of("token").count(), 2);
+    assert_eq!(site.json(&["auth", "--json"])["logins"][0]["client"], "document");
+}
+
+/// Who finds out that the provider does not know us any more logs in again, with another client, at the first attempt.
+#[test]
+fn a_registration_that_is_lost_is_made_anew() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    site.logs_in(&mut chromium, "docs", json!({}));
+    assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
+    site.end_access_tokens();
+    site.forget_clients();
+    let refused = site.run(&["call", "docs", "whoami"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(5), "{said}");
+    assert!(said.contains("bowline login docs"), "{said}");
+    site.logs_in(&mut chromium, "docs", json!({}));
+    assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
+    let record = site.record();
+    assert_eq!(record.of("registration").count(), 2);
+    let refused: Vec<_> = record.complaints.iter().map(|it| (it.event.as_str(), it.error.as_str())).collect();
+    assert_eq!(refused, [("grant", "invalid_client")]);
+}
+
+/// AX-01, AX-02, AR-05: a secret that has to be escaped in a header and in a body, and a key that signs.
+#[test]
+fn machines_are_their_own_account() {
+    let mut site = Site::new();
+    let key = site.context.path("key.pem");
+    std::fs::write(&key, site.machines["key"].as_str().unwrap()).unwrap();
+    let secret = &site.machines["secret"];
+    let entry = |name: &str, how: String| {
+        format!("[servers.{name}]\nurl = '{}'\nauth = {{ grant = 'client-credentials', {how} }}\n", site.mcp)
+    };
+    site.configure(
+        &[
+            entry("basic", format!("client_id = 'bot: 1', client_secret = {secret}")),
+            entry(
+                "post",
+                format!("client_id = 'bot: 1', client_secret = {secret}, client_auth = 'client_secret_post'"),
+            ),
+            entry(
+                "signed",
+                format!("client_id = 'signer', private_key = '{{file:{}}}', key_id = 'k1'", key.display()),
+            ),
+        ]
+        .concat(),
+    );
+    for (server, who) in [("basic", "bot: 1"), ("post", "bot: 1"), ("signed", "signer")] {
+        assert_eq!(site.prints(&["call", server, "whoami"]).trim(), who, "{server}");
+    }
+    let record = site.record();
+    record.is_clean();
+    assert_eq!(record.grants("client_credentials").count(), 3);
+    assert!(record.of("token").all(|request| request.params["resource"] == *site.mcp));
+}
