@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use bowline_store::Safe;
+use bowline_store::{Key, Safe};
 use url::Url;
 
 use crate::client::ClientOrigin;
@@ -14,6 +14,9 @@ use crate::tokens::Scheme;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Account {
+    /// Under what it is kept: no two logins have the same. What else is here may be shared, or shortened for showing.
+    #[serde(skip)]
+    pub id: String,
     /// The server's configured name.
     pub server: String,
     /// The label of the account, if the configuration gives one.
@@ -66,14 +69,15 @@ pub async fn accounts(safe: &Safe) -> Result<Vec<Account>, AuthError> {
     let now = SystemTime::now();
     let records = safe.list::<Record>(Record::KIND).await?;
     let mut accounts: Vec<Account> =
-        records.into_iter().map(|(_, record, _)| Account::of(&record, now)).collect();
-    accounts.sort_by(|a, b| (&a.server, &a.label, &a.url).cmp(&(&b.server, &b.label, &b.url)));
+        records.into_iter().map(|(key, record, _)| Account::of(&key, &record, now)).collect();
+    let order = |it: &Account| (it.server.clone(), it.label.clone(), it.url.clone(), it.id.clone());
+    accounts.sort_by_cached_key(order);
     Ok(accounts)
 }
 
 impl Account {
     /// What of a login may be shown.
-    pub(crate) fn of(record: &Record, now: SystemTime) -> Self {
+    pub(crate) fn of(key: &Key, record: &Record, now: SystemTime) -> Self {
         let Record { server, label, url, resource, scheme, expires_at, .. } = record.clone();
         let ended = expires_at.is_some_and(|end| end <= now);
         let state = match &record.state {
@@ -86,6 +90,7 @@ impl Account {
         };
         let client = record.client.as_ref();
         Self {
+            id: key.id.clone(),
             server,
             label,
             url: shown(url),

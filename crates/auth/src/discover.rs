@@ -34,8 +34,12 @@ async fn locate_within(patience: Duration, ctx: &Ctx, challenge: &Challenge) -> 
 }
 
 async fn search(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
-    let Some(described) = described(ctx, challenge).await? else { return undescribed(ctx, challenge).await };
+    let Some(described) = described(ctx, challenge).await? else {
+        tracing::debug!(server = %ctx.server, "the server does not describe itself");
+        return undescribed(ctx, challenge).await;
+    };
     let metadata = chosen(ctx, &described).await?;
+    tracing::debug!(server = %ctx.server, issuer = said(&metadata.issuer), "the authorization server is found");
     Ok(Place {
         resource: Some(described.resource),
         scopes: described.scopes,
@@ -54,7 +58,8 @@ async fn described(ctx: &Ctx, challenge: &Challenge) -> Result<Option<Described>
     let named = challenge.resource_metadata.as_ref();
     let mut search = Search::default();
     for url in descriptions(&ctx.url, named) {
-        let Some(document) = search.ask(ctx.net.document(&url).await)? else { continue };
+        let answer = told(ctx, &url, ctx.net.document(&url).await);
+        let Some(document) = search.ask(answer)? else { continue };
         if Some(&url) == named || Described::is_one(&document) {
             return Described::parse(&document, &ctx.url, meant).map(Some);
         }
@@ -108,7 +113,8 @@ async fn chosen(ctx: &Ctx, described: &Described) -> Result<Metadata, AuthError>
 async fn issued(ctx: &Ctx, issuer: &str) -> Result<Option<Metadata>, AuthError> {
     let mut search = Search::default();
     for url in issuer_descriptions(&metadata::issuer(issuer)?) {
-        if let Some(document) = search.ask(ctx.net.document(&url).await)?.filter(Metadata::is_one) {
+        let answer = told(ctx, &url, ctx.net.document(&url).await);
+        if let Some(document) = search.ask(answer)?.filter(Metadata::is_one) {
             return Metadata::parse(&document, &[issuer]).map(Some);
         }
     }
@@ -135,7 +141,7 @@ async fn undescribed(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthErro
     root(&mut url, "/.well-known/oauth-authorization-server");
     let version = HeaderValue::from_static("2025-03-26");
     let headers = HeaderMap::from_iter([(HeaderName::from_static("mcp-protocol-version"), version)]);
-    match ctx.net.document_with(&url, &headers).await?.filter(Metadata::is_one) {
+    match told(ctx, &url, ctx.net.document_with(&url, &headers).await)?.filter(Metadata::is_one) {
         // It was not told how to write its own address, so either way is right.
         Some(document) => {
             let metadata = Metadata::parse(&document, &[&origin, &format!("{origin}/")])?;
@@ -143,6 +149,20 @@ async fn undescribed(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthErro
         }
         None => Ok(place(Metadata::by_default(&origin)?, PlaceKind::Default)),
     }
+}
+
+/// For whoever reads the log. A query can hold a key, so it is not said.
+fn told<T>(
+    ctx: &Ctx,
+    url: &Url,
+    answer: Result<Option<T>, AuthError>,
+) -> Result<Option<T>, AuthError> {
+    let at = said(&format!("{}{}", url.origin().ascii_serialization(), url.path()));
+    match &answer {
+        Ok(found) => tracing::debug!(server = %ctx.server, at, found = found.is_some(), "asked for a description"),
+        Err(error) => tracing::debug!(server = %ctx.server, at, %error, "asked for a description"),
+    }
+    answer
 }
 
 /// Asks one after the other until one answers. Who is not there is passed over; who cannot be asked now is passed

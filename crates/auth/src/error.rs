@@ -39,6 +39,8 @@ pub enum AuthErrorKind {
     Insufficient,
     /// What is remembered could not be read or written.
     Store,
+    /// The program that makes headers failed.
+    Command,
 }
 
 impl AuthError {

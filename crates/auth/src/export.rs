@@ -42,9 +42,22 @@ const FORMAT: u32 = 1;
 
 /// All logins, or those of the named servers, locked with a passphrase.
 pub async fn export(safe: &Safe, passphrase: &str, names: Option<&[String]>) -> Result<Vec<u8>, AuthError> {
+    pack(safe, passphrase, |_, record| names.is_none_or(|names| names.contains(&record.server))).await
+}
+
+/// These logins, locked with a passphrase. One that is gone by now is left out.
+pub async fn export_these(safe: &Safe, passphrase: &str, these: &[Account]) -> Result<Vec<u8>, AuthError> {
+    pack(safe, passphrase, |key, _| these.iter().any(|account| account.id == key.id)).await
+}
+
+async fn pack(
+    safe: &Safe,
+    passphrase: &str,
+    wanted: impl Fn(&Key, &Record) -> bool,
+) -> Result<Vec<u8>, AuthError> {
     let mut logins = Vec::new();
     for (key, record, _) in safe.list::<Record>(Record::KIND).await? {
-        if names.is_some_and(|names| !names.contains(&record.server)) {
+        if !wanted(&key, &record) {
             continue;
         }
         let bound = match &record.dpop {
@@ -86,13 +99,14 @@ pub async fn import_with(
         .ok_or_else(|| AuthError::new(AuthErrorKind::Store, "these are no logins that this version knows"))?;
     let mut taken = Vec::new();
     for Packed { id, record, key } in parcel.logins {
-        if !put(safe, &Key::new(Record::KIND, id), &record, overwrite).await? {
+        let at = Key::new(Record::KIND, id);
+        if !put(safe, &at, &record, overwrite).await? {
             continue;
         }
         if let (Some(id), Some(key)) = (&record.dpop, key) {
             safe.put(&Key::new(dpop::KIND, id.as_str()), &key, Expect::Anything).await?;
         }
-        taken.push(Account::of(&record, SystemTime::now()));
+        taken.push(Account::of(&at, &record, SystemTime::now()));
     }
     Ok(taken)
 }

@@ -47,8 +47,8 @@ impl Headers {
     ///
     /// Dropping the future kills the program.
     pub(crate) async fn run(&self) -> Result<Option<HeaderMap>, AuthError> {
-        let printed = program::run(&self.command.program, self.command.timeout).await?;
-        let printed = read(&printed)?;
+        let printed = program::run(&self.command.program, self.command.timeout).await.map_err(failed)?;
+        let printed = read(&printed).map_err(failed)?;
         let mut last = self.last();
         let changed = last.at.is_none() || last.printed != printed;
         last.at = Some(Instant::now());
@@ -73,6 +73,11 @@ impl Headers {
     fn last(&self) -> std::sync::MutexGuard<'_, Last> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whatever is wrong with it, no login helps.
+fn failed(error: AuthError) -> AuthError {
+    AuthError { kind: AuthErrorKind::Command, ..error }
 }
 
 /// What a program printed: a JSON object of texts. Nothing of it is in an error but names.

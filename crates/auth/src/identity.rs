@@ -281,6 +281,18 @@ impl Identity {
         self.inner.log_out().await
     }
 
+    /// The same for a login that is kept under another name than ours, as its entry was another one when it was made.
+    /// What it takes to tell the authorization server is ours: how it is reached, and the secret of the client if the
+    /// login was made with the one that is configured.
+    pub async fn logout_of(&self, account: &Account) -> Result<LoggedOut, AuthError> {
+        self.inner.log_out_of(account).await
+    }
+
+    /// Under what our login is kept if there is one: its [`Account::id`].
+    pub fn login_id(&self) -> &str {
+        &self.inner.shelf.key.id
+    }
+
     /// What is known of the login, if there is one.
     pub async fn account(&self) -> Result<Option<Account>, AuthError> {
         self.inner.account().await

@@ -65,7 +65,7 @@ pub use account::{Account, AccountState, accounts};
 pub use client::{ClientOrigin, OAuthClient};
 pub use ctx::{App, Ctx};
 pub use error::{AuthError, AuthErrorKind};
-pub use export::{Overwrite, export, import, import_with};
+pub use export::{Overwrite, export, export_these, import, import_with};
 pub use identity::{Begun, Identity, IdentitySetup, LoggedOut, LoginOptions, Refusal};
 pub use net::Net;
 pub use place::{Metadata, Place, PlaceKind};

@@ -5,6 +5,7 @@
 
 mod authorize;
 mod flow;
+pub(crate) mod paste;
 
 use std::time::Duration;
 
@@ -25,11 +26,14 @@ use crate::response::{self, Brought, Pending};
 use crate::tokens::Tokens;
 
 use authorize::{Address, authorize};
+use paste::Pasted;
 
 pub(crate) use flow::{begin, finish};
 
 /// How long a person may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// How often they may bring something that is of no use. More is no person.
+const TRIES: u32 = 10;
 
 /// What a login is to be good for.
 #[derive(Clone, Copy, Debug)]
@@ -92,11 +96,16 @@ async fn by_page(
     let Login { ctx, place, scopes, .. } = *login;
     let port = register::kept_port(ctx, place).await;
     // Before anything is registered, so that what is registered is where somebody listens.
-    let (redirect, listener) = listener::open(&ctx.auth.redirect, port).await?;
+    let (redirect, listener, unheard) = match listener::open(&ctx.auth.redirect, port).await {
+        Ok((redirect, listener)) => (redirect, listener, None),
+        // What the browser gets there is of no use to anybody else: only we know the verifier (AF-01).
+        Err(error) if prompt.can_paste() => (listener::unheard(&ctx.auth.redirect), None, Some(error.what)),
+        Err(error) => return Err(error),
+    };
     let client = register::client_for(ctx, place, &redirect, scopes).await?;
     let redirect = client.redirect.clone().unwrap_or(redirect);
     let address = authorize(login, &client, &redirect)?;
-    let attempt = Attempt { login, client: &client, redirect: &redirect, address };
+    let attempt = Attempt { login, client: &client, redirect: &redirect, address, unheard };
     let Ok(tokens) = timeout(patience, attempt.finish(prompt, listener)).await else {
         let what = format!("nobody logged in to {} within {} minutes", ctx.server, patience.as_secs() / 60);
         return Err(AuthError::new(AuthErrorKind::LoginNeeded, what));
@@ -132,6 +141,7 @@ async fn by_device(login: &Login<'_>, prompt: &dyn LoginPrompt) -> Result<Logged
         complete: code.complete.clone(),
         code: code.typed.clone(),
         expires_in: code.expires_in,
+        scopes: scopes.to_vec(),
     };
     let tokens = tokio::select! {
         tokens = grant::device_tokens(&ask, &code) => tokens?,
@@ -148,6 +158,8 @@ struct Attempt<'a> {
     client: &'a OAuthClient,
     redirect: &'a Url,
     address: Address,
+    /// Why nobody listens.
+    unheard: Option<String>,
 }
 
 /// What comes first.
@@ -162,16 +174,11 @@ impl Attempt<'_> {
         prompt: &dyn LoginPrompt,
         listener: Option<Listener>,
     ) -> Result<Tokens, AuthError> {
-        let Login { ctx, place, scopes, .. } = *self.login;
+        let ctx = self.login.ctx;
         let mut listener = listener;
-        let mut asked = prompt.page(LoginPage {
-            server: ctx.server.clone(),
-            issuer: place.metadata.issuer.clone(),
-            url: self.address.url.clone(),
-            redirect: self.redirect.clone(),
-            listening: listener.is_some(),
-            scopes: scopes.to_vec(),
-        });
+        let page = self.page(listener.is_some());
+        let mut asked = prompt.page(page.clone());
+        let mut tries = 0;
         loop {
             let came = tokio::select! {
                 visit = visit(&mut listener) => Came::Browser(visit),
@@ -195,17 +202,54 @@ impl Attempt<'_> {
                         Err(error) => Err(error),
                     };
                     if let Some(listener) = listener {
-                        listener.end(visit, page(ctx, &outcome)).await;
+                        listener.end(visit, shown(ctx, &outcome)).await;
                     }
                     return outcome;
                 }
                 Came::Person(PageReply::Pasted(text)) => {
-                    drop(asked);
-                    drop(listener);
-                    return self.spend(&response::check(&text, &self.pending())?).await;
+                    let wrong = match self.take(&text).await {
+                        Ok(outcome) => return outcome,
+                        Err(wrong) => wrong,
+                    };
+                    tries += 1;
+                    if tries == TRIES {
+                        return Err(AuthError::new(AuthErrorKind::Untrusted, wrong));
+                    }
+                    // The browser may still come by itself.
+                    asked = prompt.page(LoginPage { wrong: Some(wrong), ..page.clone() });
                 }
                 Came::Person(PageReply::GaveUp) => return Err(gave_up(ctx)),
             }
+        }
+    }
+
+    fn page(&self, listening: bool) -> LoginPage {
+        let Login { ctx, place, scopes, .. } = *self.login;
+        LoginPage {
+            server: ctx.server.clone(),
+            issuer: place.metadata.issuer.clone(),
+            url: self.address.url.clone(),
+            redirect: self.redirect.clone(),
+            listening,
+            unheard: self.unheard.clone(),
+            wrong: None,
+            scopes: scopes.to_vec(),
+            expected: self.pending(),
+        }
+    }
+
+    /// What comes of what a person pasted. An error says why it was of no use, and the login goes on.
+    async fn take(&self, text: &str) -> Result<Result<Tokens, AuthError>, String> {
+        match paste::read(text, &self.pending(), self.redirect) {
+            Pasted::Wrong(why) => Err(why),
+            Pasted::Over(error) => Ok(Err(error)),
+            Pasted::Code { code, bare } => match self.spend(&code).await {
+                // It was not said to be ours by anybody but them.
+                Err(error) if bare && error.kind == AuthErrorKind::InvalidGrant => {
+                    Err(format!("that code is not taken: {}", paste::whole(self.redirect)))
+                }
+                outcome => Ok(outcome),
+            },
         }
     }
 
@@ -256,7 +300,7 @@ async fn visit(listener: &mut Option<Listener>) -> Visit {
     }
 }
 
-fn page(ctx: &Ctx, outcome: &Result<Tokens, AuthError>) -> Page {
+fn shown(ctx: &Ctx, outcome: &Result<Tokens, AuthError>) -> Page {
     let server = ctx.server.to_string();
     match outcome {
         Ok(_) => Page::Done { app: ctx.app.name.clone(), server },

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use url::Url;
 
+use crate::login::paste::{self, Pasted};
 use crate::metadata::is_loopback;
+use crate::response::Pending;
 
 /// Somebody is asked, and takes their time.
 pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -19,6 +21,8 @@ pub trait LoginPrompt: Send + Sync + 'static {
     /// Brings a person to a page, in a browser. What the browser is sent back with comes by itself if it runs on this
     /// machine. If it does not, the person can bring it here: the address they were sent to, or just its code. Where
     /// there is nothing to bring, the future stays pending.
+    ///
+    /// It is called again when what was brought was of no use, a few times at most; [`LoginPage::wrong`] says why.
     fn page(&self, page: LoginPage) -> Asked<'_, PageReply>;
 
     /// Shows a code that a person types in on another device. Stays pending while it is shown; to return is to give
@@ -30,6 +34,12 @@ pub trait LoginPrompt: Send + Sync + 'static {
     /// [`LoginPrompt::page`] all the same.
     fn has_browser(&self) -> bool {
         true
+    }
+
+    /// Whether a person can bring back what the browser got. If so, a login can be had although nobody can listen
+    /// where the browser is sent to, as when another program has the port.
+    fn can_paste(&self) -> bool {
+        false
     }
 }
 
@@ -47,8 +57,24 @@ pub struct LoginPage {
     pub redirect: Url,
     /// Whether somebody listens there.
     pub listening: bool,
+    /// Why nobody does, where somebody should.
+    pub unheard: Option<String>,
+    /// Why what was brought back before was of no use: the person knows the page already.
+    pub wrong: Option<String>,
     /// What is asked for.
     pub scopes: Vec<String>,
+    /// What an answer to this login looks like.
+    pub(crate) expected: Pending,
+}
+
+impl LoginPage {
+    /// Whether what a person wants to bring back can be of this login, or why not, in a sentence without a full stop.
+    pub fn check(&self, pasted: &str) -> Result<(), String> {
+        match paste::read(pasted, &self.expected, &self.redirect) {
+            Pasted::Wrong(why) => Err(why),
+            Pasted::Code { .. } | Pasted::Over(_) => Ok(()),
+        }
+    }
 }
 
 /// What a person brought back from a page.
@@ -76,6 +102,8 @@ pub struct DeviceCode {
     pub code: String,
     /// For how long it is good.
     pub expires_in: Duration,
+    /// What is asked for.
+    pub scopes: Vec<String>,
 }
 
 /// Whether a person may be sent to a page: `https`, or on this machine (SE-03).

@@ -25,6 +25,23 @@ pub(crate) async fn client_for(
     redirect: &Url,
     scopes: &[String],
 ) -> Result<OAuthClient, AuthError> {
+    let found = find_or_register(ctx, place, redirect, scopes).await;
+    let issuer = said(&place.metadata.issuer);
+    match &found {
+        Ok(client) => {
+            tracing::debug!(server = %ctx.server, issuer, origin = ?client.origin, "this is who we are there");
+        }
+        Err(error) => tracing::debug!(server = %ctx.server, issuer, %error, "we are nobody there"),
+    }
+    found
+}
+
+async fn find_or_register(
+    ctx: &Ctx,
+    place: &Place,
+    redirect: &Url,
+    scopes: &[String],
+) -> Result<OAuthClient, AuthError> {
     let metadata = &place.metadata;
     if let Some(settings) = &ctx.auth.client {
         return configured(ctx, metadata, settings).await;
@@ -49,6 +66,8 @@ pub(crate) async fn client_for(
             return Ok(client);
         }
         if let Some(endpoint) = &metadata.registration_endpoint {
+            let at = said(&format!("{}{}", endpoint.origin().ascii_serialization(), endpoint.path()));
+            tracing::debug!(server = %ctx.server, at, redirect = %redirect, "registering a client");
             let registered = dynamic::register(ctx, place, endpoint, &wish).await?;
             return kept::keep(ctx, metadata, &wish, registered).await;
         }

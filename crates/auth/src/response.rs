@@ -88,6 +88,11 @@ pub(crate) fn read(brought: &str, expected: &Pending) -> Result<Brought, AuthErr
     }
 }
 
+/// Whether what was brought is neither an address nor a query: at most a code.
+pub(crate) fn is_bare(brought: &str) -> bool {
+    trimmed(brought).is_some_and(|text| query_of(&text).is_none())
+}
+
 /// A parameter, which may come at most once (RFC 6749 §3.1).
 enum Field {
     Once(Option<String>),

@@ -237,6 +237,7 @@ pub(crate) fn exit_of(cause: &Cause) -> Exit {
     match cause {
         Cause::Timeout(_) => Exit::Timeout,
         Cause::LoginRequired { .. } => Exit::Login,
+        Cause::Store => Exit::Usage,
         _ => Exit::Connection,
     }
 }

@@ -60,6 +60,10 @@ pub enum Cause {
     },
     /// The server wants credentials, and those who give them out cannot be reached at the moment.
     LoginUnavailable,
+    /// What is remembered of logins cannot be read or written, so that there is none.
+    Store,
+    /// The program that makes the headers of requests failed: nothing is sent without them.
+    HeadersCommand,
     /// A redirect that must not be followed.
     Redirect {
         /// Where to.
@@ -261,6 +265,8 @@ impl Fault {
             Cause::Status { .. } => now,
             Cause::LoginRequired { .. } => Recovery::Login,
             Cause::LoginUnavailable
+            | Cause::Store
+            | Cause::HeadersCommand
             | Cause::Refused
             | Cause::Dns
             | Cause::Unreachable
@@ -302,6 +308,8 @@ impl Cause {
             Self::Status { .. } => "status",
             Self::LoginRequired { .. } => "login_required",
             Self::LoginUnavailable => "login_unavailable",
+            Self::Store => "store",
+            Self::HeadersCommand => "headers_command",
             Self::Redirect { .. } => "redirect",
             Self::Spawn(_) => "spawn",
             Self::Exited(_) => "exited",
@@ -328,6 +336,8 @@ impl fmt::Display for Cause {
             Self::Status { code, .. } => return write!(f, "HTTP status {code}"),
             Self::LoginRequired { .. } => "the server wants a login",
             Self::LoginUnavailable => "the login could not be renewed",
+            Self::Store => "what is remembered of logins cannot be used",
+            Self::HeadersCommand => "the command for headers failed",
             Self::Redirect { location } => return write!(f, "refused to follow a redirect to {location}"),
             Self::Spawn(Spawn::NotFound) => "command not found",
             Self::Spawn(Spawn::Denied) => "command may not be run",

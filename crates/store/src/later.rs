@@ -17,21 +17,33 @@ use crate::{Safe, SealKey, Store, StoreError};
 /// [`open`](fn@crate::open), put off until it matters. What cannot be opened fails then, and is tried again the next
 /// time; the key is fetched when there is something to decrypt or to encrypt.
 pub fn open_later(keeping: Keeping, state: PathBuf) -> Safe {
-    Safe::later(Later { keeping, state, store: OnceCell::new(), key: OnceCell::new() })
+    Safe::later(Later { keeping: Ok(keeping), state, store: OnceCell::new(), key: OnceCell::new() })
+}
+
+/// What is to be had where nobody knows which store is meant: whatever is wanted of it fails, and says why. To take
+/// another store for it would be to lose what is kept in the right one, or to keep it where it was not wanted.
+pub fn open_never(why: impl Into<String>) -> Safe {
+    let (state, store, key) = (PathBuf::new(), OnceCell::new(), OnceCell::new());
+    Safe::later(Later { keeping: Err(why.into()), state, store, key })
 }
 
 /// A store that is opened when it is needed.
 pub(crate) struct Later {
-    keeping: Keeping,
+    /// Which one it is, or why that is not known.
+    keeping: Result<Keeping, String>,
     state: PathBuf,
     store: OnceCell<Arc<dyn Store>>,
     key: OnceCell<SealKey>,
 }
 
 impl Later {
+    fn keeping(&self) -> Result<&Keeping, StoreError> {
+        self.keeping.as_ref().map_err(|why| StoreError::Unusable(why.clone()))
+    }
+
     /// The store, if there is one to read from.
     pub(crate) async fn existing(&self) -> Result<Option<&Arc<dyn Store>>, StoreError> {
-        if !self.store.initialized() && !is_there(&self.keeping.backend, &self.state) {
+        if !self.store.initialized() && !is_there(&self.keeping()?.backend, &self.state) {
             return Ok(None);
         }
         self.store().await.map(Some)
@@ -39,9 +51,10 @@ impl Later {
 
     /// The store, which is made if it is not there.
     pub(crate) async fn store(&self) -> Result<&Arc<dyn Store>, StoreError> {
+        let keeping = self.keeping()?;
         let opening = async {
             let mut notes = Vec::new();
-            let store = connect(&self.keeping.backend, &self.state, &mut notes).await;
+            let store = connect(&keeping.backend, &self.state, &mut notes).await;
             tell(&notes);
             store
         };
@@ -51,8 +64,9 @@ impl Later {
     /// Its key.
     pub(crate) async fn key(&self) -> Result<&SealKey, StoreError> {
         let store = self.store().await?;
+        let keeping = self.keeping()?;
         let finding = async {
-            let places = Places { chosen: self.keeping.key, keyring: Keyring::system(), state: &self.state };
+            let places = Places { chosen: keeping.key, keyring: Keyring::system(), state: &self.state };
             let mut notes = Vec::new();
             let found = places.find(&**store, &mut notes).await;
             tell(&notes);
@@ -106,6 +120,19 @@ mod tests {
         assert_eq!(again.get::<String>(&login).await.unwrap().unwrap().0, "token");
         let opened = crate::open(&keeping(), &state).await.unwrap();
         assert_eq!(opened.safe.get::<String>(&login).await.unwrap().unwrap().0, "token");
+    }
+
+    #[tokio::test]
+    async fn what_is_nowhere_says_why_whatever_is_wanted_of_it() {
+        let safe = open_never("the file is broken");
+        let login = Key::new("login", "a");
+        let whys = [
+            safe.get::<String>(&login).await.unwrap_err(),
+            safe.list::<String>("login").await.unwrap_err(),
+            safe.remove(&login, Expect::Anything).await.unwrap_err(),
+            safe.put(&login, "token", Expect::Nothing).await.unwrap_err(),
+        ];
+        assert!(whys.iter().all(|why| why.to_string() == "the file is broken"), "{whys:?}");
     }
 
     #[tokio::test]

@@ -24,7 +24,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 pub use key::KeyKind;
-pub use later::open_later;
+pub use later::{open_later, open_never};
 pub use lease::LONGEST_LEASE;
 pub use memory::Memory;
 pub use open::{Opened, open, open_with};

@@ -7,8 +7,12 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
+fn of(record: &Record, now: SystemTime) -> Account {
+    Account::of(&Key::new(Record::KIND, "a@1"), record, now)
+}
+
 fn state(record: &Record) -> AccountState {
-    Account::of(record, at(1000)).state
+    of(record, at(1000)).state
 }
 
 #[test]
@@ -21,7 +25,7 @@ fn a_login_is_good_expired_or_needs_a_person() {
     assert!(matches!(state(&fixed), AccountState::NeedsLogin(_)));
     let ended = renewable(None).ended("it was ended");
     assert_eq!(state(&ended), AccountState::NeedsLogin("it was ended".to_owned()));
-    assert!(!Account::of(&ended, at(0)).refreshable);
+    assert!(!of(&ended, at(0)).refreshable);
 }
 
 // TK-03
@@ -29,7 +33,7 @@ fn a_login_is_good_expired_or_needs_a_person() {
 fn nothing_secret_is_shown() {
     let mut login = record("access-token", Some("refresh-token"), None);
     login.url = "https://me:hunter2@mcp.example.com/mcp?key=hunter3".parse().unwrap();
-    let account = Account::of(&login, at(0));
+    let account = of(&login, at(0));
     assert_eq!(account.url, "https://mcp.example.com/mcp");
     let shown = format!("{account:?} {}", serde_json::to_string(&account).unwrap());
     for secret in ["access-token", "refresh-token", "client-secret", "hunter"] {
@@ -40,7 +44,7 @@ fn nothing_secret_is_shown() {
 #[test]
 fn the_scopes_are_those_that_were_granted_or_else_asked_for() {
     let mut login = record("a", None, None);
-    assert_eq!(Account::of(&login, at(0)).scopes, ["read"]);
+    assert_eq!(of(&login, at(0)).scopes, ["read"]);
     login.granted = Some(vec!["less".to_owned()]);
-    assert_eq!(Account::of(&login, at(0)).scopes, ["less"]);
+    assert_eq!(of(&login, at(0)).scopes, ["less"]);
 }

@@ -97,6 +97,11 @@ pub(crate) async fn poll(ask: &Ask<'_>, code: &Code) -> Result<Tokens, AuthError
         match exchange(ask, Request::Device { device_code: &code.secret }).await {
             Ok(tokens) => return Ok(tokens),
             Err(refusal) if refusal.is("expired_token") => return Err(over()),
+            // In the words of a login on a page: the endpoint that said so means nothing to a person.
+            Err(refusal) if refusal.is("access_denied") => {
+                let what = "the login was refused: access_denied";
+                return Err(AuthError::new(AuthErrorKind::Declined, what));
+            }
             Err(refusal) => pace = pace.after(&refusal).ok_or(refusal.error)?,
         }
     }

@@ -286,7 +286,7 @@ impl Inner {
             }
             By::ClientCredentials | By::Enterprise | By::Workload => self.ask_nobody(&plan).await?,
         };
-        let account = Account::of(&record, SystemTime::now());
+        let account = Account::of(&self.shelf.key, &record, SystemTime::now());
         self.publish(record).await?;
         Ok(account)
     }
@@ -321,7 +321,7 @@ impl Inner {
             dpop: finished.dpop.as_ref().map(|key| key.id().to_owned()),
         };
         let record = Record::new(made, finished.tokens, SystemTime::now());
-        let account = Account::of(&record, SystemTime::now());
+        let account = Account::of(&self.shelf.key, &record, SystemTime::now());
         self.publish(record).await?;
         Ok(account)
     }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use bowline_store::Expect;
+use bowline_store::{Expect, Key};
 
 use super::{Inner, LoggedOut};
 use crate::account::{Account, AccountState};
@@ -11,20 +11,40 @@ use crate::error::AuthError;
 use crate::record::Record;
 
 impl Inner {
-    /// Forgets first. Whoever renews the login meanwhile finds it gone, and does not bring it back.
     pub(super) async fn log_out(&self) -> Result<LoggedOut, AuthError> {
-        let found = self.ctx.safe.get::<Record>(&self.shelf.key).await?;
-        self.ctx.safe.remove(&self.shelf.key, Expect::Anything).await?;
+        let found = self.forget(&self.shelf.key).await?;
         let held = self.held.login();
         self.held.drop_login();
         self.failures.clear();
-        let Some(record) = found.map(|(record, _)| record) else { return Ok(LoggedOut::Nothing) };
+        let Some(record) = found else { return Ok(LoggedOut::Nothing) };
         // What is held may be newer, if it could not be written down.
         let record = match held {
             Some(held) if held.unsaved.is_some() => held.record.clone(),
             _ => record,
         };
-        let ended = self.end(&record).await;
+        self.tell_of_end(&record).await
+    }
+
+    /// The same for a login that was made when the entry was another one.
+    pub(super) async fn log_out_of(&self, account: &Account) -> Result<LoggedOut, AuthError> {
+        if account.id == self.shelf.key.id {
+            return self.log_out().await;
+        }
+        match self.forget(&Key::new(Record::KIND, account.id.as_str())).await? {
+            Some(record) => self.tell_of_end(&record).await,
+            None => Ok(LoggedOut::Nothing),
+        }
+    }
+
+    /// Forgets first. Whoever renews the login meanwhile finds it gone, and does not bring it back.
+    async fn forget(&self, key: &Key) -> Result<Option<Record>, AuthError> {
+        let found = self.ctx.safe.get::<Record>(key).await?;
+        self.ctx.safe.remove(key, Expect::Anything).await?;
+        Ok(found.map(|(record, _)| record))
+    }
+
+    async fn tell_of_end(&self, record: &Record) -> Result<LoggedOut, AuthError> {
+        let ended = self.end(record).await;
         if let Some(id) = &record.dpop {
             dpop::Key::forget(&self.ctx.safe, id).await?;
         }
@@ -41,7 +61,7 @@ impl Inner {
         }
         let found = self.shelf.read(&self.ctx.auth, &self.ctx.url).await?;
         let Some((record, _)) = found else { return Ok(None) };
-        let mut account = Account::of(&record, SystemTime::now());
+        let mut account = Account::of(&self.shelf.key, &record, SystemTime::now());
         if let (AccountState::Ok | AccountState::Expired, Some(error)) =
             (&account.state, self.failures.last())
         {

@@ -118,7 +118,19 @@ pub(crate) fn unheard(redirect: &Redirect) -> Url {
     }
 }
 
-/// A port that is listened on by nobody, as far as one can know.
+/// The same, where what the browser gets there is to stay on its screen until it is copied: a port that is to be had
+/// by anybody is one that nobody has at the moment.
+pub(crate) async fn unheard_now(redirect: &Redirect) -> Url {
+    match redirect {
+        Redirect::AnyPort => {
+            let free = any_port(IpAddr::V4(Ipv4Addr::LOCALHOST), Some(UNHEARD)).await;
+            local(free.map_or(UNHEARD, |(_, port)| port))
+        }
+        Redirect::Port(_) | Redirect::Uri(_) => unheard(redirect),
+    }
+}
+
+/// A port that is listened on by nobody, as a rule.
 const UNHEARD: u16 = 8976;
 
 fn local(port: u16) -> Url {

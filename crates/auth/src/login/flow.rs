@@ -10,7 +10,7 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use url::{Url, form_urlencoded};
 
-use super::{Login, authorize, exchange, pending};
+use super::{Login, authorize, exchange, paste, pending};
 use crate::client::OAuthClient;
 use crate::ctx::Ctx;
 use crate::dpop;
@@ -60,7 +60,7 @@ pub(crate) struct Finished {
 /// Begins a login: whoever has the address can go on with it, in whatever process shares the store.
 pub(crate) async fn begin(login: &Login<'_>) -> Result<Begun, AuthError> {
     let Login { ctx, place, scopes, resource, dpop } = *login;
-    let redirect = listener::unheard(&ctx.auth.redirect);
+    let redirect = listener::unheard_now(&ctx.auth.redirect).await;
     let client = register::client_for(ctx, place, &redirect, scopes).await?;
     let redirect = client.redirect.clone().unwrap_or(redirect);
     let address = authorize(login, &client, &redirect)?;
@@ -87,6 +87,11 @@ pub(crate) async fn begin(login: &Login<'_>) -> Result<Begun, AuthError> {
 /// Finishes a login with what a person brought: the address they were sent to, or the code in it.
 pub(crate) async fn finish(ctx: &Ctx, brought: &str) -> Result<Finished, AuthError> {
     let (key, flow, version) = find(ctx, brought).await?;
+    if response::is_bare(brought) && !paste::is_code(brought) {
+        // It would end the login, which is good once.
+        let what = "what was brought back is neither an address nor a code";
+        return Err(AuthError::new(AuthErrorKind::Untrusted, what).hint(paste::whole(&flow.redirect)));
+    }
     let code = response::check(brought, &pending(&flow.metadata, &flow.state))?;
     let client = flow.client.restore(&flow.metadata.issuer, &ctx.auth).ok_or_else(|| {
         let what = "the configuration names another client than the one that the login was begun with";

@@ -33,6 +33,8 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
         Cause::Status { code: 500.., .. } => "the fault is on the server's side; its log may say more",
         Cause::LoginRequired { code, challenge } => return Some(for_login(server, *code, challenge)),
         Cause::LoginUnavailable => "nothing was forgotten: later it may work",
+        Cause::HeadersCommand => "run it by itself to see what it prints: `headers_command` in the server's entry",
+        Cause::Store => "`bowline auth` says where logins are kept; nothing there was touched",
         Cause::Redirect { .. } => "if you trust that address, use it as the URL",
         Cause::Spawn(Spawn::NotFound) => "is it installed? A full path works from anywhere",
         Cause::Spawn(Spawn::Denied) => "is it a program, and is it marked executable?",

@@ -38,8 +38,8 @@ fn a_login_on_a_phone() {
 
 #[test]
 fn a_person_who_says_no() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
     for look in ["desktop", "phone"] {
-        let (mut site, mut chromium) = (Site::new(), Chromium::start());
         let how = json!({ "cancel": "login", "look": look, "shot": format!("denied-{look}") });
         let (end, page) = site.attended(&mut chromium, &["login", "docs"], how);
         assert_eq!(end.code, 5, "{}{}", end.stdout, end.screen);
@@ -73,6 +73,7 @@ fn what_is_said_by_others_stays_text() {
             .append_pair("iss", &site.issuer);
         url
     };
+    // AF-03.
     let uninvited = back("another");
     let page = chromium.visit(uninvited.as_str(), json!({ "look": "phone", "shot": "uninvited" }));
     assert_eq!((page.status, &*page.title), (Some(400), "Nothing was done"));

@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::chromium::Chromium;
 use crate::site::Site;
 
+/// AX-06, AX-07.
 #[test]
 fn tokens_are_bound_to_a_key() {
     let (mut site, mut chromium) = (Site::with(json!({ "nonces": true })), Chromium::start());

@@ -53,7 +53,7 @@ fn tokens_that_live_for_seconds() {
     assert!(login["refreshed_at"].is_string(), "{login:#}");
 }
 
-/// All are refused at once; one of them renews, for all.
+/// TK-04: all are refused at once; one of them renews, for all.
 #[test]
 fn one_of_many_processes_renews() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());

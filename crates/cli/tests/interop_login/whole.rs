@@ -35,7 +35,7 @@ fn a_login_from_start_to_finish() {
     let registrations: Vec<_> = record.of("registration").collect();
     assert_eq!(registrations.len(), 1);
     let asked = &registrations[0].body["asked"];
-    assert_eq!(asked["application_type"], "native");
+    assert_eq!(asked["application_type"], "native", "AR-03");
     // AF-01, AF-02: the provider refuses a code without its verifier, and a resource that is not the same throughout.
     let authorizations: Vec<_> = record.of("authorization").collect();
     assert_eq!(authorizations.len(), 1);
@@ -46,7 +46,7 @@ fn a_login_from_start_to_finish() {
     }
     assert_eq!(authorizations[0].params["code_challenge_method"], "S256");
     assert_eq!(codes[0].params["code_verifier"], true);
-    // Nobody was shown a token but who it is for, and after the login nobody had to ask for one.
+    // TK-01: after the login nobody had to ask for a token.
     let after = record.shown.iter().skip_while(|shown| shown.scheme.is_none());
     assert!(after.clone().count() > 2);
     assert!(after.clone().all(|shown| shown.scheme.as_deref() == Some("Bearer") && shown.status != 401));
@@ -59,8 +59,8 @@ fn a_login_is_finished_by_another_process() {
     let begun = site.run(&["login", "docs", "--json"]);
     assert_eq!(begun.status.code(), Some(5));
     let said = String::from_utf8_lossy(&begun.stderr);
-    let told = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let url = told.filter_map(|told| told["error"]["url"].as_str().map(str::to_owned)).next();
+    let mut told = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let url = told.find_map(|told| told["error"]["url"].as_str().map(str::to_owned));
     let page = chromium.visit(&url.unwrap_or_else(|| panic!("no address: {said}")), json!({}));
     assert_eq!((page.status, &*page.steps.join(" ")), (None, "login consent"), "{page:?}");
     site.prints(&["login", "docs", "--finish", &page.sent]);

@@ -45,15 +45,21 @@ impl Shared {
         fresh.map_err(|error| Failure::Fault(fault(&error, 401, &[])))
     }
 
-    /// Reads what is remembered of us, and renews it if it has to be.
-    pub(super) async fn prepare(&self) {
-        let Some(auth) = &self.auth else { return };
+    /// Reads what is remembered of us, and renews it if it has to be. An error only if nothing may be sent: without
+    /// the headers that a program makes we would be somebody else.
+    pub(super) async fn prepare(&self) -> Result<(), Fault> {
+        let Some(auth) = &self.auth else { return Ok(()) };
         let prepared = match auth.load().await {
             Ok(()) => auth.fresh().await,
             Err(error) => Err(error),
         };
-        if let Err(error) = prepared {
-            tracing::debug!(server = %self.name, %error, "connecting without a login");
+        match prepared {
+            Err(error) if error.kind == AuthErrorKind::Command => Err(fault(&error, 401, &[])),
+            Err(error) => {
+                tracing::debug!(server = %self.name, %error, "connecting without a login");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
     }
 
@@ -172,6 +178,8 @@ fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
     };
     let cause = match error.kind {
         AuthErrorKind::Unavailable => Cause::LoginUnavailable,
+        AuthErrorKind::Store => Cause::Store,
+        AuthErrorKind::Command => Cause::HeadersCommand,
         _ => Cause::LoginRequired { code, challenge: challenge.to_vec() },
     };
     Fault::before_sending(cause).note(words)

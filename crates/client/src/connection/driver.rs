@@ -328,8 +328,8 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         self.opening.retain(|opening| !opening.is_finished());
         let preparing = self.closing.spawn(async move {
-            shared.prepare().await;
-            shared.report(attempt, opened);
+            let prepared = shared.prepare().await;
+            shared.report(attempt, prepared.map_or_else(Event::Lost, |()| opened));
         });
         self.opening.push(preparing.abort_handle());
     }
@@ -338,8 +338,11 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         self.opening.retain(|opening| !opening.is_finished());
         let opening = self.closing.spawn(async move {
-            shared.prepare().await;
-            let news = match event_stream::open(&shared, attempt, &http).await {
+            let opened = match shared.prepare().await {
+                Ok(()) => event_stream::open(&shared, attempt, &http).await,
+                Err(fault) => Err(fault),
+            };
+            let news = match opened {
                 Ok(link) => News::Opened(attempt, Box::new(link)),
                 Err(fault) => News::Link(attempt, Event::Lost(fault)),
             };

@@ -202,7 +202,7 @@ impl Fetch {
     }
 
     fn trust(&self, url: &Url, draft: &Draft) -> Arc<Trust> {
-        let own = self.own.as_ref();
+        let own = self.own.as_ref().filter(|own| own.origin == url.origin());
         if draft.headers.contains_key(header::HOST) {
             // Over HTTP/2 the host is part of the URL, and cannot be another as it can in a header.
             let tls = if own.is_some() { self.tls.clone() } else { without_certificate(&self.tls) };

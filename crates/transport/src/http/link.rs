@@ -13,7 +13,7 @@ use http::header::{AUTHORIZATION, HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION
 use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 
-use super::answer::Answer;
+use super::answer::{Answer, Body};
 use super::cookies::Jar;
 use super::credentials::Credentials;
 use super::dial::{Dialer, Naming, Payload};
@@ -23,6 +23,7 @@ use super::pool::Pool;
 use super::proxy::{Proxies, Route};
 use super::target::{self, Target};
 use super::tls::{Trust, Versions};
+use super::veil;
 
 /// What one server may cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,16 +115,14 @@ impl HttpLink {
     /// Posts a message (HT-01). `headers` are added to those that every request carries.
     pub async fn post(&self, body: Bytes, headers: &HeaderMap) -> Result<Answer, Fault> {
         let draft = Draft { method: Method::POST, base: &self.shared.bases.post, extra: headers, body };
-        let (status, headers, flow) = self.send(draft).await?;
-        Answer::read(status, headers, flow, &self.shared.limits).await
+        self.ask(draft).await
     }
 
     /// Asks for an event stream (HL-05).
     pub async fn get(&self, headers: &HeaderMap) -> Result<Answer, Fault> {
         let body = Bytes::new();
         let draft = Draft { method: Method::GET, base: &self.shared.bases.get, extra: headers, body };
-        let (status, headers, flow) = self.send(draft).await?;
-        Answer::read(status, headers, flow, &self.shared.limits).await
+        self.ask(draft).await
     }
 
     /// Ends a session (HL-04). The answer's status is all there is to it.
@@ -151,6 +150,32 @@ impl HttpLink {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.shared.limits
+    }
+
+    async fn ask(&self, draft: Draft<'_>) -> Result<Answer, Fault> {
+        let method = draft.method.clone();
+        let (status, headers, flow) = self.send(draft).await?;
+        let mut answer = Answer::read(status, headers, flow, &self.shared.limits).await?;
+        if !status.is_success()
+            && let Body::Json(body) | Body::Other(body) = &mut answer.body
+        {
+            // Such a body is shown to people, and written to logs. Some servers repeat in it what they were sent.
+            *body = veil::veil(std::mem::take(body), &self.secrets(&method));
+        }
+        Ok(answer)
+    }
+
+    /// The headers of a request that nobody else may see.
+    fn secrets(&self, method: &Method) -> HeaderMap {
+        let mut signed = HeaderMap::new();
+        if let Some(credentials) = &self.credentials {
+            credentials.sign(method, &self.target.url, &mut signed);
+        }
+        let configured = self.shared.bases.delete.iter().filter(|(_, value)| value.is_sensitive());
+        for (name, value) in configured {
+            signed.append(name, value.clone());
+        }
+        signed
     }
 
     async fn send(&self, draft: Draft<'_>) -> Result<(StatusCode, HeaderMap, Flow), Fault> {

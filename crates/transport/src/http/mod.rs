@@ -19,6 +19,7 @@
 //! | `credentials` | what is asked of whoever proves who we are |
 //! | `fetch` | one request to any address, and where it may be redirected |
 //! | `guard` | which addresses a server may have us ask |
+//! | `veil` | what of a refusal is not shown |
 //! | `failure` | what an error below HTTP means, and whether the server can have acted |
 //!
 //! # Cancel safety
@@ -48,6 +49,7 @@ mod resolve;
 mod sse_legacy;
 mod target;
 mod tls;
+mod veil;
 
 pub use answer::{Answer, Body};
 pub use credentials::Credentials;

@@ -96,3 +96,25 @@ async fn a_command_makes_headers() {
     assert_eq!(auth.seen().len(), 0, "no login was begun");
     client.close().await;
 }
+
+/// Without the headers that a command makes we would be somebody else: nothing is sent, and the error says why.
+#[tokio::test]
+#[cfg(unix)]
+async fn a_command_that_fails_lets_nothing_out() {
+    let web = bowline_testkit::server().tool("echo").run().await;
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    for (script, why) in [("exit 3", "exit"), ("echo no JSON", "JSON"), ("echo '{\"A\": 1}'", "not a text")] {
+        std::fs::write(&runs, "").unwrap();
+        let script = format!("echo run >> '{}'; {script}", runs.display());
+        let program = bowline::config::Program::new("sh", ["-c", &script]);
+        let command = bowline::config::HeadersCommand::new(program);
+        let server = crate::support::http(&web).with_headers_command(command).unwrap();
+        let error = Client::connect(server).await.unwrap_err();
+        let bowline::ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
+        assert_eq!(fault.cause, bowline::fault::Cause::HeadersCommand, "{fault:?}");
+        assert!(fault.to_string().contains(why), "{fault}");
+        assert_eq!(std::fs::read_to_string(&runs).unwrap().lines().count(), 1, "{why}");
+    }
+    assert_eq!(web.received().len(), 0);
+}

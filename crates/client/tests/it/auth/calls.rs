@@ -192,3 +192,19 @@ async fn nobody_is_asked_who_was_not_named() {
     Client::builder(server).auth(auth_of).connect().await.unwrap_err();
     assert_eq!((auth.seen().len(), person.asked()), (0, 0));
 }
+
+/// TK-03: a server that repeats what it was sent does not get it into our errors.
+#[tokio::test]
+async fn what_we_sent_is_not_shown() {
+    let web = bowline_testkit::server().tool("echo").run().await;
+    let server = crate::support::http(&web).with_header("X-Api-Key", "tk-secret-of-the-entry").unwrap();
+    let client = Client::connect(server).await.unwrap();
+    for status in [400, 401, 403, 500] {
+        let echo = bowline_testkit::Answer::new(status).text("you sent tk-secret-of-the-entry as your key");
+        web.arm(bowline_testkit::Fault::answer(echo).on("tools/call"));
+        let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+        let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
+        assert_eq!(fault.evidence.body.as_deref(), Some("you sent [redacted] as your key"), "{status}");
+    }
+    client.close().await;
+}

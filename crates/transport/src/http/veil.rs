@@ -1,0 +1,64 @@
+//! Owns what is left out of the body of a refusal: our own secrets, which some servers repeat.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use memchr::memmem::Finder;
+
+/// The body without the values of these headers. Of `Bearer token`, the token alone is left out too.
+pub(super) fn veil(body: Bytes, secrets: &HeaderMap) -> Bytes {
+    let mut shown = body;
+    for value in secrets.values() {
+        let whole = value.as_bytes();
+        let token = whole.iter().position(|byte| *byte == b' ').map_or(whole, |space| &whole[space + 1..]);
+        // What is shorter is no secret, and may be a word.
+        if token.len() >= SHORTEST {
+            shown = without(shown, token);
+        }
+    }
+    shown
+}
+
+const SHORTEST: usize = 8;
+const LEFT_OUT: &[u8] = b"[redacted]";
+
+fn without(body: Bytes, secret: &[u8]) -> Bytes {
+    let finder = Finder::new(secret);
+    let mut places = finder.find_iter(&body).peekable();
+    if places.peek().is_none() {
+        return body;
+    }
+    let (mut shown, mut from) = (Vec::with_capacity(body.len()), 0);
+    for place in places {
+        shown.extend_from_slice(&body[from..place]);
+        shown.extend_from_slice(LEFT_OUT);
+        from = place + secret.len();
+    }
+    shown.extend_from_slice(&body[from..]);
+    shown.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_left_out_wherever_they_stand() {
+        let mut secrets = HeaderMap::new();
+        secrets.insert("authorization", HeaderValue::from_static("Bearer hunter2hunter2"));
+        secrets.insert("x-key", HeaderValue::from_static("swordfish"));
+        secrets.insert("x-team", HeaderValue::from_static("red"));
+        let veiled = |body: &'static str| {
+            String::from_utf8(veil(Bytes::from_static(body.as_bytes()), &secrets).to_vec()).unwrap()
+        };
+        assert_eq!(veiled("hunter2hunter2"), "[redacted]");
+        assert_eq!(
+            veiled(
+                "{\"sent\": \"Bearer hunter2hunter2\", \"key\": \"swordfish\", \"again\": \"hunter2hunter2\"}"
+            ),
+            "{\"sent\": \"Bearer [redacted]\", \"key\": \"[redacted]\", \"again\": \"[redacted]\"}"
+        );
+        assert_eq!(veiled("a red herring"), "a red herring");
+    }
+}
