@@ -35,6 +35,8 @@ pub use bowline_store as store;
 use bowline_store::Safe;
 use bowline_transport::http::Proxies;
 
+use crate::connection::{Asking, Timed};
+
 /// How a host proves who it is. Cheap to clone; one is enough for all servers.
 ///
 /// What a server's entry says in [`Http::auth`] is done with it: without an `Auth` only those entries have tokens
@@ -75,13 +77,24 @@ impl Auth {
     /// Who we are to one server: to log in and out without a connection. `None` for one that is started as a
     /// process, which knows who started it.
     pub fn identity(&self, server: &Server) -> Option<Identity> {
+        self.identity_with(server, self.prompt.clone())
+    }
+
+    /// The same for a connection, with the time taken for which a person is asked.
+    pub(crate) fn timed(&self, server: &Server, asking: &Arc<Asking>) -> Option<Identity> {
+        let timed =
+            |prompt| -> Arc<dyn LoginPrompt> { Arc::new(Timed { prompt, asking: Arc::clone(asking) }) };
+        self.identity_with(server, self.prompt.clone().map(timed))
+    }
+
+    fn identity_with(&self, server: &Server, prompt: Option<Arc<dyn LoginPrompt>>) -> Option<Identity> {
         let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
         Some(Identity::new(IdentitySetup {
             server: Arc::from(&*server.name),
             http: http.clone(),
             app: Arc::clone(&self.app),
             safe: self.safe.clone(),
-            prompt: self.prompt.clone(),
+            prompt,
             proxies: Proxies::System,
         }))
     }

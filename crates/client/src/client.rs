@@ -18,7 +18,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
-use crate::connection::{CallOptions, Driver, Identity, Live, Setup, Shared, Target, Tracer};
+use crate::connection::{Asking, CallOptions, Driver, Identity, Live, Setup, Shared, Target, Tracer};
 use crate::declared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
@@ -250,6 +250,14 @@ impl Client {
         self.inner.ended.cancelled().await;
     }
 
+    /// Waits for a renewal of the login that is under way, and lets no other begin. [`Client::close`] does so too; this
+    /// is for a program that ends without the patience for the rest of it.
+    ///
+    /// Dropping the future does not end the renewal, and lets none begin all the same.
+    pub async fn settle_login(&self) {
+        self.shared().settle_login().await;
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
     }
@@ -367,27 +375,38 @@ impl Builder {
     ///
     /// Must be called within a tokio runtime.
     pub fn open(self) -> Result<Client> {
+        let asking = Arc::new(Asking::default());
         let auth = match &self.auth {
-            Some(auth) => auth.identity(&self.server),
+            Some(auth) => auth.timed(&self.server, &asking),
             None => auth::unaided(&self.server),
         };
         let target = Target::of(&self.server, auth.as_ref())
             .map_err(|fault| Error::new(ErrorKind::Fault(fault), &Arc::from(&*self.server.name), CONNECT))?;
-        Ok(self.start(target, auth))
+        Ok(self.start(target, auth, asking))
     }
 
     /// Connects to a server in this process, over one end of a [`memory::pair`].
     pub async fn connect_memory(self, end: memory::End) -> Result<Client> {
-        self.start(Target::Memory(Some(end)), None).or_close().await
+        self.start(Target::Memory(Some(end)), None, Arc::default()).or_close().await
     }
 
-    fn start(self, target: Target, auth: Option<auth::Identity>) -> Client {
+    fn start(self, target: Target, auth: Option<auth::Identity>, asking: Arc<Asking>) -> Client {
         let Self { server, client_info, handler, records, era, tracer, tasks, session, auth: _ } = self;
         let capabilities = handler.capabilities();
         let modern = declared::modern(&capabilities, tasks);
         let identity = Identity { client_info, capabilities, modern };
-        let (shared, driver) =
-            Driver::new(Setup { server, target, records, era, identity, handler, tracer, session, auth });
+        let (shared, driver) = Driver::new(Setup {
+            server,
+            target,
+            records,
+            era,
+            identity,
+            handler,
+            tracer,
+            session,
+            auth,
+            asking,
+        });
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
         tokio::spawn(async move {

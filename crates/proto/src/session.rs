@@ -19,6 +19,7 @@
 //!            └── BackingOff ◀──────────────────────┴─────────────────────────────┘
 //! ```
 
+mod login;
 mod messages;
 mod pace;
 #[cfg(test)]
@@ -329,6 +330,11 @@ impl Session {
     /// An answer on the old session: any at all proves it, unless it says the contrary.
     fn take_sign(&mut self, now: Instant, until: Instant, peer: Arc<Peer>, reply: &Reply) -> Phase {
         match (reply.sign(method::PING, true, false), reply) {
+            // The session may well be there, for whoever we are to be.
+            (Verdict::Login, Reply::Fault(fault)) if self.settings.authorizes => {
+                self.kept = Some(peer);
+                self.recover(now, fault.clone())
+            }
             (Verdict::Answer, Reply::Result(_) | Reply::Error { .. }) => self.ready(now, peer),
             (Verdict::Answer, Reply::Fault(fault)) if fault.keeps_away() || asks_for_time(fault) => {
                 self.ask_later(now, peer, fault.clone())
@@ -498,16 +504,7 @@ impl Session {
     fn settle(&mut self, now: Instant, cause: Fault) -> Phase {
         let retry = match cause.recovery() {
             Recovery::Retry { not_before } => not_before,
-            Recovery::Login if self.settings.authorizes && self.logins < MOST_LOGINS => {
-                self.begin_outage(now);
-                if self.was_ready {
-                    self.announce_outage(&cause);
-                }
-                self.logins += 1;
-                self.actions.push_back(Action::Authorize(self.attempt, cause.clone()));
-                return Phase::LoggingIn { until: now + LOGIN, cause };
-            }
-            Recovery::Login => return self.need_login(now, cause),
+            Recovery::Login => return self.log_in(now, cause),
             // What worked once is not given up: it may have been moved, or be half deployed.
             Recovery::GiveUp if self.was_ready && cause.cause != Cause::Closed => Duration::ZERO,
             Recovery::GiveUp => {
@@ -525,23 +522,6 @@ impl Session {
         // What the server asked for holds, but a person who waits is not sent away for an hour on its word.
         let asked = retry.min(PATIENCE);
         Phase::BackingOff { not_before: now + soonest.max(asked), until: now + wait.max(retry), cause }
-    }
-
-    /// What the server wants could not be had.
-    fn deny(&mut self, now: Instant, cause: Fault) -> Phase {
-        // Late news of it counts no more.
-        self.attempt.0 += 1;
-        match cause.recovery() {
-            Recovery::Login => self.need_login(now, cause),
-            Recovery::Retry { .. } | Recovery::GiveUp => self.settle(now, cause),
-        }
-    }
-
-    fn need_login(&mut self, now: Instant, cause: Fault) -> Phase {
-        self.begin_outage(now);
-        self.logins = 0;
-        self.announce(Announcement::NeedsLogin(cause.clone()));
-        Phase::NeedsLogin { not_before: now + HOPELESS, cause }
     }
 
     fn begin_outage(&mut self, now: Instant) {
@@ -587,12 +567,6 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// How long `Retry-After` is believed while somebody waits.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long a login may take: a person may have to look for their phone.
-const LOGIN: Duration = Duration::from_secs(15 * 60);
-
-/// How often in a row a server may want another login before it is taken to want none of ours.
-const MOST_LOGINS: u32 = 3;
 
 /// How long a verdict that only a person can change is believed.
 const HOPELESS: Duration = Duration::from_secs(10);

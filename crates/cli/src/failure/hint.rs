@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::TaskEnd;
-use bowline::config::{Server, Transport};
+use bowline::config::{Grant, Server, Transport};
 use bowline::fault::{Cause, Fault, Limit, Misbehaviour, Spawn};
 use bowline::wire::code;
 
@@ -33,7 +33,9 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
         Cause::Status { code: 500.., .. } => "the fault is on the server's side; its log may say more",
         Cause::LoginRequired { code, challenge } => return Some(for_login(server, *code, challenge)),
         Cause::LoginUnavailable => "nothing was forgotten: later it may work",
-        Cause::HeadersCommand => "run it by itself to see what it prints: `headers_command` in the server's entry",
+        Cause::HeadersCommand => {
+            "run it by itself to see what it prints: `headers_command` in the server's entry"
+        }
         Cause::Store => "`bowline auth` says where logins are kept; nothing there was touched",
         Cause::Redirect { .. } => "if you trust that address, use it as the URL",
         Cause::Spawn(Spawn::NotFound) => "is it installed? A full path works from anywhere",
@@ -53,6 +55,18 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
 
 /// For a server that does not know who we are.
 fn for_login(server: &Server, code: u16, challenge: &[String]) -> String {
+    if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
+        match http.auth.grant {
+            Grant::ClientCredentials | Grant::Enterprise(_) | Grant::Workload(_) => {
+                return "no person can log in here: see `auth` in the server's entry".to_owned();
+            }
+            Grant::Off if logins::own_headers(http).is_none() => {
+                return "its entry says `auth = false`: take that out to log in, or set a token under `headers`"
+                    .to_owned();
+            }
+            Grant::Person | Grant::Device | Grant::Off => {}
+        }
+    }
     if let Some(mut command) = logins::command(server) {
         // Whoever is known and refused lacks something, and the server may have said what.
         for scope in if code == 403 { scopes(challenge) } else { Vec::new() } {
@@ -132,6 +146,19 @@ mod tests {
         for hostile in [r#"Bearer scope="$(reboot)""#, r#"Bearer scope="a;b""#, r#"Bearer scope="a"#] {
             assert_eq!(of(403, hostile), "log in with `bowline login s`");
         }
+    }
+
+    #[test]
+    fn nobody_is_told_to_log_in_where_that_cannot_help() {
+        let fault = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
+        let of = |grant| {
+            let auth = bowline::config::Auth { grant, ..bowline::config::Auth::default() };
+            let server = Server::http("s", "http://h/").unwrap().with_auth(auth).unwrap();
+            for_fault(&fault, &server).unwrap()
+        };
+        assert!(of(Grant::ClientCredentials).contains("no person"), "{}", of(Grant::ClientCredentials));
+        assert!(of(Grant::Off).contains("`auth = false`"), "{}", of(Grant::Off));
+        assert_eq!(of(Grant::Person), "log in with `bowline login s`");
     }
 
     #[test]

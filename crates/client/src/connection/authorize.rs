@@ -4,12 +4,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use bowline_auth::{AuthError, AuthErrorKind, Refusal};
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::session::{Attempt, Command, Event};
+use bowline_proto::session::{Attempt, Command, Event, Status};
 use bowline_proto::wire::outgoing::Frame;
 use bowline_transport::http::Answer;
+use tokio::time::{sleep_until, timeout};
 
 use super::{Failure, Live, Shared, Wire};
 
@@ -33,16 +35,47 @@ impl Shared {
         live.credentials || self.auth.as_ref().is_some_and(bowline_auth::Identity::has_credentials)
     }
 
-    /// Whether a login is had by asking a person: that takes as long as it takes.
-    pub(super) fn asks_a_person(&self) -> bool {
-        self.auth.as_ref().is_some_and(bowline_auth::Identity::is_interactive)
+    /// Waits for a renewal that is under way, and lets no other begin.
+    pub(crate) async fn settle_login(&self) {
+        if let Some(auth) = &self.auth {
+            auth.settle().await;
+        }
     }
 
-    /// Sees to it that a request does not go out with a token that has ended.
-    pub(super) async fn freshen(&self) -> Result<(), Failure> {
+    /// Sees to it that a request does not go out with a token that has ended. Takes no longer than the call may.
+    pub(super) async fn freshen(&self, patience: Duration) -> Result<(), Failure> {
         let Some(auth) = &self.auth else { return Ok(()) };
-        let fresh = auth.fresh().await;
+        let Ok(fresh) = timeout(patience, auth.fresh()).await else {
+            let note = "renewing it takes longer than the call may";
+            return Err(Failure::Fault(Fault::before_sending(Cause::LoginUnavailable).note(note)));
+        };
         fresh.map_err(|error| Failure::Fault(fault(&error, 401, &[])))
+    }
+
+    /// Does something in the time that a call has, in which it does not count how long a person is asked. Gives what
+    /// came of it in time, and how much did not count.
+    pub(super) async fn in_time<T>(
+        &self,
+        end: Instant,
+        doing: impl Future<Output = T>,
+    ) -> (Option<T>, Duration) {
+        let before = self.asking.total();
+        let aside = || self.asking.total().saturating_sub(before);
+        let mut status = self.status();
+        tokio::pin!(doing);
+        loop {
+            // While somebody is asked, the end moves on with the clock.
+            let until = (end + aside()).max(Instant::now() + TICK);
+            tokio::select! {
+                biased;
+                done = &mut doing => return (Some(done), aside()),
+                _ = status.wait_for(|status| *status == Status::Closed) => return (None, aside()),
+                () = sleep_until(until.into()) => {}
+            }
+            if Instant::now() >= end + aside() {
+                return (None, aside());
+            }
+        }
     }
 
     /// Reads what is remembered of us, and renews it if it has to be. An error only if nothing may be sent: without
@@ -63,9 +96,13 @@ impl Shared {
         }
     }
 
-    /// Whether another process has made us somebody else.
-    pub(super) async fn is_logged_in_elsewhere(&self) -> bool {
+    /// Whether a login that is missing may be had now that somebody waits for it: a person was not asked yet, or
+    /// another process has made us somebody else.
+    pub(super) async fn may_log_in(&self) -> bool {
         let Some(auth) = &self.auth else { return false };
+        if auth.is_interactive() && self.unasked.swap(false, Ordering::Relaxed) {
+            return true;
+        }
         let before = auth.generation();
         Box::pin(auth.load()).await.is_ok() && auth.generation() != before
     }
@@ -96,11 +133,18 @@ impl Shared {
         })
     }
 
-    /// The same for the opening of a connection. `generation`: when it was begun.
-    pub(super) async fn authorize(self: Arc<Self>, attempt: Attempt, refused: Fault, generation: u64) {
+    /// Something is about to be sent that opens a link.
+    pub(super) fn note_opening(&self) {
+        self.opened_as.store(self.generation(), Ordering::Relaxed);
+    }
+
+    /// The same for the opening of a connection.
+    pub(super) async fn authorize(self: Arc<Self>, attempt: Attempt, refused: Fault) {
         // A person who does nothing is not shown a page because a server thinks that it is time for one.
         let unasked = self.was_live.load(Ordering::Relaxed) && self.waiting.load(Ordering::Relaxed) == 0;
         let ask = if unasked { Ask::Nobody } else { Ask::Anybody };
+        self.unasked.store(unasked, Ordering::Relaxed);
+        let generation = self.opened_as.load(Ordering::Relaxed);
         let event = match self.be_let_in(&refused, generation, "connect", ask).await {
             Ok(()) => Event::Authorized,
             Err(fault) => Event::Denied(fault),
@@ -184,3 +228,6 @@ fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
     };
     Fault::before_sending(cause).note(words)
 }
+
+/// How often it is looked whether a person is still asked.
+const TICK: Duration = Duration::from_millis(20);

@@ -114,7 +114,7 @@ impl Shared {
         if let Some(auth) = &self.auth
             && auth.is_due()
         {
-            Box::pin(self.freshen()).await?;
+            Box::pin(self.freshen(self.patience(options))).await?;
         }
         let (sender, mut answer) = oneshot::channel();
         let (id, pace) = self.begin(live, options, sender)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ use super::target::{MESSAGE_LIMIT, Target, has_credentials, settings};
 use super::tokens::Tokens;
 use super::track::Tracks;
 use super::wake::Wake;
-use super::{Core, Identity, News, Shared, Waiter, Wire, listen};
+use super::{Asking, Core, Identity, News, Shared, Waiter, Wire, listen};
 use crate::events::Life;
 use crate::handler::Handler;
 use crate::saved::SavedSession;
@@ -53,6 +53,7 @@ pub(crate) struct Setup {
     pub(crate) session: Option<SavedSession>,
     /// Who we are to the server, if it may want to know.
     pub(crate) auth: Option<bowline_auth::Identity>,
+    pub(crate) asking: Arc<Asking>,
 }
 
 /// Owns the links of one server.
@@ -67,8 +68,6 @@ pub(crate) struct Driver {
     kept: Option<HeaderValue>,
     /// Whether requests carry configured credentials.
     credentials: bool,
-    /// Who we were when the last message of the negotiation was sent.
-    generation: u64,
     /// Whether there was a session before: then a new one is told what that one knew.
     restored_once: bool,
     /// Streams that are being opened.
@@ -92,6 +91,7 @@ impl Driver {
             tracer,
             session: left,
             auth,
+            asking,
         } = setup;
         let (news_in, news) = mpsc::unbounded_channel();
         let authorizes = auth.is_some();
@@ -110,6 +110,9 @@ impl Driver {
             reconnect_wait: server.reconnect_wait,
             identity,
             auth,
+            asking,
+            opened_as: AtomicU64::new(0),
+            unasked: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             was_live: AtomicBool::new(false),
             handler,
@@ -147,7 +150,6 @@ impl Driver {
             links: HashMap::new(),
             kept,
             credentials,
-            generation: 0,
             restored_once: false,
             opening: Vec::new(),
             alive,
@@ -277,7 +279,7 @@ impl Driver {
             Action::Ready(attempt, peer) => self.go_live(attempt, peer),
             Action::Close(attempt, fault) => self.close(attempt, &fault),
             Action::Authorize(attempt, refused) => {
-                let authorizing = Arc::clone(&self.shared).authorize(attempt, refused, self.generation);
+                let authorizing = Arc::clone(&self.shared).authorize(attempt, refused);
                 self.opening.retain(|opening| !opening.is_finished());
                 self.opening.push(tokio::spawn(authorizing).abort_handle());
             }
@@ -339,7 +341,10 @@ impl Driver {
         self.opening.retain(|opening| !opening.is_finished());
         let opening = self.closing.spawn(async move {
             let opened = match shared.prepare().await {
-                Ok(()) => event_stream::open(&shared, attempt, &http).await,
+                Ok(()) => {
+                    shared.note_opening();
+                    event_stream::open(&shared, attempt, &http).await
+                }
                 Err(fault) => Err(fault),
             };
             let news = match opened {
@@ -388,7 +393,7 @@ impl Driver {
     /// Sends a message of the negotiation. An earlier one that is still open is given up: its late answer
     /// must find nobody (DE-05).
     fn send(&mut self, attempt: Attempt, hello: Hello) {
-        self.generation = self.shared.generation();
+        self.shared.note_opening();
         let Some(link) = self.links.get_mut(&attempt) else { return };
         if let Some((id, task)) = link.hello.take() {
             self.shared.core().calls.end(id);

@@ -108,7 +108,8 @@ impl Shared {
     /// show the error that matters.
     pub(super) async fn refresh_annotations(self: &Arc<Self>, live: &Arc<Live>) {
         self.outdate_list(method::TOOLS_LIST);
-        if let Err(error) = Box::pin(crate::features::tools::list(self, live, &CallOptions::new())).await {
+        if let Err(error) = Box::pin(crate::features::tools::list(self, live, &CallOptions::quietly())).await
+        {
             tracing::debug!(server = %self.name, %error, "the tool list could not be refreshed");
         }
     }

@@ -12,7 +12,7 @@ use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Announcement, Event};
 use bowline_proto::wire::{Json, code, method};
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 
 use super::alive::Standing;
 use super::authorize::Ask as Asking;
@@ -45,6 +45,8 @@ struct Chances {
     logins: u32,
     /// That is settled: there is no more to be had.
     denied: bool,
+    /// The session may have been the reason. A new one finds out.
+    doubted: bool,
     /// The first time it may have been run: whatever becomes of the second, that stays so.
     doubt: bool,
 }
@@ -82,6 +84,7 @@ impl Shared {
             corrected: false,
             logins: 0,
             denied: false,
+            doubted: false,
             doubt: false,
         };
         let mut live = Arc::clone(live);
@@ -90,29 +93,25 @@ impl Shared {
             chances.doubt |= failure.is_doubtful();
             let known = failure.known();
             if self.may_be_let_in(&failure, &chances) {
-                let asked = Instant::now();
                 let entering = self.enter(&live, ask, failure, generation, &mut chances);
-                // A person takes their time, and the call's clock stands still.
-                let (entered, aside) = if self.asks_a_person() {
-                    (Ok(entering.await), asked.elapsed())
-                } else {
-                    (timeout_at(end.into(), entering).await, Duration::ZERO)
-                };
+                let (entered, aside) = self.in_time(end, entering).await;
                 (begun, end, chances.until) = (begun + aside, end + aside, chances.until + aside);
                 match entered {
-                    Ok(Ok(())) => {}
-                    Ok(Err(refused)) => {
+                    Some(Ok(())) => {}
+                    Some(Err(refused)) => {
                         failure = refused;
                         continue;
                     }
-                    Err(_) => return Err(chances.told(known)),
+                    None => return Err(chances.told(known)),
                 }
             } else {
-                let next = timeout_at(end.into(), self.next_link(&live, ask, failure, &mut chances)).await;
+                let next = self.next_link(&live, ask, failure, &mut chances);
+                let (next, aside) = self.in_time(end, next).await;
+                (begun, end, chances.until) = (begun + aside, end + aside, chances.until + aside);
                 match next {
-                    Ok(Ok(next)) => live = next,
-                    Ok(Err(failure)) => return Err(chances.told(failure)),
-                    Err(_) => return Err(chances.told(known)),
+                    Some(Ok(next)) => live = next,
+                    Some(Err(failure)) => return Err(chances.told(failure)),
+                    None => return Err(chances.told(known)),
                 }
             }
             let total = (begun + limits.total.min(FAR)).saturating_duration_since(Instant::now());
@@ -134,7 +133,8 @@ impl Shared {
 
     /// Whether a call was refused for who we are, and that may still be settled.
     fn may_be_let_in(&self, failure: &Failure, chances: &Chances) -> bool {
-        self.auth.is_some() && !chances.denied && chances.logins < MOST_LOGINS && failure.denial().is_some()
+        let settled = chances.denied || (chances.doubted && !chances.resent);
+        self.auth.is_some() && !settled && chances.logins < MOST_LOGINS && failure.denial().is_some()
     }
 
     /// Has it settled who we are, for a call that was refused for that. `Ok`: it goes again, over the same link.
@@ -150,10 +150,12 @@ impl Shared {
         chances.logins += 1;
         // The session may be the reason; before a person is asked, a new one finds out.
         let doubtful = is_of_session(&failure) && self.may_be_for_session(live, chances);
-        let asking = if doubtful { Asking::Nobody } else { Asking::Anybody };
+        let quietly = doubtful || ask.options.quiet;
+        let asking = if quietly { Asking::Nobody } else { Asking::Anybody };
         let operation = super::purpose(ask.method, ask.params);
         let Err(why) = self.be_let_in(refused, generation, &operation, asking).await else { return Ok(()) };
-        chances.denied = true;
+        chances.doubted = doubtful;
+        chances.denied = !doubtful;
         Err(match failure {
             Failure::Session(judged) if matches!(why.cause, Cause::LoginRequired { .. }) => {
                 Failure::Session(Box::new(Judged { shown: Failure::Fault(why), ..*judged }))
@@ -183,9 +185,10 @@ impl Shared {
             Next::Here => Ok(Arc::clone(live)),
             Next::Again(shown) if ask.options.pinned => Err(shown),
             Next::Anew if ask.options.pinned => Err(Failure::Left),
-            Next::Anew => self.ready(left).await,
+            Next::Anew => self.ready_for(left, ask.options).await,
             Next::Again(shown) => {
-                let live = self.ready(left).await.map_err(|missing| explained(&shown, missing))?;
+                let live =
+                    self.ready_for(left, ask.options).await.map_err(|missing| explained(&shown, missing))?;
                 if !self.may_repeat(&live, ask, &shown).await {
                     return Err(shown);
                 }
@@ -360,7 +363,7 @@ impl Shared {
         }
         if self.is_harmless(ask.method, ask.params).is_none() {
             // The list is not for the caller; if it cannot be had, nothing is known and nothing is sent.
-            let _ = Box::pin(crate::features::tools::list(self, live, &CallOptions::new())).await;
+            let _ = Box::pin(crate::features::tools::list(self, live, &CallOptions::quietly())).await;
         }
         self.is_harmless(ask.method, ask.params).unwrap_or(false)
     }

@@ -5,6 +5,7 @@
 //! So the hot path spawns nothing and hops between no tasks of ours.
 
 mod alive;
+mod asking;
 mod authorize;
 mod cache;
 mod call;
@@ -35,7 +36,7 @@ mod wake;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,7 @@ use bowline_transport::pipe::PipeWriter;
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
+pub(crate) use asking::{Asking, Timed};
 use catalog::Catalog;
 pub(crate) use catalog::Digest;
 pub(crate) use driver::{Driver, Setup};
@@ -85,6 +87,12 @@ pub(crate) struct Shared {
     identity: Identity,
     /// Who we are to the server, if it may want to know.
     auth: Option<bowline_auth::Identity>,
+    /// How long a person was asked to log in.
+    asking: Arc<Asking>,
+    /// Who we were when a link was last opened.
+    opened_as: AtomicU64,
+    /// Whether nobody was asked when a login was last missing.
+    unasked: AtomicBool,
     /// How many wait for a link.
     waiting: AtomicUsize,
     /// Whether there ever was one.

@@ -40,12 +40,19 @@ pub struct CallOptions {
     /// Means nothing in another session, and is not sent there.
     pub(crate) pinned: bool,
     pub(crate) task: TaskOptions,
+    /// Nobody waits for it: no person is brought to a login.
+    pub(crate) quiet: bool,
 }
 
 impl CallOptions {
     /// As configured.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For what nobody has asked for.
+    pub(crate) fn quietly() -> Self {
+        Self { quiet: true, ..Self::default() }
     }
 
     /// Gives up when nothing was heard for this long. Progress starts it anew.

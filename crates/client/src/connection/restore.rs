@@ -56,7 +56,7 @@ impl Shared {
             let (shared, method, params) = (Arc::clone(self), method.to_owned(), params.clone());
             self.errands.send(async move {
                 if let Ok(live) = shared.ready(EACH).await {
-                    let _ = shared.once(&live, &method, Some(&params), &CallOptions::new()).await;
+                    let _ = shared.once(&live, &method, Some(&params), &CallOptions::quietly()).await;
                 }
             });
         }
@@ -75,7 +75,7 @@ impl Shared {
             let params = uri_params(&uri);
             if let Some(live) = shared.live().filter(|live| live.peer.era() == Era::Legacy) {
                 let _ = shared
-                    .once(&live, method::RESOURCES_UNSUBSCRIBE, Some(&params), &CallOptions::new())
+                    .once(&live, method::RESOURCES_UNSUBSCRIBE, Some(&params), &CallOptions::quietly())
                     .await;
             }
         });
@@ -116,7 +116,7 @@ impl Shared {
                 subscriptions.chain(wanted).map(|params| (method::RESOURCES_SUBSCRIBE, params));
             level.chain(subscriptions).collect()
         };
-        let options = CallOptions::new().timeout(EACH).max_timeout(EACH);
+        let options = CallOptions::quietly().timeout(EACH).max_timeout(EACH);
         for (method, params) in requests {
             match self.once(&live, method, Some(&params), &options).await {
                 Ok(_) => live.prove(),

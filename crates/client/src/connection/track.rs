@@ -72,7 +72,7 @@ impl Shared {
         let before = self.changes_seen(list);
         match list {
             method::TOOLS_LIST => {
-                Box::pin(tools::list(self, live, &CallOptions::new())).await.ok()?;
+                Box::pin(tools::list(self, live, &CallOptions::quietly())).await.ok()?;
             }
             method::PROMPTS_LIST => self.fetch::<Prompt>(live, list, Feature::Prompts).await?,
             method::RESOURCES_LIST => self.fetch::<Resource>(live, list, Feature::Resources).await?,
@@ -89,7 +89,7 @@ impl Shared {
         feature: Feature,
     ) -> Option<()> {
         if feature.is_offered(&live.peer) {
-            let fetched = Box::pin(lists::all::<T>(self, live, list, &CallOptions::new())).await.ok()?;
+            let fetched = Box::pin(lists::all::<T>(self, live, list, &CallOptions::quietly())).await.ok()?;
             self.keep_list(list, Digest::of(&fetched.items));
         }
         Some(())

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::session::{Command, Status};
-use tokio::time::timeout_at;
 
 use super::call::FAR;
-use super::{Failure, Live, Shared};
+use super::{CallOptions, Failure, Live, Shared};
 
 /// Somebody waits for a link, until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
@@ -30,13 +29,22 @@ impl Drop for Waiting<'_> {
 impl Shared {
     /// The live link. Waits while the connection is being made, and for `reconnect_wait` if it was lost.
     pub(crate) async fn ready(&self, patience: Duration) -> Result<Arc<Live>, Failure> {
+        self.ready_for(patience, &CallOptions::new()).await
+    }
+
+    /// The same. What nobody has asked for does not count as waiting: no person is brought to a login for it.
+    pub(super) async fn ready_for(
+        &self,
+        patience: Duration,
+        options: &CallOptions,
+    ) -> Result<Arc<Live>, Failure> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
         let mut begun = Instant::now();
         let mut status = self.status();
         let mut looked = false;
-        let _waiting = Waiting::begin(&self.waiting);
+        let _waiting = (!options.quiet).then(|| Waiting::begin(&self.waiting));
         loop {
             let seen = status.borrow_and_update().clone();
             if let Some(live) = self.live() {
@@ -47,8 +55,7 @@ impl Shared {
                 (core.session.hopeless(Instant::now()).cloned(), core.session.is_down())
             };
             if let Some(fault) = hopeless {
-                // Somebody may have logged in elsewhere meanwhile.
-                if std::mem::replace(&mut looked, true) || !self.is_logged_in_elsewhere().await {
+                if options.quiet || std::mem::replace(&mut looked, true) || !self.may_log_in().await {
                     return Err(Failure::Fault(fault.not_executed()));
                 }
                 self.command(Command::LoggedIn);
@@ -59,22 +66,16 @@ impl Shared {
                 Status::Idle | Status::BackingOff { .. } | Status::NeedsLogin(_) | Status::Failed(_) => {
                     self.command(Command::Connect);
                 }
-                // A person takes their time, and has an end of it: the clock stands still.
-                Status::LoggingIn(_) if self.asks_a_person() => {
-                    let asked = Instant::now();
-                    if status.changed().await.is_err() {
-                        return Err(Failure::Fault(Fault::before_sending(Cause::Closed)));
-                    }
-                    begun += asked.elapsed();
-                    continue;
-                }
                 Status::Connecting | Status::LoggingIn(_) | Status::Ready(_) => {}
             }
             let wait = if down { patience.min(self.reconnect_wait) } else { patience };
-            match timeout_at((begun + wait.min(FAR)).into(), status.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
-                Err(_) => return Err(Failure::Fault(self.why_not())),
+            let (changed, aside) = self.in_time(begun + wait.min(FAR), status.changed()).await;
+            begun += aside;
+            match changed {
+                Some(Ok(())) => {}
+                Some(Err(_)) => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
+                None if *self.status.borrow() == Status::Closed => {}
+                None => return Err(Failure::Fault(self.why_not())),
             }
         }
     }

@@ -83,6 +83,11 @@ impl Watch {
         }
     }
 
+    /// A login could not be had at the moment: it was not in vain.
+    pub(crate) fn login_spared(&mut self) {
+        self.logins = self.logins.saturating_sub(1);
+    }
+
     fn opens(&mut self, now: Instant, attempt: Attempt) {
         assert_eq!(self.open, None, "two links at once");
         assert!(attempt > self.newest, "an attempt was used twice");

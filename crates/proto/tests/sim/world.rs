@@ -304,6 +304,7 @@ impl World {
         let before = (!current).then(|| self.session.status());
         if current {
             match &event {
+                Event::Denied(fault) if fault.cause == Cause::LoginUnavailable => self.watch.login_spared(),
                 Event::Lost(_) => self.tally.note("told: lost"),
                 Event::Forgotten { proven: true, .. } => self.tally.note("told: forgotten, proven"),
                 Event::Forgotten { proven: false, .. } => self.tally.note("told: forgotten, unproven"),

@@ -118,3 +118,26 @@ async fn a_command_that_fails_lets_nothing_out() {
     }
     assert_eq!(web.received().len(), 0);
 }
+
+/// A look that nobody asked for brings nobody to a page; a call right after it does.
+#[tokio::test]
+async fn a_look_at_lists_asks_nobody() {
+    let never = AuthScript::default().refresh_tokens(RefreshTokens::Never);
+    let (auth, web, server) = protected(never, Protocol::Legacy, |it| it).await;
+    let person = Person::default();
+    let (client, _) = logged_in(&server, &person).await;
+    client.track_tools();
+    client.list_tools().await.unwrap();
+    web.wait_until(|web| web.open_streams(Via::Get) == 1, SOON).await;
+    let looks = web.count("tools/list");
+    auth.revoke_all_access();
+    web.announce_tools();
+    web.wait_until(|web| web.count("tools/list") > looks, SOON).await;
+    let mut status = client.status();
+    let missed = status.wait_for(|status| matches!(status, bowline::Status::NeedsLogin(_)));
+    tokio::time::timeout(SOON, missed).await.unwrap().unwrap();
+    assert_eq!(person.asked(), 1);
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(person.asked(), 2, "now somebody waits");
+    client.close().await;
+}

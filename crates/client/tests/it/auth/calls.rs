@@ -208,3 +208,79 @@ async fn what_we_sent_is_not_shown() {
     }
     client.close().await;
 }
+
+/// A connection that is closed ends the call that waits for a person, and takes the page away.
+#[tokio::test]
+async fn closing_ends_a_call_that_waits_for_a_person() {
+    let how = |it: bowline_testkit::Protected| it.tool_requires("counter", "write");
+    let (_auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, how).await;
+    let person = Person::default();
+    let (client, _) = logged_in(&server, &person).await;
+    let _held = person.gate.clone().lock_owned().await;
+    let call = {
+        let client = client.clone();
+        tokio::spawn(async move { client.call_tool("counter", &json!({})).await })
+    };
+    while person.asked() < 2 {
+        tokio::task::yield_now().await;
+    }
+    client.close().await;
+    tokio::time::timeout(SOON, call).await.expect("it ends").unwrap().unwrap_err();
+}
+
+/// The clock of a call stands still for a person, and for nobody else.
+#[tokio::test]
+async fn the_clock_runs_while_nobody_is_asked() {
+    let (limit, arguments) = (Duration::from_millis(500), json!({}));
+    let options = CallOptions::new().timeout(limit).max_timeout(limit);
+    // Refused, with somebody who could be asked if the renewal failed.
+    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+    let (client, _) = logged_in(&server, &Person::default()).await;
+    auth.revoke_all_access();
+    auth.arm(Twist::silent().on("token").always());
+    let call = client.call_tool_with("echo", &arguments, &options);
+    tokio::time::timeout(Duration::from_secs(5), call).await.expect("in its own time").unwrap_err();
+    client.close().await;
+    // Ended, and renewed before the call.
+    let short = AuthScript::default().lifetime(Duration::from_secs(2));
+    let (auth, _web, server) = protected(short, Protocol::Modern, |it| it).await;
+    auth.arm(Twist::silent().on("refresh_token").always());
+    let (client, _) = logged_in(&server, &Person::default()).await;
+    auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), SOON).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let call = client.call_tool_with("echo", &arguments, &options);
+    tokio::time::timeout(Duration::from_secs(5), call).await.expect("in its own time").unwrap_err();
+    client.close().await;
+}
+
+/// A server whose handshake is open to everybody, and whose tools are not: the session is doubted first, then a person
+/// is asked.
+#[tokio::test]
+async fn a_person_is_asked_where_only_calls_want_a_login() {
+    let never = AuthScript::default().refresh_tokens(bowline_testkit::RefreshTokens::Never);
+    let how = |it: bowline_testkit::Protected| {
+        it.opens("initialize").opens("notifications/initialized").opens("tools/list").opens("GET")
+    };
+    let (auth, _web, server) = protected(never, Protocol::Legacy, how).await;
+    let person = Person::default();
+    let memory = Auth::in_memory().prompt(person.clone());
+    let client = Client::builder(server).auth(memory).connect().await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(person.asked(), 1);
+    auth.revoke_all_access();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(person.asked(), 2);
+    client.close().await;
+}
+
+/// TK-01: what needs no answer is said again with a new token.
+#[tokio::test]
+async fn a_notification_is_renewed_too() {
+    let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let (client, _) = logged_in(&server, &Person::default()).await;
+    auth.revoke_all_access();
+    client.notify("notifications/example", &json!({})).await.unwrap();
+    let said = web.received_of("notifications/example");
+    assert_eq!((said.len(), auth.refreshes()), (2, 1), "refused, and taken");
+    client.close().await;
+}

@@ -160,3 +160,71 @@ async fn the_older_transport_logs_in_too() {
         client.close().await;
     }
 }
+
+/// The older transport, taken up by a new process: the stream is refused, the token renewed, and nobody asked.
+#[tokio::test]
+async fn the_older_transport_is_renewed_before_its_stream() {
+    let auth = AuthScript::default().start().await;
+    let how = bowline_testkit::Protected::by(&auth);
+    let web = bowline_testkit::server().http_sse().tool("echo").protected(how).run().await;
+    let server = bowline::Server::sse("test", web.url()).unwrap();
+    let person = Person::default();
+    let (client, memory) = logged_in(&server, &person).await;
+    client.close().await;
+    auth.revoke_all_access();
+    let quiet = Auth::new(memory.safe().clone());
+    let client = Client::builder(server).auth(quiet).connect().await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(auth.refreshes(), 1);
+    // The same in one life.
+    auth.revoke_all_access();
+    web.restart().await;
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!((auth.refreshes(), person.asked()), (2, 1));
+    client.close().await;
+}
+
+/// However long the authorization server is away, that is not a login that only a person can mend.
+#[tokio::test]
+async fn a_long_outage_of_the_authorization_server_is_no_logout() {
+    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let person = Person::default();
+    let (client, memory) = logged_in(&server, &person).await;
+    client.close().await;
+    auth.revoke_all_access();
+    auth.arm(Twist::status(503).on("token").always());
+    let client = Client::builder(server).auth(Auth::new(memory.safe().clone())).open().unwrap();
+    let mut status = client.status();
+    // Five rounds of it.
+    for _ in 0..5 {
+        let away = status
+            .wait_for(|status| !matches!(status, Status::Idle | Status::Connecting | Status::LoggingIn(_)));
+        let seen = tokio::time::timeout(SOON, away).await.unwrap().unwrap().clone();
+        let Status::BackingOff { cause, .. } = seen else { panic!("{seen:?}") };
+        assert_eq!(cause.cause, Cause::LoginUnavailable);
+        let again = status.wait_for(|status| matches!(status, Status::Connecting | Status::LoggingIn(_)));
+        tokio::time::timeout(SOON, again).await.unwrap().unwrap();
+    }
+    auth.disarm();
+    let there = status.wait_for(|status| matches!(status, Status::Ready(_)));
+    tokio::time::timeout(3 * SOON, there).await.expect("it heals by itself").unwrap();
+    assert_eq!((person.asked(), auth.reuse_detected()), (1, 0));
+    client.close().await;
+}
+
+/// A session that was left open is taken up again, though the token ended meanwhile.
+#[tokio::test]
+async fn a_session_outlives_its_token_across_processes() {
+    let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let person = Person::default();
+    let (client, memory) = logged_in(&server, &person).await;
+    client.call_tool("echo", &json!({})).await.unwrap();
+    let saved = client.leave().await.unwrap();
+    let before = web.initialize_count();
+    auth.revoke_all_access();
+    let memory = Auth::new(memory.safe().clone());
+    let client = Client::builder(server).auth(memory).resume(saved).connect().await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!((web.initialize_count(), auth.refreshes()), (before, 1));
+    client.close().await;
+}

@@ -173,3 +173,35 @@ fn logins_in_vain_are_counted() {
     }
     assert_eq!(rig.event(login()), ["close", "needs login"]);
 }
+
+/// What could not be asked for was not asked for in vain, however often. And what was let in begins anew.
+#[test]
+fn only_logins_in_vain_are_counted() {
+    let login = || lost(Cause::LoginRequired { code: 401, challenge: vec![] });
+    let mut rig = Rig::authorizing();
+    rig.command(Command::Connect);
+    for _ in 0..20 {
+        assert!(rig.event(login()).ends_with(&["authorize".to_owned()]));
+        rig.event(Event::Denied(Fault::before_sending(Cause::LoginUnavailable)));
+        assert_eq!(rig.strike(), ["open http"]);
+    }
+    for _ in 0..3 {
+        for _ in 0..2 {
+            assert!(rig.event(login()).ends_with(&["authorize".to_owned()]));
+            assert_eq!(rig.event(Event::Authorized), ["open http"]);
+        }
+        rig.shake_hands();
+    }
+}
+
+/// The old session is asked for again once we are who it was made for.
+#[test]
+fn a_session_is_resumed_after_a_login() {
+    let mut rig = Rig::authorizing().ready();
+    rig.event(lost(Cause::Cut));
+    assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
+    let refused = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
+    assert!(rig.event(Event::Reply(Reply::Fault(refused))).ends_with(&["authorize".to_owned()]));
+    assert_eq!(rig.event(Event::Authorized), ["open http"]);
+    assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
+}

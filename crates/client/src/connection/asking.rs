@@ -1,0 +1,89 @@
+//! How long a person was asked to log in: in that time nobody's clock runs.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bowline_auth::{Asked, DeviceCode, LoginPage, LoginPrompt, PageReply};
+
+use super::link::lock;
+
+/// The time for which a person was asked, over all logins of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Those that are shown.
+    open: usize,
+    since: Option<Instant>,
+    /// What is over.
+    past: Duration,
+}
+
+impl Asking {
+    /// How long, up to now.
+    pub(super) fn total(&self) -> Duration {
+        let state = lock(&self.state);
+        state.past + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn begin(self: &Arc<Self>) -> Open {
+        let mut state = lock(&self.state);
+        state.open += 1;
+        state.since.get_or_insert_with(Instant::now);
+        drop(state);
+        Open(Arc::clone(self))
+    }
+}
+
+/// Something is shown to a person, until it is dropped.
+struct Open(Arc<Asking>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.open -= 1;
+        if state.open == 0
+            && let Some(since) = state.since.take()
+        {
+            state.past += since.elapsed();
+        }
+    }
+}
+
+/// A prompt whose time is taken.
+pub(crate) struct Timed {
+    pub(crate) prompt: Arc<dyn LoginPrompt>,
+    pub(crate) asking: Arc<Asking>,
+}
+
+impl LoginPrompt for Timed {
+    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+        let open = self.asking.begin();
+        let asked = self.prompt.page(page);
+        Box::pin(async move {
+            let reply = asked.await;
+            drop(open);
+            reply
+        })
+    }
+
+    fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+        let open = self.asking.begin();
+        let asked = self.prompt.device(code);
+        Box::pin(async move {
+            asked.await;
+            drop(open);
+        })
+    }
+
+    fn has_browser(&self) -> bool {
+        self.prompt.has_browser()
+    }
+
+    fn can_paste(&self) -> bool {
+        self.prompt.can_paste()
+    }
+}
