@@ -24,6 +24,24 @@ pub(crate) struct Challenge {
     pub(crate) dpop: bool,
 }
 
+/// The scopes that a refusal wants beside those that we have (SC-03), as far as they are names that can be shown to
+/// anybody and mean themselves in a shell. `None`: it is not for want of scopes.
+pub fn wanted_scopes(challenge: &[String]) -> Option<Vec<String>> {
+    let challenge = Challenge::parse(challenge);
+    if !challenge.is_insufficient_scope() {
+        return None;
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    let fits = |scope: &String| scope.len() <= SHOWN_LENGTH && scope.chars().all(plain);
+    let all = challenge.scope.unwrap_or_default();
+    // Some of them would be worse than none: the login would be had, and not be enough.
+    Some(if all.len() <= SHOWN && all.iter().all(fits) { all } else { Vec::new() })
+}
+
+/// The most and the longest that are shown.
+const SHOWN: usize = 10;
+const SHOWN_LENGTH: usize = 100;
+
 /// One challenge, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Raw<'a> {

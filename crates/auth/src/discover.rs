@@ -152,14 +152,12 @@ async fn undescribed(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthErro
 }
 
 /// For whoever reads the log. A query can hold a key, so it is not said.
-fn told<T>(
-    ctx: &Ctx,
-    url: &Url,
-    answer: Result<Option<T>, AuthError>,
-) -> Result<Option<T>, AuthError> {
+fn told<T>(ctx: &Ctx, url: &Url, answer: Result<Option<T>, AuthError>) -> Result<Option<T>, AuthError> {
     let at = said(&format!("{}{}", url.origin().ascii_serialization(), url.path()));
     match &answer {
-        Ok(found) => tracing::debug!(server = %ctx.server, at, found = found.is_some(), "asked for a description"),
+        Ok(found) => {
+            tracing::debug!(server = %ctx.server, at, found = found.is_some(), "asked for a description");
+        }
         Err(error) => tracing::debug!(server = %ctx.server, at, %error, "asked for a description"),
     }
     answer

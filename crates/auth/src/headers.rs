@@ -21,8 +21,6 @@ pub(crate) struct Headers {
 struct Last {
     printed: HeaderMap,
     at: Option<Instant>,
-    /// At which generation what it printed was refused, although it had just been run again.
-    in_vain: Option<u64>,
 }
 
 /// The most headers that a program may make.
@@ -56,18 +54,7 @@ impl Headers {
             return Ok(None);
         }
         last.printed = printed.clone();
-        last.in_vain = None;
         Ok(Some(printed))
-    }
-
-    /// Whether it was run again for this generation already, and printed the same.
-    pub(crate) fn were_in_vain(&self, generation: u64) -> bool {
-        self.last().in_vain == Some(generation)
-    }
-
-    /// Remembers that it was.
-    pub(crate) fn set_in_vain(&self, generation: u64) {
-        self.last().in_vain = Some(generation);
     }
 
     fn last(&self) -> std::sync::MutexGuard<'_, Last> {

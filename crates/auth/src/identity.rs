@@ -5,6 +5,8 @@
 //! | `held` | what is held at the moment |
 //! | `sign` | what a request carries |
 //! | `renew` | when the token is renewed, and what comes of it |
+//! | `unsaved` | how what could not be written down is written down after all |
+//! | `made` | when the command for headers is run |
 //! | `answer` | what a refusal means |
 //! | `authorize` | how a new login comes about, without a person or with one |
 //! | `leave` | how a login ends |
@@ -16,9 +18,11 @@ mod authorize;
 mod flight;
 mod held;
 mod leave;
+mod made;
 mod memory;
 mod renew;
 mod sign;
+mod unsaved;
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,6 +38,7 @@ use url::Url;
 use self::answer::Seen;
 use self::flight::{Errand, Gate, Task};
 use self::held::Held;
+use self::made::{Run, Tries};
 use self::memory::{Answers, Failures};
 use self::sign::Signer;
 use crate::account::Account;
@@ -50,7 +55,7 @@ use crate::refresh::drive::Shelf;
 /// # Behavior
 /// - A token is written down before it is used, and renewed by one process at a time: the others take over what that
 ///   one got. Only if it cannot be written down for many seconds is it used all the same, with a warning: to lose it
-///   would be to lose the login.
+///   would be to lose the login. [`Identity::keep`] goes on trying to write it down.
 /// - A renewal that is under way goes on when whoever wanted it is dropped. Before the program ends,
 ///   [`Identity::settle`] waits for it.
 /// - What may pass (no network, an authorization server that is overloaded, a store that is busy) changes nothing. The
@@ -136,6 +141,9 @@ struct Inner {
     gate: Gate,
     /// Runs of the command for headers.
     runs: Task,
+    tries: Tries,
+    /// Attempts to write down what could not be.
+    saves: Task,
     /// Logins that a refusal brought about.
     logins: Errand,
     failures: Failures,
@@ -167,6 +175,8 @@ impl Identity {
                 renewals: Task::default(),
                 gate: Gate::new(),
                 runs: Task::default(),
+                tries: Tries::default(),
+                saves: Task::default(),
                 logins: Errand::default(),
                 failures: Failures::default(),
                 answers: Answers::default(),
@@ -201,7 +211,7 @@ impl Identity {
     pub async fn load(&self) -> Result<(), AuthError> {
         let read = self.inner.reload().await;
         if self.inner.headers.as_ref().is_some_and(Headers::are_due) {
-            self.inner.run_headers().await?;
+            self.inner.run_headers(Run::Quiet).await?;
         }
         read
     }
@@ -252,7 +262,7 @@ impl Identity {
     /// Waits for a renewal that is under way, and begins no other. To be done before the program ends: what an
     /// authorization server gave and nobody wrote down is lost, and the login with it. Bounded in time.
     pub async fn settle(&self) {
-        self.inner.gate.close().await;
+        self.inner.settle().await;
     }
 
     /// Has a person log in, whatever is remembered. Without a person, where none is needed.

@@ -62,6 +62,7 @@ mod testing;
 mod tokens;
 
 pub use account::{Account, AccountState, accounts};
+pub use challenge::wanted_scopes;
 pub use client::{ClientOrigin, OAuthClient};
 pub use ctx::{App, Ctx};
 pub use error::{AuthError, AuthErrorKind};

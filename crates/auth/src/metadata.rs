@@ -87,7 +87,6 @@ impl Metadata {
             registration_endpoint: endpoint("registration_endpoint")?,
             device_authorization_endpoint: endpoint("device_authorization_endpoint")?,
             revocation_endpoint: endpoint("revocation_endpoint")?,
-            userinfo_endpoint: endpoint("userinfo_endpoint")?,
             scopes_supported: scopes(document),
             code_challenge_methods_supported: list("code_challenge_methods_supported"),
             token_endpoint_auth_methods_supported: list("token_endpoint_auth_methods_supported"),

@@ -8,7 +8,7 @@ use crate::error::{AuthError, AuthErrorKind, said};
 const UNSAID: TokenAuth = TokenAuth::Basic;
 
 /// How a client that was registered by hand proves itself: as configured, else as fits what it has and what is
-/// offered.
+/// offered. What is not offered is not tried: a secret would have been shown for nothing (AX-02).
 pub(crate) fn configured(
     client: &ClientSettings,
     offered: Option<&[String]>,
@@ -30,7 +30,21 @@ pub(crate) fn configured(
         (None, Some(_)) => &[TokenAuth::Basic, TokenAuth::Post],
         (None, None) => &[TokenAuth::None],
     };
-    Ok(first_offered(fitting, offered).unwrap_or(fitting[0]))
+    match offered {
+        Some(names) if !names.is_empty() => first_offered(fitting, offered)
+            // There is nothing to show, and many who take public clients do not say so.
+            .or((*fitting == [TokenAuth::None]).then_some(TokenAuth::None))
+            .ok_or_else(|| {
+                let what = format!(
+                    "the authorization server lets clients prove themselves by {}, and this one can by {}",
+                    said(&names.join(", ")),
+                    fitting.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ")
+                );
+                AuthError::new(AuthErrorKind::Setup, what)
+                    .hint("set `client_auth` in the server's `auth` to use one of these all the same")
+            }),
+        _ => Ok(fitting[0]),
+    }
 }
 
 /// What a client that registers itself asks to be. `None`: nothing that it could be is offered, so that is left to
@@ -102,12 +116,26 @@ mod tests {
         assert_eq!(choose(false, false, None), TokenAuth::None);
         assert_eq!(choose(false, false, Some(&[BASIC])), TokenAuth::None);
         assert_eq!(choose(true, false, None), TokenAuth::Basic);
-        assert_eq!(choose(true, false, Some(&["none"])), TokenAuth::Basic);
+        assert_eq!(choose(true, false, Some(&[])), TokenAuth::Basic);
         assert_eq!(choose(true, false, Some(&[POST])), TokenAuth::Post);
         assert_eq!(choose(true, false, Some(&[POST, BASIC])), TokenAuth::Basic);
         assert_eq!(choose(false, true, None), TokenAuth::PrivateKeyJwt);
         assert_eq!(choose(true, true, Some(&[BASIC])), TokenAuth::Basic);
         assert_eq!(choose(true, true, Some(&[BASIC, JWT])), TokenAuth::PrivateKeyJwt);
+    }
+
+    #[test]
+    fn ax_02_a_secret_is_not_shown_to_who_does_not_take_it() {
+        for (secret, key, offered) in
+            [(true, false, "none"), (true, false, JWT), (false, true, BASIC), (true, true, "tls_client_auth")]
+        {
+            let error = configured(&client(secret, key, None), Some(&list(&[offered]))).unwrap_err();
+            assert_eq!(error.kind, AuthErrorKind::Setup);
+            assert!(error.what.contains(offered) && error.hint.unwrap().contains("client_auth"));
+        }
+        // Whoever says so in the configuration is believed.
+        let chosen = client(true, false, Some(TokenAuth::Post));
+        assert_eq!(configured(&chosen, Some(&list(&["none"]))).unwrap(), TokenAuth::Post);
     }
 
     #[test]

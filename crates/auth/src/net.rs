@@ -9,7 +9,6 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use serde_json::Value;
-use tokio::sync::OnceCell;
 use url::Url;
 
 use crate::error::{AuthError, AuthErrorKind};
@@ -33,7 +32,6 @@ struct Shared {
     fixed: HeaderMap,
     /// Those that a program made.
     made: RwLock<HeaderMap>,
-    zone: OnceCell<Zone>,
 }
 
 impl Net {
@@ -56,8 +54,7 @@ impl Net {
         }
         let made = RwLock::default();
         let issuer = server.auth.issuer.as_deref().and_then(|issuer| Url::parse(issuer).ok());
-        let zone = OnceCell::new();
-        Self { shared: Arc::new(Shared { fetch, server: server.url.clone(), issuer, fixed, made, zone }) }
+        Self { shared: Arc::new(Shared { fetch, server: server.url.clone(), issuer, fixed, made }) }
     }
 
     /// Replaces the headers that a program made for the server. They are stronger than the configured ones.
@@ -124,11 +121,10 @@ impl Net {
         }
     }
 
-    /// Where the server is. Found out once, so that it cannot come nearer later.
+    /// Where the server is, each time anew: it can turn out to be farther away than it looked, and never comes nearer.
     async fn zone(&self) -> Result<Zone, AuthError> {
-        let Shared { fetch, server, zone, .. } = &*self.shared;
-        let found = zone.get_or_try_init(|| fetch.zone(server)).await;
-        found.copied().map_err(|fault| failed(server, &fault))
+        let Shared { fetch, server, .. } = &*self.shared;
+        fetch.zone(server).await.map_err(|fault| failed(server, &fault))
     }
 
     async fn send(

@@ -2,6 +2,8 @@
 
 use url::Url;
 
+use crate::error::{AuthError, AuthErrorKind, said};
+
 /// Who gives out tokens for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -44,8 +46,6 @@ pub struct Metadata {
     pub device_authorization_endpoint: Option<Url>,
     /// Where tokens are ended.
     pub revocation_endpoint: Option<Url>,
-    /// Who somebody is (OpenID Connect).
-    pub userinfo_endpoint: Option<Url>,
     /// The scopes it knows.
     pub scopes_supported: Option<Vec<String>>,
     /// The ways of PKCE it knows.
@@ -64,6 +64,22 @@ pub struct Metadata {
     pub client_id_metadata_document_supported: bool,
     /// Whether it says who it is in what a browser brings back (RFC 9207).
     pub authorization_response_iss_parameter_supported: bool,
+}
+
+impl Place {
+    /// Whether a client that acts for itself may show there what proves it. Nobody looks on who could be surprised, so
+    /// that an address that is only guessed is not enough.
+    pub(crate) fn check_described(&self, server: &str) -> Result<(), AuthError> {
+        if self.kind != PlaceKind::Default {
+            return Ok(());
+        }
+        let what = format!(
+            "{server} does not say who gives out its tokens, and {} does not say that it does: nothing was sent there",
+            said(&self.metadata.issuer)
+        );
+        Err(AuthError::new(AuthErrorKind::Setup, what)
+            .hint("set `issuer` in the server's `auth` to its authorization server"))
+    }
 }
 
 #[cfg(test)]

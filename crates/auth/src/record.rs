@@ -8,13 +8,14 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use bowline_config::{Auth, Grant, Resource, Secret, TokenAuth};
+use bowline_config::{Auth, Dpop, Grant, Resource, Secret, TokenAuth};
 use bowline_store::Key;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::client::{ClientOrigin, OAuthClient};
+use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::place::Metadata;
 use crate::tokens::{Scheme, Tokens};
@@ -63,6 +64,9 @@ pub(crate) struct Record {
     /// The key that the token is bound to.
     #[serde(default)]
     pub(crate) dpop: Option<String>,
+    /// Which one it was: after a logout, another is kept under the same name.
+    #[serde(default)]
+    pub(crate) dpop_thumbprint: Option<String>,
     #[serde(default)]
     pub(crate) state: Standing,
 }
@@ -113,7 +117,7 @@ pub(crate) struct Made<'a> {
     pub(crate) resource: Option<String>,
     pub(crate) client: Option<&'a OAuthClient>,
     pub(crate) requested: Vec<String>,
-    pub(crate) dpop: Option<String>,
+    pub(crate) dpop: Option<&'a dpop::Key>,
 }
 
 // === impl Record ===
@@ -130,6 +134,10 @@ impl Record {
         let mut id = format!("{who}@");
         for byte in &hash.as_ref()[..8] {
             let _ = write!(id, "{byte:02x}");
+        }
+        if auth.account.is_some() {
+            // After the hash, where no name ends: one entry may be called what another's account is.
+            id.push_str(" account");
         }
         Key::new(Self::KIND, id)
     }
@@ -155,7 +163,8 @@ impl Record {
             logged_in_at: now,
             refreshed_at: None,
             who: tokens.id_token.as_ref().and_then(who),
-            dpop: made.dpop,
+            dpop: made.dpop.map(|key| key.id().to_owned()),
+            dpop_thumbprint: made.dpop.map(|key| key.thumbprint().to_owned()),
             state: Standing::Ok,
         }
     }
@@ -191,7 +200,10 @@ impl Record {
             Resource::Fixed(fixed) => self.resource.as_ref() == Some(fixed),
             Resource::Found | Resource::Off => true,
         };
+        // What was given before that was asked for is not bound to anything.
+        let bound = auth.dpop != Dpop::Always || self.scheme == Scheme::Dpop;
         self.url == *url
+            && bound
             && self.label == auth.account
             && self.by == By::of(&auth.grant)
             && auth.issuer.as_ref().is_none_or(|issuer| *issuer == self.metadata.issuer)

@@ -14,7 +14,7 @@ use crate::error::{AuthError, AuthErrorKind, said};
 use crate::method;
 use crate::place::{Metadata, Place};
 
-pub(crate) use kept::{forget, kept_port, prove};
+pub(crate) use kept::{forget, kept_port, prove, untie};
 
 /// The client that we are at a place, for a login that ends at `redirect` and asks for `scopes`.
 ///
@@ -102,25 +102,24 @@ pub fn document(app: &App, url: &Url) -> Result<Value, AuthError> {
 const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// A client that somebody registered by hand. It is known to one issuer, and shown to no other (AR-04): to the
-/// configured one, or else to the first one that it was used with.
+/// configured one, or else to the first one that gave tokens for it.
 async fn configured(
     ctx: &Ctx,
     metadata: &Metadata,
     settings: &ClientSettings,
 ) -> Result<OAuthClient, AuthError> {
     let known_to = match &ctx.auth.issuer {
-        Some(issuer) => issuer.clone(),
-        None => kept::first_issuer(ctx, &settings.id, &metadata.issuer).await?,
+        Some(issuer) => Some(issuer.clone()),
+        None => kept::tie(ctx, &settings.id).await?,
     };
-    if known_to != metadata.issuer {
+    if let Some(known_to) = known_to.filter(|issuer| *issuer != metadata.issuer) {
         let (found, known_to) = (said(&metadata.issuer), said(&known_to));
         let what = format!(
             "the client {} is known to {known_to}, but {} now names {found}",
             said(&settings.id),
             ctx.server
         );
-        let hint =
-            format!("if that is right, register a client at {found}, and set its `client_id` and `issuer`");
+        let hint = "set `issuer` in its `auth` to the right one: the one that the client was registered at";
         return Err(AuthError::new(AuthErrorKind::Setup, what).hint(hint));
     }
     Ok(OAuthClient {

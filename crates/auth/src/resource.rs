@@ -33,7 +33,7 @@ pub(crate) fn is_of(resource: &str, server: &Url) -> bool {
 }
 
 /// The name of a server that does not say its own: without what is only ours to know, such as keys in the query.
-fn canonical(server: &Url) -> String {
+pub(crate) fn canonical(server: &Url) -> String {
     let mut url = server.clone();
     url.set_fragment(None);
     url.set_query(None);

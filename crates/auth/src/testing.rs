@@ -39,7 +39,6 @@ pub(crate) fn place(server: &AuthServer) -> Place {
         registration_endpoint: at("register"),
         device_authorization_endpoint: at("device"),
         revocation_endpoint: at("revoke"),
-        userinfo_endpoint: None,
         scopes_supported: None,
         code_challenge_methods_supported: list(&["S256"]),
         token_endpoint_auth_methods_supported: list(&["none", "client_secret_basic"]),

@@ -3,37 +3,60 @@
 //! A server that wants no login never needs what is kept: a locked keyring or a damaged file is an error only for
 //! those that do.
 
+mod which;
+
+use std::fmt;
 use std::path::PathBuf;
 
 use bowline::auth::store::{self, Opened};
 use bowline::auth::{App, Auth};
-use bowline::config::{AppSettings, Grant, Http, Keeping, Server, Transport};
+use bowline::config::{AppSettings, Grant, Http, Keeping, Problem, Server, Transport};
+use url::Url;
 
+use crate::again;
 use crate::env;
 use crate::failure::{Failure, Outcome};
-use crate::settings::files::Origin;
+use crate::settings::files::{Layer, Origin};
 use crate::settings::{Settings, Trust};
+
+pub(crate) use which::{Meant, server_of};
 
 /// What the files say of it, as far as they are trusted.
 pub(crate) struct Logins {
-    keeping: Keeping,
+    keeping: Result<Keeping, Unsaid>,
     state: Option<PathBuf>,
     app: App,
 }
 
+/// Why nobody knows where logins are kept. Another place is never taken for it: a logout would end nothing there, and
+/// a login might get a weaker key.
+#[derive(Clone, Debug)]
+struct Unsaid {
+    message: String,
+    problems: Vec<Problem>,
+}
+
 impl Settings {
-    /// Where this user's logins are kept. A file that cannot be read says nothing of it.
+    /// Where this user's logins are kept.
     pub(crate) fn logins(&self) -> Logins {
-        let mut logins =
-            Logins { keeping: Keeping::default(), state: env::state(&*self.env), app: App::default() };
-        let Ok(layers) = self.files.read(&*self.env) else { return logins };
+        let state = env::state(&*self.env);
+        let mut logins = Logins { keeping: Ok(Keeping::default()), state, app: App::default() };
+        let layers = match self.files.read(&*self.env) {
+            Ok(layers) => layers,
+            Err(failure) => {
+                logins.keeping = Err(Unsaid::unreadable(failure));
+                return logins;
+            }
+        };
         for layer in layers.iter() {
             let config = &layer.config;
             // Logins are the user's own: a project does not say where they go.
-            if layer.origin != Origin::Project
-                && let Some(keeping) = &config.keeping
-            {
-                logins.keeping.clone_from(keeping);
+            if layer.origin != Origin::Project {
+                if let Some(unsaid) = Unsaid::in_layer(layer) {
+                    logins.keeping = Err(unsaid);
+                } else if let Some(keeping) = &config.keeping {
+                    logins.keeping = Ok(keeping.clone());
+                }
             }
             let trusted = layer.origin != Origin::Project || self.trust == Trust::Project;
             if trusted && config.auth != AppSettings::default() {
@@ -57,7 +80,8 @@ impl Logins {
         let Some(state) = &self.state else {
             return Err(Failure::usage("there is no folder for logins: HOME is not set"));
         };
-        store::open(&self.keeping, state).await.map_err(|error| {
+        let keeping = self.keeping.as_ref().map_err(Unsaid::failure)?;
+        store::open(keeping, state).await.map_err(|error| {
             let hint = "where logins are kept is said under [store] in your configuration file";
             Failure::usage_hint(format!("logins cannot be read: {error}"), hint)
         })
@@ -65,9 +89,10 @@ impl Logins {
 
     /// The same for whoever may do without: it is opened when it is needed, and cannot fail before.
     pub(crate) fn auth(&self) -> Auth {
-        let auth = match &self.state {
-            Some(state) => Auth::new(store::open_later(self.keeping.clone(), state.clone())),
-            None => Auth::in_memory(),
+        let auth = match (&self.keeping, &self.state) {
+            (Err(unsaid), _) => Auth::new(store::open_never(unsaid.to_string())),
+            (Ok(keeping), Some(state)) => Auth::new(store::open_later(keeping.clone(), state.clone())),
+            (Ok(_), None) => Auth::in_memory(),
         };
         auth.app(self.app.clone())
     }
@@ -80,6 +105,45 @@ impl Logins {
     /// Who we say we are.
     pub(crate) fn app(&self) -> &App {
         &self.app
+    }
+}
+
+impl Unsaid {
+    /// A file that might say it cannot be read.
+    fn unreadable(failure: Failure) -> Self {
+        let message = match failure {
+            Failure::Told(report) => report.message,
+            Failure::Signal(_) | Failure::Output(_) => "a configuration file cannot be read".to_owned(),
+        };
+        Self { message, problems: Vec::new() }
+    }
+
+    /// What in a file leaves it open, if something does.
+    fn in_layer(layer: &Layer) -> Option<Self> {
+        let problems: Vec<Problem> = layer.problems.iter().filter(|it| it.hides_keeping()).cloned().collect();
+        let message = format!("{} does not say where logins are kept", layer.path.display());
+        (!problems.is_empty()).then_some(Self { message, problems })
+    }
+
+    fn failure(&self) -> Failure {
+        let Self { message, problems } = self.clone();
+        if problems.is_empty() { Failure::usage(message) } else { Failure::config(message, problems) }
+    }
+}
+
+/// In a line: it is told as the reason of something else.
+impl fmt::Display for Unsaid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match self.problems.first() {
+            Some(Problem { line, column, key, message, .. }) if key.is_empty() => {
+                write!(f, " ({line}:{column}: {message})")
+            }
+            Some(Problem { line, column, key, message, .. }) => {
+                write!(f, " ({line}:{column}: {key}: {message})")
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -111,12 +175,14 @@ pub(crate) fn can_log_in(server: &Server) -> bool {
 /// How to be logged in, in the words of a shell. `None`: a login is no way to be known to this server.
 pub(crate) fn command(server: &Server) -> Option<String> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
-    can_log_in(server).then(|| format!("bowline login {}", target(server, http)))
+    can_log_in(server).then(|| again::command(["login", &target(server, http, again::was_typed)]))
 }
 
-/// What is typed for a server: its name, or its URL if it has none of its own.
-fn target(server: &Server, http: &Http) -> String {
-    if server.name == authority(http) { shown(http) } else { server.name.clone() }
+/// What is typed for a server: its name, or the whole of the URL that was typed. A query may hold a key, but it tells
+/// tenants apart as well, and so it tells logins apart.
+fn target(server: &Server, http: &Http, was_typed: impl Fn(&Url) -> bool) -> String {
+    let unnamed = server.name == authority(http) && was_typed(&http.url);
+    if unnamed { http.url.to_string() } else { server.name.clone() }
 }
 
 /// The host and the port of a server: what one without a name is called.
@@ -140,10 +206,18 @@ mod tests {
 
     #[test]
     fn what_to_run_names_the_server_as_it_was_typed() {
-        let named = Server::http("docs", "https://h/mcp").unwrap();
+        let typed = |server: &Server, url: &str| {
+            let Transport::Http(http) = &server.transport else { unreachable!() };
+            target(server, http, |other| other.as_str() == url)
+        };
+        let (name, url) = ("h:8443", "https://h:8443/mcp?tenant=x");
+        let named = Server::http("docs", url).unwrap();
+        assert_eq!(typed(&named, url), "docs");
+        let bare = Server::http(name, url).unwrap();
+        assert_eq!(typed(&bare, url), url);
+        // An entry can be called like its host, and what is in its URL is not for others to see.
+        assert_eq!(typed(&bare, ""), name);
         assert_eq!(command(&named).unwrap(), "bowline login docs");
-        let bare = Server::http("h:8443", "https://h:8443/mcp?key=k3y").unwrap();
-        assert_eq!(command(&bare).unwrap(), "bowline login https://h:8443/mcp");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The `bowline` command: args -> settings -> commands/<verb> -> print.
 
+mod again;
 mod args;
 mod arguments;
 mod commands;
@@ -12,6 +13,7 @@ mod interrupt;
 mod log;
 mod logins;
 mod print;
+mod private;
 mod session;
 mod settings;
 mod shell;
@@ -35,7 +37,10 @@ fn main() -> ExitCode {
     let env = env::System::read();
     let argv = args::spell_out(std::env::args_os());
     match Cli::try_parse_from(&argv) {
-        Ok(cli) => run(cli, env).into(),
+        Ok(cli) => {
+            again::remember(&cli.global, &argv);
+            run(cli, env).into()
+        }
         Err(error) => misspelled(&error, &argv, &env).into(),
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bowline::auth::Auth;
 use bowline::config::{Protocol, Server, Transport};
 use bowline::{Builder, Client, SavedSession, TraceContext};
+use futures_util::FutureExt as _;
 
 use crate::env;
 use crate::exit::Exit;
@@ -19,7 +20,7 @@ use crate::settings::Settings;
 /// Connects to `server` and does `work` with it.
 ///
 /// A signal drops the work, which cancels its call on the server; then the connection is closed in
-/// good order, and the command ends. A second signal leaves at once.
+/// good order, and the command ends. A second signal waits for nothing but a renewal of the login, a third for nothing.
 pub(crate) async fn with<T>(
     settings: &Settings,
     server: &Server,
@@ -108,23 +109,45 @@ pub(crate) async fn with_session<T>(
     };
     // What a server still asks has nothing to be for any more.
     dialogs.dismiss().await;
+    let interrupted = matches!(outcome, Err(Failure::Signal(_)));
+    if interrupted && is_renewing(&client) {
+        printer.note(RENEWING);
+    }
     let closed = async {
         match stay.0.take() {
             Some(told) => {
-                if let Some(session) = client.leave().await {
+                if let Some(session) = client.clone().leave().await {
                     told(session);
                 }
             }
-            None => client.close().await,
+            None => client.clone().close().await,
         }
     };
     // The server is told that we leave; one that does not listen is left all the same.
-    tokio::select! {
-        _ = tokio::time::timeout(CLOSING, closed) => {}
-        _ = interrupt.next() => {}
+    let hurried = tokio::select! {
+        _ = tokio::time::timeout(CLOSING, closed) => false,
+        _ = interrupt.next() => true,
+    };
+    if hurried && is_renewing(&client) {
+        if !interrupted {
+            printer.note(RENEWING);
+        }
+        // What an authorization server gives and nobody writes down is the end of the login, which takes longer to
+        // have again than this.
+        tokio::select! {
+            _ = tokio::time::timeout(SETTLING, client.settle_login()) => {}
+            _ = interrupt.next() => {}
+        }
     }
     outcome
 }
+
+/// Whether a login is being renewed. No other renewal begins after that: it is asked when we leave.
+fn is_renewing(client: &Client) -> bool {
+    client.settle_login().now_or_never().is_none()
+}
+
+const RENEWING: &str = "the login is just being renewed; that is finished first, so that it is not lost";
 
 /// How the command connects to a server: in its own name, as who its user is there, and with a process that
 /// `bowline ps` finds.
@@ -169,3 +192,5 @@ pub(crate) fn sweep(records: Option<PathBuf>) {
 
 /// Longer than a process is given to end: stdin closed, then TERM, then KILL.
 const CLOSING: Duration = Duration::from_secs(15);
+/// For a renewal alone, where somebody has no patience.
+const SETTLING: Duration = Duration::from_secs(5);

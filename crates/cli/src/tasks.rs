@@ -5,7 +5,7 @@
 
 mod mark;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -15,6 +15,7 @@ use bowline::{SavedSession, TaskHandle};
 use serde::{Deserialize, Serialize};
 
 use crate::env;
+use crate::private;
 use crate::settings::Settings;
 
 /// A task that was begun by an earlier command.
@@ -84,11 +85,11 @@ impl Store {
 
     /// Keeps a task. Where there are too many, the oldest goes.
     pub(crate) fn keep(&self, kept: &Kept) -> io::Result<()> {
-        private_folder(&self.folder)?;
+        private::folder(&self.folder)?;
         let (path, new) =
             (self.path(kept), self.path(kept).with_extension(format!("{}.new", std::process::id())));
         // Nobody sees half of it.
-        let written = create_private(&new).and_then(|mut file| file.write_all(&serde_json::to_vec(kept)?));
+        let written = private::create(&new).and_then(|mut file| file.write_all(&serde_json::to_vec(kept)?));
         written.and_then(|()| fs::rename(&new, &path)).inspect_err(|_| drop(fs::remove_file(&new)))?;
         let mut all = self.all();
         all.sort_by_key(|kept| kept.handle.created_at);
@@ -157,29 +158,6 @@ fn read(path: &Path) -> Option<Kept> {
     // A file speaks for its own task only.
     let named = path.file_name().is_some_and(|name| *name == *kept.file_name());
     (kept.version == VERSION && named).then_some(kept)
-}
-
-#[cfg(unix)]
-fn private_folder(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-#[cfg(unix)]
-fn create_private(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// The folder lies in the user's own.
-#[cfg(not(unix))]
-fn private_folder(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)
-}
-
-#[cfg(not(unix))]
-fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
 }
 
 const VERSION: u32 = 1;
@@ -300,7 +278,7 @@ mod tests {
     fn there_are_never_too_many() {
         let (_folder, store) = store();
         let server = Server::http("a", "https://h/mcp").unwrap();
-        private_folder(&store.folder).unwrap();
+        private::folder(&store.folder).unwrap();
         for number in 0..u128::try_from(MOST).unwrap() {
             let kept = kept(&server, &number.to_string(), "", now_ms() - 2000 + number);
             fs::write(store.path(&kept), serde_json::to_vec(&kept).unwrap()).unwrap();

@@ -124,7 +124,7 @@ pub enum Dpop {
     /// Where the server says that it wants them to be.
     #[default]
     Auto,
-    /// Wherever the authorization server can.
+    /// Always: without that there is no login.
     Always,
     /// Never.
     Never,

@@ -29,7 +29,8 @@ pub struct Config {
     pub roots: Option<Vec<PathBuf>>,
     /// Who we say we are to servers that want a login.
     pub auth: AppSettings,
-    /// Where logins are kept; `None` is the default. Only a user's file says so: a project's never moves them.
+    /// Where logins are kept; `None` is the default, unless one of the problems
+    /// [hides it](crate::Problem::hides_keeping). Only a user's file says so: a project's never moves them.
     pub keeping: Option<Keeping>,
     /// Servers that the files name and that are not in `servers`: those with a problem, when the
     /// file was read by [`parse_partial`](crate::parse_partial), and disabled ones whose
@@ -86,7 +87,8 @@ impl Config {
     /// Lay it over only after its user has said that it is trusted.
     #[must_use]
     pub fn layered(user: Self, project: Self) -> Self {
-        let Self { servers, hooks, sampling, elicitation, roots, auth, keeping, left_out, sources, notes } =
+        let unused = project.unused_in_project();
+        let Self { servers, hooks, sampling, elicitation, roots, auth, keeping: _, left_out, sources, notes } =
             project;
         let mut layered = user;
         layered.left_out.retain(|name| !servers.contains_key(name));
@@ -99,13 +101,16 @@ impl Config {
         if auth != AppSettings::default() {
             layered.auth = auth;
         }
-        if keeping.is_some() {
-            layered.notes.extend(sources.last().map(|project| not_kept_there(project)));
-        }
+        layered.notes.extend(unused);
         layered.left_out.extend(left_out);
         layered.sources.extend(sources);
         layered.notes.extend(notes);
         layered
+    }
+
+    /// What of it has no effect if it is a project's, as a note: [`Config::layered`] adds it by itself.
+    pub fn unused_in_project(&self) -> Option<Problem> {
+        self.keeping.as_ref().and(self.sources.last()).map(|project| not_kept_there(project))
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::dialect;
+
 /// One thing that is wrong with a configuration, or, among [`Config::notes`](crate::Config::notes),
 /// one thing worth knowing about it. No text in it ever holds a configured or resolved value of a
 /// header, an environment entry, an argument or a URL.
@@ -53,6 +55,21 @@ pub enum ProblemKind {
     /// Only in notes: something that was read as well as it could be, and may mean another thing.
     Doubtful,
 }
+
+impl Problem {
+    /// Whether it leaves open where logins are kept: something is wrong with `[store]`, or the text could not be read
+    /// as far as that. [`Config::keeping`](crate::Config::keeping) is then `None`, which is not to be taken for the
+    /// default: logins would be looked for, and kept, where nobody wants them.
+    pub fn hides_keeping(&self) -> bool {
+        let Self { key, kind, server, .. } = self;
+        let table = key.split_once('.').map_or(&**key, |(table, _)| table);
+        // `[stor]` was meant to say it as well.
+        let misspelt = *kind == ProblemKind::UnknownKey && dialect::table_meant(key) == Some(STORE);
+        server.is_none() && (key.is_empty() || table == STORE || misspelt)
+    }
+}
+
+const STORE: &str = "store";
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bowline::auth::wanted_scopes;
 use bowline::fault::{Cause, Execution, Fault};
 use bowline::wire::{Json, RpcError, code, method};
 use bowline::{Error, ErrorKind, Status};
@@ -13,11 +14,14 @@ use serde_json::{Map, Value, json};
 /// -32000 to -32003 are read as a closed connection, a lost session, a timeout or a missing resource.
 pub const UNREACHABLE: i64 = -32050;
 
+/// What a person runs to be logged in with these scopes beside those that they have.
+pub(crate) type LoginCommand = dyn Fn(&[String]) -> String + Send + Sync;
+
 /// The answer to a call that failed. A server's own error passes as it came.
-pub(crate) fn of(error: &Error, status: &Status) -> RpcError {
+pub(crate) fn of(error: &Error, status: &Status, login: Option<&LoginCommand>) -> RpcError {
     match error.kind() {
         ErrorKind::Server(error) | ErrorKind::Declined(error) => error.clone(),
-        ErrorKind::Fault(fault) => unreachable(error.server(), fault, status),
+        ErrorKind::Fault(fault) => unreachable(error.server(), fault, status, login),
         ErrorKind::NotOffered(_) => plain(code::METHOD_NOT_FOUND, error.to_string()),
         _ => plain(code::INVALID_PARAMS, error.to_string()),
     }
@@ -25,7 +29,12 @@ pub(crate) fn of(error: &Error, status: &Status) -> RpcError {
 
 /// Says what is known of a failure, for a person and for a machine. The server's words are left out: a
 /// body or a line of stderr can hold anything, and ends up in a model's context.
-pub(crate) fn unreachable(server: &str, fault: &Fault, status: &Status) -> RpcError {
+pub(crate) fn unreachable(
+    server: &str,
+    fault: &Fault,
+    status: &Status,
+    login: Option<&LoginCommand>,
+) -> RpcError {
     let (execution, told) = match fault.execution {
         Execution::NotExecuted => ("not_executed", "the request was not executed"),
         Execution::Unknown => ("unknown", "the server may have executed the request"),
@@ -43,8 +52,28 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, status: &Status) -> RpcEr
         let wait = until.saturating_duration_since(Instant::now());
         facts.insert("retry_in".into(), seconds(wait));
     }
-    let message = format!("bowline: no answer from `{server}`: {words} ({told})");
+    let mut message = format!("bowline: no answer from `{server}`: {words} ({told})");
+    if let Some(scopes) = missing(fault) {
+        if !scopes.is_empty() {
+            facts.insert("scopes".into(), json!(scopes));
+        }
+        if let Some(login) = login {
+            let command = login(&scopes);
+            // A model that reads this cannot log in, but it can say who can.
+            message = format!("{message}; a person has to run `{command}`");
+            facts.insert("login".into(), command.into());
+        }
+    }
     RpcError { code: UNREACHABLE, message, data: Json::of(&json!({ "bowline": facts })).ok() }
+}
+
+/// The scopes that a login would have to have more, none included. `None`: no login would help.
+pub(crate) fn missing(fault: &Fault) -> Option<Vec<String>> {
+    match &fault.cause {
+        Cause::LoginRequired { code: 403, challenge } => wanted_scopes(challenge),
+        Cause::LoginRequired { .. } => Some(Vec::new()),
+        _ => None,
+    }
 }
 
 /// What a server is told whose request the host has left unanswered.
@@ -97,7 +126,7 @@ mod tests {
         let fault = Fault::new(Cause::Redirect { location: "https://evil.example/?token=s3cret".into() })
             .body(b"s3cret")
             .stderr(vec!["s3cret".into()]);
-        let error = unreachable("docs", &fault, &Status::Connecting);
+        let error = unreachable("docs", &fault, &Status::Connecting, None);
         assert_eq!(error.code, UNREACHABLE);
         assert!(!format!("{error:?}").contains("s3cret"));
         assert_eq!(
@@ -110,10 +139,30 @@ mod tests {
     fn a_server_that_is_tried_again_says_when() {
         let cause = Fault::before_sending(Cause::Refused);
         let until = Instant::now() + Duration::from_secs(3600);
-        let error = unreachable("docs", &cause.clone(), &Status::BackingOff { until, cause });
+        let error = unreachable("docs", &cause.clone(), &Status::BackingOff { until, cause }, None);
         let facts = data(&error)["bowline"].clone();
         assert_eq!(facts["execution"], "not_executed");
         assert!((3599.0..=3600.0).contains(&facts["retry_in"].as_f64().unwrap()));
         assert!(error.message.contains("connection refused"), "{}", error.message);
+    }
+
+    // SC-03
+    #[test]
+    fn a_login_that_would_help_is_named() {
+        let run = |scopes: &[String]| format!("login docs {}", scopes.join("+"));
+        let refused = |code, header: &str| {
+            let fault =
+                Fault::before_sending(Cause::LoginRequired { code, challenge: vec![header.to_owned()] });
+            let error = unreachable("docs", &fault, &Status::Connecting, Some(&run));
+            (error.message.clone(), data(&error)["bowline"].clone())
+        };
+        let (message, facts) = refused(403, "Bearer error=\"insufficient_scope\", scope=\"a b\"");
+        assert!(message.ends_with("a person has to run `login docs a+b`"), "{message}");
+        assert_eq!((&facts["login"], &facts["scopes"]), (&json!("login docs a+b"), &json!(["a", "b"])));
+        let (_, facts) = refused(401, "Bearer scope=\"a\"");
+        assert_eq!((&facts["login"], facts.get("scopes")), (&json!("login docs "), None));
+        // TK-04: final, whoever we are.
+        let (message, facts) = refused(403, "Bearer error=\"access_denied\"");
+        assert!(!message.contains("login docs") && facts.get("login").is_none(), "{message}");
     }
 }

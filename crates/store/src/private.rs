@@ -151,3 +151,30 @@ pub(crate) fn check_folder(folder: &Path, notes: &mut Vec<String>) {
 
 #[cfg(not(unix))]
 pub(crate) fn check_folder(_folder: &Path, _notes: &mut Vec<String>) {}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    // TK-03: from the first moment, and not only once somebody has looked.
+    #[test]
+    fn what_is_made_is_private_from_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let (nested, empty, full) =
+            (folder.path().join("a/b"), folder.path().join("empty"), folder.path().join("full"));
+        make_folder(&nested).unwrap();
+        assert_eq!((mode(&folder.path().join("a")), mode(&nested)), (0o700, 0o700));
+        assert_eq!(make_empty(&empty).unwrap(), Made::Now);
+        assert_eq!(make_file(&full, b"x").unwrap(), Made::Now);
+        assert_eq!((mode(&empty), mode(&full)), (0o600, 0o600));
+        let mut notes = Vec::new();
+        for file in [&empty, &full] {
+            check_file(file, &mut notes).unwrap();
+        }
+        check_folder(&nested, &mut notes);
+        assert_eq!(notes, [""; 0], "there is nothing to mend");
+    }
+}

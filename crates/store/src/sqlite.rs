@@ -4,6 +4,7 @@
 //! true when it writes. A change is confirmed when it is on the disk.
 
 mod file;
+mod replaced;
 mod schema;
 mod thread;
 
@@ -20,6 +21,9 @@ use crate::{Doing, Entry, Expect, Key, Lease, Store, StoreError, Version};
 ///
 /// What is asked of it is done by a thread of its own, in the order asked. Dropping a future does not take back
 /// what it has asked for.
+///
+/// A file that another one takes the place of while it is in use is left for that one, if it has the same key. Its
+/// versions are its own: they may be smaller than what was seen of the first.
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
@@ -103,8 +107,9 @@ impl Store for Sqlite {
             let token = lease::token()?;
             let lease = Lease { name: name.clone(), token: token.clone() };
             let granted = self.doing(move |db| {
-                let now = now_ms();
                 let change = begin(db)?;
+                // Others may have been waited for until here.
+                let now = now_ms();
                 if live(&change, &name, now)?.is_some() {
                     return Ok(false);
                 }
@@ -121,8 +126,8 @@ impl Store for Sqlite {
     fn renew<'a>(&'a self, lease: &'a Lease, ttl: Duration) -> Doing<'a, bool> {
         let (name, token, ttl) = (lease.name.clone(), lease.token.clone(), bounded_ms(ttl));
         self.doing(move |db| {
-            let now = now_ms();
             let change = begin(db)?;
+            let now = now_ms();
             if live(&change, &name, now)?.as_ref() != Some(&token) {
                 return Ok(false);
             }

@@ -189,6 +189,32 @@ async fn se_02_where_a_chosen_address_redirects_to_is_guarded() {
     assert_eq!(other.connections(), 0);
 }
 
+// SE-02: who was reached at a public address is public, whatever its name means when we ask where it is.
+#[tokio::test]
+async fn se_02_a_server_that_was_public_once_is_not_private_later() {
+    let url = "https://s.test/".parse().unwrap();
+    let (near, far): (&[&str], &[&str]) = (&["10.0.0.1"], &["8.8.8.8"]);
+    for (answers, zones) in [
+        ([near, far, near], [Zone::Private, Zone::Public, Zone::Public]),
+        ([far, near, near], [Zone::Public, Zone::Public, Zone::Public]),
+        ([near, near, near], [Zone::Private, Zone::Private, Zone::Private]),
+    ] {
+        let fetch = fetch(&Changing::new(&answers));
+        for zone in zones {
+            assert_eq!(fetch.zone(&url).await, Ok(zone), "{answers:?}");
+        }
+    }
+    // It redirects us from an address that is not private into a network that is. Nobody answers at an address of no
+    // kind but this machine, so that one stands for a public one.
+    let location = "https://10.0.0.1/";
+    let server =
+        Server::start(move |_| std::future::ready(with(reply(302, "", ""), "location", location))).await;
+    let url = format!("http://s.test:{}/", server.address.port());
+    let names = Changing::new(&[&["0.0.0.0", "127.0.0.1"], near]);
+    let sent = fetch(&names).send(get(&url), Guard::Chosen).await;
+    assert_eq!(refused(sent).1, Why::TooNear(Zone::Private));
+}
+
 #[tokio::test]
 async fn a_zone_is_that_of_the_farthest_address() {
     let zone = async |url: &str, answers: &[&[&str]]| {

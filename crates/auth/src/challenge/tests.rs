@@ -115,6 +115,13 @@ fn an_unfinished_quote_ends_with_the_header() {
 }
 
 #[test]
+fn what_comes_late_in_a_huge_header_is_not_read() {
+    let with = |filler: usize| format!("Bearer realm=\"{}\", error=\"invalid_token\"", "x".repeat(filler));
+    assert_eq!(parse(&[&with(LENGTH - 100)]).error.as_deref(), Some("invalid_token"));
+    assert_eq!(parse(&[&with(LENGTH)]).error, None);
+}
+
+#[test]
 fn a_huge_header_is_cut_within_no_character() {
     let header = format!("Bearer realm=\"{}", "\u{1f980}".repeat(LENGTH));
     assert_eq!(parse(&[&header]).realm.unwrap().chars().count(), 200);
@@ -170,5 +177,19 @@ proptest! {
     fn nothing_that_looks_right_panics(header in "((Bearer|DPoP|x)|[ \t,=\"\\\\a-z\u{e9}\u{1f980}])*") {
         let found = Challenge::parse(&[header]);
         prop_assert!(found.scope.is_none_or(|scope| scope.iter().all(|scope| is_scope(scope))));
+    }
+}
+
+// SC-03
+#[test]
+fn scopes_are_shown_only_if_they_are_wanted_and_harmless() {
+    let wanted = |header: &str| wanted_scopes(&[header.to_owned()]);
+    assert_eq!(wanted("Bearer error=insufficient_scope, scope=\"a:read b\"").unwrap(), ["a:read", "b"]);
+    assert_eq!(wanted("Bearer scope=b, error=\"insufficient_scope\"").unwrap(), ["b"]);
+    assert_eq!(wanted("Bearer error=\"invalid_token\", scope=\"a\""), None);
+    let odd = ["a $(reboot)".to_owned(), "x".repeat(101), "a;b".to_owned(), "a ".repeat(11) + "'"];
+    for scope in odd {
+        let header = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+        assert_eq!(wanted(&header).unwrap(), [""; 0], "{scope}");
     }
 }

@@ -29,8 +29,9 @@ const ALGORITHM: &str = "ES256";
 
 /// Whether tokens are to be bound to a key. `challenged`: the server asked for proofs in its refusal.
 ///
-/// The authorization server has to say that it can (AX-06). By default the server has to want it as well, since a
-/// bound token is no good for one that knows bearer tokens only.
+/// The authorization server has to say that it can (AX-06); where the configuration has it be done always, one that does
+/// not is an error. By default the server has to want it as well, since a bound token is no good for one that knows
+/// bearer tokens only.
 pub(crate) fn wanted(auth: &Auth, place: &Place, challenged: bool) -> Result<bool, AuthError> {
     let wanted = match auth.dpop {
         Dpop::Never => false,
@@ -38,6 +39,11 @@ pub(crate) fn wanted(auth: &Auth, place: &Place, challenged: bool) -> Result<boo
         Dpop::Auto => place.wants_dpop || challenged,
     };
     let offered = place.metadata.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
+    if wanted && offered.is_empty() && auth.dpop == Dpop::Always {
+        let what = "the authorization server does not say that it can bind tokens to a key, which `dpop` wants always";
+        return Err(AuthError::new(AuthErrorKind::Setup, what)
+            .hint("leave `dpop` out of the server's `auth` to use tokens that whoever has them can use"));
+    }
     if !wanted || offered.is_empty() {
         return Ok(false);
     }

@@ -8,15 +8,24 @@ use super::post::{Form, Refusal, post_chosen};
 use super::{Ask, Request, answer, prove, supply, tokens};
 use crate::error::{AuthError, AuthErrorKind, said};
 use crate::prompt::is_page;
+use crate::resource;
 use crate::tokens::Tokens;
 
 /// The type of the grant, which is also the only type that is taken for one.
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+/// What an authorization server calls that it takes such grants.
+const PROFILE: &str = "urn:ietf:params:oauth:grant-profile:id-jag";
 
 /// Gets tokens by way of the identity provider. Each time with a new grant: one is good once (AX-05).
 pub(crate) async fn enterprise(ask: &Ask<'_>, idp: &Idp) -> Result<Tokens, AuthError> {
     if !is_page(&idp.token_endpoint) {
         let what = "the identity provider's `token_endpoint` is neither https nor on this machine";
+        return Err(AuthError::new(AuthErrorKind::Setup, what));
+    }
+    // AX-04: some do not say, and take it.
+    let profiles = ask.metadata.grant_profiles_supported.as_ref();
+    if profiles.is_some_and(|profiles| profiles.iter().all(|it| it != PROFILE)) {
+        let what = format!("{} takes no grant of an identity provider", said(&ask.metadata.issuer));
         return Err(AuthError::new(AuthErrorKind::Setup, what));
     }
     let id_token = supply::get(&idp.id_token).await?;
@@ -31,7 +40,10 @@ async fn exchange(ask: &Ask<'_>, idp: &Idp, id_token: &Secret) -> Result<Secret,
     form.add("requested_token_type", ID_JAG);
     form.add("audience", &ask.metadata.issuer);
     // Earlier drafts require it, so it is always said, whatever the authorization server is told.
-    form.add("resource", ask.resource.unwrap_or(ask.ctx.url.as_str()));
+    match ask.resource {
+        Some(resource) => form.add("resource", resource),
+        None => form.add("resource", &resource::canonical(&ask.ctx.url)),
+    }
     if !ask.scopes.is_empty() {
         form.add("scope", &ask.scopes.join(" "));
     }

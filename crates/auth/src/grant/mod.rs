@@ -38,6 +38,9 @@ pub(crate) use post::{Form as PostForm, tell};
 pub(crate) use prove::prove;
 pub(crate) use workload::workload;
 
+/// The grant by which what somebody else says of us is exchanged (RFC 7523).
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
 /// What every request for tokens goes by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
@@ -98,7 +101,7 @@ async fn exchange(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, Refusal
             false
         }
         Request::JwtBearer { assertion } => {
-            form.add("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
+            form.add("grant_type", JWT_BEARER);
             form.add("assertion", assertion.expose());
             true
         }

@@ -217,17 +217,30 @@ impl Organisation {
     }
 
     async fn tokens(&self) -> Result<Tokens, AuthError> {
-        let (place, client, ctx) =
-            (place(&self.server), client(&self.server, TokenAuth::Basic), ctx(Auth::default()));
+        self.tokens_by(|ask| ask.resource = Some(RESOURCE), None).await
+    }
+
+    /// For a server whose address holds a key, with the profiles that the authorization server says it takes.
+    async fn tokens_by(
+        &self,
+        how: impl FnOnce(&mut Ask<'_>),
+        profiles: Option<&[&str]>,
+    ) -> Result<Tokens, AuthError> {
+        let (mut place, client) = (place(&self.server), client(&self.server, TokenAuth::Basic));
+        place.metadata.grant_profiles_supported =
+            profiles.map(|names| names.iter().map(ToString::to_string).collect());
+        let mut ctx = ctx(Auth::default());
+        ctx.url.set_query(Some("key=hunter2"));
         let scopes = ["a".to_owned()];
-        let ask = Ask {
+        let mut ask = Ask {
             ctx: &ctx,
             metadata: &place.metadata,
             client: Some(&client),
             scopes: &scopes,
-            resource: Some(RESOURCE),
+            resource: None,
             dpop: None,
         };
+        how(&mut ask);
         enterprise(&ask, &self.settings).await
     }
 }
@@ -253,6 +266,29 @@ async fn an_organisation_vouches_for_a_person() {
     assert_eq!(redeemed[0].client_id.as_deref(), Some(CLIENT_ID));
     assert_ne!(redeemed[0].field("assertion"), redeemed[1].field("assertion"));
     assert_eq!(organisation.server.count("authorize"), 0);
+}
+
+// AX-03: the identity provider is told, whatever the authorization server is, and nothing that is only ours to know.
+#[tokio::test]
+async fn an_identity_provider_is_told_which_server_and_not_its_key() {
+    let organisation = Organisation::new().await;
+    organisation.tokens_by(|_| {}, None).await.unwrap();
+    assert_eq!(organisation.idp.seen_of("token-exchange")[0].field("resource"), Some(RESOURCE));
+    assert_eq!(organisation.server.seen_of("jwt-bearer")[0].field("resource"), None);
+}
+
+// AX-04
+#[tokio::test]
+async fn who_says_that_it_takes_no_such_grant_is_not_brought_one() {
+    let organisation = Organisation::new().await;
+    let other = "urn:ietf:params:oauth:grant-profile:other";
+    for profiles in [&[other][..], &[]] {
+        let error = organisation.tokens_by(|_| {}, Some(profiles)).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Setup);
+    }
+    assert_eq!((organisation.idp.count("token"), organisation.server.count("token")), (0, 0));
+    let profile = "urn:ietf:params:oauth:grant-profile:id-jag";
+    organisation.tokens_by(|_| {}, Some(&[other, profile])).await.unwrap();
 }
 
 // AX-03
@@ -308,6 +344,76 @@ async fn a_platform_vouches_for_a_program() {
     assert_eq!((seen.field("client_id"), seen.header("authorization")), (None, None));
 }
 
+/// A statement of a platform that nobody verifies.
+fn statement(claims: &serde_json::Value) -> Supply {
+    use base64::Engine as _;
+    let payload = base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(claims.to_string());
+    Supply::Value(Secret::new(format!("eyJhbGciOiJFUzI1NiJ9.{payload}.c2ln")))
+}
+
+async fn vouched(server: &AuthServer, place: &Place, auth: Auth, supply: &Supply) -> Option<AuthErrorKind> {
+    server.arm(Twist::error("invalid_grant").on("token").always());
+    let ctx = ctx(auth);
+    let ask =
+        Ask { ctx: &ctx, metadata: &place.metadata, client: None, scopes: &[], resource: None, dpop: None };
+    let error = workload(&ask, supply).await.unwrap_err();
+    if error.kind == AuthErrorKind::Setup {
+        return None;
+    }
+    Some(error.kind)
+}
+
+// AX-08: whoever has a statement is the program, and a server may name anybody.
+#[tokio::test]
+async fn a_statement_is_shown_to_those_alone_whom_it_is_for() {
+    let server = AuthServer::start().await;
+    let place = place(&server);
+    let (issuer, endpoint) = (server.issuer(), server.endpoint("token"));
+    let other = "https://as.example";
+    for aud in [json!(issuer), json!([other, issuer]), json!(endpoint), json!([endpoint])] {
+        let sent = vouched(&server, &place, Auth::default(), &statement(&json!({ "aud": aud }))).await;
+        assert_eq!(sent, Some(AuthErrorKind::InvalidGrant), "{aud}");
+    }
+    assert_eq!(server.count("token"), 4);
+    for claims in [
+        json!({ "aud": other }),
+        json!({ "aud": [other, format!("{issuer}/"), issuer.to_uppercase()] }),
+        json!({ "aud": [] }),
+        json!({ "aud": { issuer.as_str(): 1 } }),
+        json!({ "iss": issuer }),
+    ] {
+        let sent = vouched(&server, &place, Auth::default(), &statement(&claims)).await;
+        assert_eq!(sent, None, "{claims}");
+    }
+    // What cannot be read is for nobody.
+    for opaque in ["opaque", "a.b.c", "a..c"] {
+        let sent = vouched(&server, &place, Auth::default(), &Supply::Value(opaque.into())).await;
+        assert_eq!(sent, None, "{opaque}");
+    }
+    assert_eq!(server.count("token"), 4);
+    // The configuration says who it is for, whatever the statement does.
+    let chosen = |issuer: &str| Auth { issuer: Some(issuer.to_owned()), ..Auth::default() };
+    let sent = vouched(&server, &place, chosen(&issuer), &statement(&json!({ "aud": other }))).await;
+    assert_eq!(sent, Some(AuthErrorKind::InvalidGrant));
+    let sent = vouched(&server, &place, chosen(other), &statement(&json!({ "aud": issuer }))).await;
+    assert_eq!(sent, None);
+    assert_eq!(server.count("token"), 5);
+}
+
+// AX-08
+#[tokio::test]
+async fn a_statement_is_not_shown_to_who_takes_none() {
+    let server = AuthServer::start().await;
+    let mut place = place(&server);
+    let supply = statement(&json!({ "aud": server.issuer() }));
+    for (grants, taken) in [("client_credentials", false), (JWT_BEARER, true)] {
+        place.metadata.grant_types_supported = Some(vec![grants.to_owned()]);
+        let sent = vouched(&server, &place, Auth::default(), &supply).await;
+        assert_eq!(sent.is_some(), taken, "{grants}");
+    }
+    assert_eq!(server.count("token"), 1);
+}
+
 // AX-09
 #[tokio::test]
 async fn a_refused_statement_is_shown_once() {
@@ -327,7 +433,8 @@ async fn a_refused_statement_is_shown_once() {
             resource: None,
             dpop: None,
         };
-        let error = workload(&ask, &Supply::Value("a.b.c".into())).await.unwrap_err();
+        let supply = statement(&json!({ "aud": server.issuer() }));
+        let error = workload(&ask, &supply).await.unwrap_err();
         assert_eq!(error.kind, kind);
         assert!(error.what.contains(code), "{error}");
         assert_eq!(server.count("token"), 1);
@@ -376,6 +483,15 @@ async fn a_nonce_that_is_never_good_is_tried_once() {
     let (server, tokens) = bound(script, Dpop::Auto).await;
     assert_eq!(tokens.unwrap_err().kind, AuthErrorKind::Refused);
     assert_eq!(server.count("token"), 2);
+}
+
+// AX-07: without a nonce to put into it, the next proof would be refused like the last.
+#[tokio::test]
+async fn who_wants_a_nonce_and_gives_none_is_asked_once() {
+    let script = AuthServer::builder().dpop().twist(Twist::error("use_dpop_nonce").on("token").always());
+    let (server, tokens) = bound(script, Dpop::Auto).await;
+    assert_eq!(tokens.unwrap_err().kind, AuthErrorKind::Refused);
+    assert_eq!(server.count("token"), 1);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::authorize::Want;
 use super::held::Login;
+use super::made::Run;
 use super::renew::is_passing;
 use super::{Inner, Refusal};
 use crate::challenge::Challenge;
@@ -97,6 +98,10 @@ impl Inner {
             return Plan::Authorize(Box::new(want));
         }
         if record.is_renewable() && !self.answers.is_repeated(refusal) {
+            // A call goes on as far as it can; what nobody waits for does not.
+            if refusal.quiet && self.answers.is_pointless(refusal) {
+                return Plan::Nothing(forbidden(&want.challenge));
+            }
             return Plan::Renew(login);
         }
         Plan::Authorize(Box::new(want))
@@ -123,15 +128,14 @@ impl Inner {
         Err(AuthError::new(AuthErrorKind::Untrusted, what))
     }
 
-    /// Runs the command for headers again, once for what it made last. `true`: it made something else.
+    /// Runs the command for headers again, unless that was just done for the same. `true`: it made something else.
     async fn answer_by_command(self: &Arc<Self>, refusal: &Refusal) -> Result<bool, AuthError> {
-        let Some(headers) = &self.headers else { return Ok(false) };
-        if !headers.were_in_vain(refusal.generation) {
-            self.run_headers().await?;
+        if !self.answers.was_in_vain(refusal) {
+            self.run_headers(if refusal.quiet { Run::Quiet } else { Run::Call }).await?;
             if self.held.generation() > refusal.generation {
                 return Ok(true);
             }
-            headers.set_in_vain(refusal.generation);
+            self.answers.add_in_vain(refusal);
         }
         if self.held.login().is_some() {
             return Ok(false);

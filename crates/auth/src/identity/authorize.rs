@@ -13,8 +13,9 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::held::Login as HeldLogin;
+use super::made::Run;
 use super::memory::JUST_NOW;
-use super::renew::without_a_person;
+use super::renew::{is_passing, without_a_person};
 use super::{Begun, Inner, LoginOptions};
 use crate::account::Account;
 use crate::challenge::Challenge;
@@ -29,6 +30,7 @@ use crate::login::{self, How, Login};
 use crate::place::Place;
 use crate::prompt::LoginPrompt;
 use crate::record::{By, Made, Record};
+use crate::refresh::core::{Over, Unsaved};
 use crate::refresh::drive::{TTL, holding};
 use crate::refresh::due;
 use crate::register;
@@ -61,12 +63,21 @@ struct Plan {
 
 /// How often somebody else's login is looked at.
 const LOOK: Duration = Duration::from_millis(500);
+/// The same while a person is being asked.
+const LOOK_OUT: Duration = Duration::from_secs(2);
 /// How long a login is tried to be written down.
 const WRITES: u32 = 7;
 
 impl Want {
     pub(super) fn of(challenge: Challenge) -> Self {
         Self { challenge, stale: None, more: false, was_let_in: false, why: None }
+    }
+
+    /// Whether a login is another than the refused one, and enough.
+    fn is_met(&self, record: &Record) -> bool {
+        let asked = self.challenge.scope.as_deref().unwrap_or_default();
+        let enough = !self.more || asked.iter().all(|scope| record.scopes().contains(scope));
+        self.stale.as_ref() != Some(&record.access) && enough
     }
 }
 
@@ -121,21 +132,57 @@ impl Inner {
             By::Person => {
                 let Some(prompt) = &self.prompt else { return Err(login_needed(want)) };
                 let how = How::choose(&self.ctx.auth, &plan.place, &**prompt);
-                self.ask_person(&plan, &**prompt, how).await?
+                // While the page is shown, a login from elsewhere matters.
+                self.set_missing(true);
+                tokio::select! {
+                    biased;
+                    made = self.ask_person(&plan, &**prompt, how) => made?,
+                    () = self.found_elsewhere(want) => return Ok(()),
+                }
             }
             By::ClientCredentials | By::Enterprise | By::Workload => self.ask_nobody(&plan).await?,
         };
         self.publish(made).await
     }
 
+    /// Waits for a better login than the refused one, whoever makes it.
+    async fn found_elsewhere(self: &Arc<Self>, want: &Want) {
+        let mut changes = self.held.changes();
+        let since = |inner: &Self| inner.held.login().map(|login| login.record.logged_in_at);
+        let before = since(self);
+        // Where the server does not say what it wants, a renewal is not more.
+        let only_another = want.more && want.challenge.scope.as_deref().unwrap_or_default().is_empty();
+        loop {
+            tokio::select! {
+                () = sleep(LOOK_OUT) => {}
+                _ = changes.changed() => {}
+            }
+            // A store that is busy is looked at again.
+            let found = Box::pin(self.found(want)).await.unwrap_or(false);
+            if found && !(only_another && since(self) == before) {
+                return;
+            }
+        }
+    }
+
     /// Whether a better login than the refused one is there by now. If so, it is held.
-    async fn found(&self, want: &Want) -> Result<bool, AuthError> {
+    async fn found(self: &Arc<Self>, want: &Want) -> Result<bool, AuthError> {
         self.reload().await?;
-        let Some(login) = self.held.login() else { return Ok(false) };
-        let record = &login.record;
-        let asked = want.challenge.scope.as_deref().unwrap_or_default();
-        let enough = !want.more || asked.iter().all(|scope| record.scopes().contains(scope));
-        Ok(want.stale.as_ref() != Some(&record.access) && enough && !due::is_due(record, SystemTime::now()))
+        let Some(login) = self.held.login().filter(|login| want.is_met(&login.record)) else {
+            return Ok(false);
+        };
+        if !due::is_due(&login.record, SystemTime::now()) {
+            return Ok(true);
+        }
+        if !login.record.is_renewable() {
+            return Ok(false);
+        }
+        // It has only not been renewed yet: nobody was refused with it.
+        match self.renewal(&login.record.access).await {
+            Ok(()) => Ok(self.held.login().is_some_and(|login| want.is_met(&login.record))),
+            Err(error) if is_passing(&error) => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Finds out who to ask, and for what. The authorization server may be another than the last time (TK-04, AR-04).
@@ -193,6 +240,7 @@ impl Inner {
 
     async fn ask_nobody(&self, plan: &Plan) -> Result<Record, AuthError> {
         let ctx = &self.ctx;
+        plan.place.check_described(&ctx.server)?;
         let client = if By::of(&ctx.auth.grant) == By::Workload {
             // AX-08: the statement says it all.
             None
@@ -209,6 +257,10 @@ impl Inner {
             dpop: plan.key.as_ref(),
         };
         let tokens = without_a_person(&ask, &ctx.auth.grant).await?;
+        if let Some(client) = &client {
+            // What was had is worth more than what is remembered of the client.
+            let _ = register::prove(ctx, client).await;
+        }
         Ok(self.record(plan, client.as_ref(), tokens))
     }
 
@@ -221,7 +273,7 @@ impl Inner {
             resource: plan.resource.clone(),
             client,
             requested: plan.scopes.clone(),
-            dpop: plan.key.as_ref().map(|key| key.id().to_owned()),
+            dpop: plan.key.as_ref(),
         };
         Record::new(made, tokens, SystemTime::now())
     }
@@ -242,7 +294,10 @@ impl Inner {
                 Ok(version) => break version,
                 Err(error) if tries == WRITES => {
                     let server = &self.ctx.server;
-                    tracing::warn!(%server, %error, "the login cannot be written down: it ends with this program");
+                    tracing::warn!(
+                        %server, %error,
+                        "the login cannot be written down: unless it can be before this program ends, it is lost"
+                    );
                     break None;
                 }
                 Err(_) => {
@@ -252,7 +307,12 @@ impl Inner {
             }
         };
         let before = self.held.login();
-        let login = HeldLogin::of(&self.ctx.safe, record, version, before.as_deref()).await?;
+        let unsaved = version.is_none().then(|| {
+            let replaced = before.as_deref().and_then(HeldLogin::kept_since);
+            Unsaved { record: record.clone(), over: Over::Login(replaced) }
+        });
+        let mut login = HeldLogin::of(&self.ctx.safe, record, version, before.as_deref()).await?;
+        login.unsaved = unsaved;
         self.failures.clear();
         self.set_missing(false);
         self.held.set_login(login);
@@ -309,6 +369,7 @@ impl Inner {
 
     pub(super) async fn finish(self: &Arc<Self>, pasted: &str) -> Result<Account, AuthError> {
         self.check_used()?;
+        self.reload().await?;
         let finished = login::finish(&self.ctx, pasted).await?;
         let made = Made {
             server: &self.ctx.server,
@@ -318,7 +379,7 @@ impl Inner {
             resource: finished.resource,
             client: Some(&finished.client),
             requested: finished.scopes,
-            dpop: finished.dpop.as_ref().map(|key| key.id().to_owned()),
+            dpop: finished.dpop.as_ref(),
         };
         let record = Record::new(made, finished.tokens, SystemTime::now());
         let account = Account::of(&self.shelf.key, &record, SystemTime::now());
@@ -329,7 +390,7 @@ impl Inner {
     async fn prepare_login(self: &Arc<Self>, options: &LoginOptions) -> Result<Plan, AuthError> {
         self.check_used()?;
         if self.headers.as_ref().is_some_and(Headers::are_due) {
-            self.run_headers().await?;
+            self.run_headers(Run::Asked).await?;
         }
         self.reload().await?;
         let challenge = match self.seen.get() {
@@ -417,3 +478,6 @@ fn login_needed(want: &Want) -> AuthError {
     };
     AuthError::new(AuthErrorKind::LoginNeeded, what).hint(hint)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use bowline_config::Secret;
 use bowline_store::{Safe, Version};
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::record::Record;
-use crate::refresh::core::Unsaved;
+use crate::refresh::core::{Over, Unsaved};
 use crate::tokens::Scheme;
 
 /// What is held.
@@ -86,6 +87,23 @@ impl Held {
         }
     }
 
+    /// Holds another login, or none, unless what is held is not what it was `before`: whoever changed it meanwhile
+    /// knows better. Says whether it is held.
+    pub(super) fn swap(&self, before: Option<&Arc<Login>>, login: Option<Login>) -> bool {
+        let mut now = self.write();
+        if now.login.as_ref().map(Arc::as_ptr) != before.map(Arc::as_ptr) {
+            return false;
+        }
+        let shown = |login: &Login| login.shown.clone();
+        let same = now.login.as_deref().map(shown) == login.as_ref().map(shown);
+        now.login = login.map(Arc::new);
+        drop(now);
+        if !same {
+            self.bump();
+        }
+        true
+    }
+
     /// Holds no login any more.
     pub(super) fn drop_login(&self) {
         let dropped = self.write().login.take();
@@ -127,13 +145,30 @@ impl Login {
         version: Option<Version>,
         before: Option<&Self>,
     ) -> Result<Self, AuthError> {
-        let key = match (&record.dpop, before) {
-            (None, _) => None,
-            (Some(id), Some(before)) if before.record.dpop.as_ref() == Some(id) => before.key.clone(),
-            (Some(id), _) => Some(Arc::new(dpop::Key::load_or_make(safe, id).await?)),
+        let key = match &record.dpop {
+            None => None,
+            Some(id) => match before.and_then(|before| before.key_of(&record)) {
+                Some(key) => Some(key),
+                None => Some(Arc::new(dpop::Key::load_or_make(safe, id).await?)),
+            },
         };
         let shown = shown(record.scheme, &record.access)?;
         Ok(Self { record, version, unsaved: None, key, shown })
+    }
+
+    /// The key that a record is bound to, if it is ours. A key that was forgotten and made anew has the same id.
+    pub(super) fn key_of(&self, record: &Record) -> Option<Arc<dpop::Key>> {
+        let key = self.key.as_ref().filter(|key| record.dpop.as_deref() == Some(key.id()))?;
+        let same = record.dpop_thumbprint.as_deref().is_none_or(|print| print == key.thumbprint());
+        same.then(|| Arc::clone(key))
+    }
+
+    /// When the login was made that the store has, as far as we know; `None`: it has none.
+    pub(super) fn kept_since(&self) -> Option<SystemTime> {
+        match &self.unsaved {
+            Some(Unsaved { over: Over::Login(replaced), .. }) => *replaced,
+            Some(Unsaved { over: Over::Renewed(_), .. }) | None => Some(self.record.logged_in_at),
+        }
     }
 }
 

@@ -3,24 +3,31 @@
 use std::time::SystemTime;
 
 use bowline_store::{Expect, Key};
+use url::Url;
 
 use super::{Inner, LoggedOut};
 use crate::account::{Account, AccountState};
+use crate::client::ClientOrigin;
 use crate::dpop;
 use crate::error::AuthError;
 use crate::record::Record;
+use crate::register;
 
 impl Inner {
     pub(super) async fn log_out(&self) -> Result<LoggedOut, AuthError> {
         let found = self.forget(&self.shelf.key).await?;
+        if let Some(client) = &self.ctx.auth.client {
+            // Also where no login is left to say so.
+            self.untie(&client.id, &self.ctx.url).await?;
+        }
         let held = self.held.login();
         self.held.drop_login();
         self.failures.clear();
-        let Some(record) = found else { return Ok(LoggedOut::Nothing) };
-        // What is held may be newer, if it could not be written down.
-        let record = match held {
-            Some(held) if held.unsaved.is_some() => held.record.clone(),
-            _ => record,
+        // What is held may be newer, or all there is, if it could not be written down.
+        let record = match (held, found) {
+            (Some(held), _) if held.unsaved.is_some() => held.record.clone(),
+            (_, Some(record)) => record,
+            (_, None) => return Ok(LoggedOut::Nothing),
         };
         self.tell_of_end(&record).await
     }
@@ -40,7 +47,22 @@ impl Inner {
     async fn forget(&self, key: &Key) -> Result<Option<Record>, AuthError> {
         let found = self.ctx.safe.get::<Record>(key).await?;
         self.ctx.safe.remove(key, Expect::Anything).await?;
-        Ok(found.map(|(record, _)| record))
+        let Some((record, _)) = found else { return Ok(None) };
+        if let Some(id) = configured(&record) {
+            self.untie(id, &record.url).await?;
+        }
+        Ok(Some(record))
+    }
+
+    /// Lets the next login with a configured client find out anew which issuer it belongs to, unless another account
+    /// is logged in with it.
+    async fn untie(&self, client_id: &str, server: &Url) -> Result<(), AuthError> {
+        let left = self.ctx.safe.list::<Record>(Record::KIND).await?;
+        let mut left = left.iter().map(|(_, record, _)| record);
+        if left.any(|record| configured(record) == Some(client_id) && record.url == *server) {
+            return Ok(());
+        }
+        register::untie(&self.ctx, client_id, server).await
     }
 
     async fn tell_of_end(&self, record: &Record) -> Result<LoggedOut, AuthError> {
@@ -69,4 +91,10 @@ impl Inner {
         }
         Ok(Some(account))
     }
+}
+
+/// The client that a login was made with, if the configuration named it.
+fn configured(record: &Record) -> Option<&str> {
+    let client = record.client.as_ref().filter(|client| client.origin == ClientOrigin::Configured);
+    client.map(|client| client.id.as_str())
 }

@@ -15,9 +15,10 @@ use crate::error::AuthError;
 use crate::refresh::due;
 
 /// Failures in a row, and when the next attempt may come.
-#[derive(Default)]
 pub(super) struct Failures {
     last: Mutex<Option<Failed>>,
+    /// The longest that one stands.
+    most: Duration,
 }
 
 struct Failed {
@@ -29,12 +30,28 @@ struct Failed {
 /// What was answered lately, and how often more scopes were asked for.
 #[derive(Default)]
 pub(super) struct Answers {
-    renewed: Mutex<HashMap<u64, (u64, Instant)>>,
+    renewed: Mutex<HashMap<u64, Renewed>>,
+    /// Refusals that the command for headers was run for, and made nothing new.
+    in_vain: Mutex<HashMap<u64, (u64, Instant)>>,
     rounds: Mutex<HashMap<String, Vec<Instant>>>,
     /// The last generation that the server let in.
     let_in: AtomicU64,
 }
 
+/// How a refusal was answered.
+struct Renewed {
+    /// With the token of this generation.
+    generation: u64,
+    at: Instant,
+    /// How often by now.
+    count: u32,
+}
+
+/// How often the same refusal is answered with a new token in a row, however well the others fare with it.
+const RENEWALS: u32 = 3;
+/// For how long it is pointless to run the command for headers again: long enough for a call that is tried a few times,
+/// short enough for a token that ends meanwhile.
+const IN_VAIN: Duration = Duration::from_secs(5);
 /// For how long a token counts as new while the server has not taken it: a refusal of it in that time is no matter
 /// of its age.
 pub(super) const JUST_NOW: Duration = Duration::from_secs(60);
@@ -45,6 +62,11 @@ const ROUNDS_LAST: Duration = Duration::from_secs(10 * 60);
 const MOST: usize = 512;
 
 impl Failures {
+    /// None yet, and none that stands for longer than this.
+    pub(super) fn up_to(most: Duration) -> Self {
+        Self { last: Mutex::default(), most }
+    }
+
     /// What is still to be believed: nobody tries again before its time is over.
     pub(super) fn standing(&self) -> Option<AuthError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +82,7 @@ impl Failures {
     pub(super) fn add(&self, error: &AuthError) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let count = last.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
-        let until = Instant::now() + due::backoff(count, fastrand::f64());
+        let until = Instant::now() + due::backoff(count, fastrand::f64()).min(self.most);
         *last = Some(Failed { count, until, error: error.clone() });
     }
 
@@ -75,6 +97,12 @@ impl Failures {
     }
 }
 
+impl Default for Failures {
+    fn default() -> Self {
+        Self::up_to(Duration::MAX)
+    }
+}
+
 impl Answers {
     /// Whether the same refusal was answered with a new token a moment ago, and the request was sent with that one:
     /// another new token would fare no better.
@@ -82,8 +110,35 @@ impl Answers {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         renewed
             .get(&name(refusal))
-            .is_some_and(|(generation, at)| *generation == refusal.generation && at.elapsed() < JUST_NOW)
-            && !self.was_let_in(refusal)
+            .is_some_and(|renewed| renewed.is_for(refusal) && !self.was_let_in(refusal))
+    }
+
+    /// Whether the same refusal was answered with new tokens again and again, and others were let in with them: then it
+    /// is no matter of the token.
+    pub(super) fn is_pointless(&self, refusal: &Refusal) -> bool {
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed
+            .get(&name(refusal))
+            .is_some_and(|renewed| renewed.is_for(refusal) && renewed.count >= RENEWALS)
+    }
+
+    /// Whether the command for headers was run for the same refusal a moment ago, and made the same.
+    pub(super) fn was_in_vain(&self, refusal: &Refusal) -> bool {
+        let in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
+        in_vain
+            .get(&name(refusal))
+            .is_some_and(|(generation, at)| *generation == refusal.generation && at.elapsed() < IN_VAIN)
+    }
+
+    /// Remembers that it was.
+    pub(super) fn add_in_vain(&self, refusal: &Refusal) {
+        let mut in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
+        if in_vain.len() >= MOST {
+            in_vain.retain(|_, (_, at)| at.elapsed() < IN_VAIN);
+        }
+        if in_vain.len() < MOST {
+            in_vain.insert(name(refusal), (refusal.generation, Instant::now()));
+        }
     }
 
     /// Remembers that the server let a generation in. An answer to an older request can be taken for that: then a
@@ -102,10 +157,13 @@ impl Answers {
     pub(super) fn add_renewed(&self, refusal: &Refusal, generation: u64) {
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         if renewed.len() >= MOST {
-            renewed.retain(|_, (_, at)| at.elapsed() < JUST_NOW);
+            renewed.retain(|_, renewed| renewed.at.elapsed() < JUST_NOW);
         }
+        let name = name(refusal);
+        let before = renewed.get(&name).filter(|before| before.at.elapsed() < ROUNDS_LAST);
+        let count = before.map_or(0, |before| before.count).saturating_add(1);
         if renewed.len() < MOST {
-            renewed.insert(name(refusal), (generation, Instant::now()));
+            renewed.insert(name, Renewed { generation, at: Instant::now(), count });
         }
     }
 
@@ -126,6 +184,13 @@ impl Answers {
             taken.push(Instant::now());
         }
         free
+    }
+}
+
+impl Renewed {
+    /// Whether the new token was refused as well, and soon.
+    fn is_for(&self, refusal: &Refusal) -> bool {
+        self.generation == refusal.generation && self.at.elapsed() < JUST_NOW
     }
 }
 
@@ -191,6 +256,39 @@ mod tests {
         assert!(answers.is_repeated(&Refusal { generation: 2, ..bare }));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_whatever_the_token_is_not_renewed_for_without_end() {
+        let answers = Answers::default();
+        let mut renewals = 0;
+        // Two hours of a stream that is never let in, while everything else is.
+        for _ in 0..7200 {
+            let refusal = refusal("GET", renewals);
+            if !answers.is_repeated(&refusal) && !answers.is_pointless(&refusal) {
+                renewals += 1;
+                answers.add_renewed(&refusal, renewals);
+            }
+            answers.let_in(renewals);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        let per_minute = 7200 / JUST_NOW.as_secs();
+        assert!((per_minute - 5..=per_minute + 5).contains(&renewals), "{renewals}");
+        assert!(
+            !answers.is_pointless(&refusal("tools/list", renewals)),
+            "another operation is another matter"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_in_vain_counts_for_its_operation_and_for_a_moment() {
+        let answers = Answers::default();
+        answers.add_in_vain(&refusal("tools/call a", 1));
+        assert!(answers.was_in_vain(&refusal("tools/call a", 1)));
+        assert!(!answers.was_in_vain(&refusal("tools/call b", 1)));
+        assert!(!answers.was_in_vain(&refusal("tools/call a", 2)));
+        tokio::time::advance(IN_VAIN).await;
+        assert!(!answers.was_in_vain(&refusal("tools/call a", 1)));
+    }
+
     // SC-04
     #[tokio::test(start_paused = true)]
     async fn an_operation_causes_three_logins_in_ten_minutes() {
@@ -210,8 +308,10 @@ mod tests {
         for n in 0..10 * MOST {
             answers.take_round(&n.to_string());
             answers.add_renewed(&refusal(&n.to_string(), 1), 2);
+            answers.add_in_vain(&refusal(&n.to_string(), 1));
         }
         assert!(answers.rounds.lock().unwrap().len() <= MOST);
         assert!(answers.renewed.lock().unwrap().len() <= MOST);
+        assert!(answers.in_vain.lock().unwrap().len() <= MOST);
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::Inner;
 use super::flight::Landing;
 use super::held::Login;
+use super::made::Run;
 use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::grant::{self, Ask, Request};
@@ -28,8 +29,10 @@ const POLITE: Duration = Duration::from_secs(2);
 const LEFT: Duration = Duration::from_secs(1);
 /// How often somebody who has nothing to do looks at the clock and the store: machines sleep, and clocks are set.
 const LOOK: Duration = Duration::from_secs(30);
-/// The same while a login is missed that may come from elsewhere.
+/// The same while a login is missed that may come from elsewhere, or is not written down.
 const LOOK_OUT: Duration = Duration::from_secs(2);
+/// How often the store is read again if what is held changes meanwhile.
+const RELOADS: u32 = 3;
 /// The shortest time between two looks.
 const BREATH: Duration = Duration::from_millis(20);
 
@@ -46,7 +49,7 @@ impl Inner {
 
     pub(super) async fn fresh(self: &Arc<Self>) -> Result<(), AuthError> {
         if let Some(headers) = self.headers.as_ref().filter(|headers| headers.are_due())
-            && let Err(error) = self.run_headers().await
+            && let Err(error) = self.run_headers(Run::Call).await
             // Older ones may do; the server will say.
             && !headers.are_there()
         {
@@ -88,6 +91,11 @@ impl Inner {
             if let Err(error) = self.reload().await {
                 tracing::debug!(server = %self.ctx.server, %error, "what is remembered of the login cannot be read");
             }
+            if let Some(saving) = self.saving()
+                && let Err(error) = saving.await
+            {
+                tracing::debug!(server = %self.ctx.server, %error, "the login can still not be written down");
+            }
             let Some(login) = self.held.login() else { continue };
             let early = due::early_at(&login.record, share).is_some_and(|at| SystemTime::now() >= at);
             if early && login.record.is_renewable() && self.failures.standing().is_none() {
@@ -99,9 +107,10 @@ impl Inner {
 
     fn next_look(&self, share: f64) -> Duration {
         let login = self.held.login();
+        let unsaved = login.as_ref().is_some_and(|login| login.unsaved.is_some());
         let renewable = login.filter(|login| login.record.is_renewable());
         let missing = renewable.is_none() && self.missing.load(Ordering::Relaxed);
-        let most = if missing { LOOK_OUT } else { LOOK };
+        let most = if missing || unsaved { LOOK_OUT } else { LOOK };
         let Some(at) = renewable.and_then(|login| due::early_at(&login.record, share)) else { return most };
         let due = at.duration_since(SystemTime::now()).unwrap_or_default();
         due.max(self.failures.wait()).clamp(BREATH, most)
@@ -124,7 +133,7 @@ impl Inner {
     async fn renew(self: Arc<Self>, stale: Secret) -> Result<(), AuthError> {
         let unsaved = self.held.login().and_then(|login| login.unsaved.clone());
         let entry = (&*self.ctx.auth, &self.ctx.url);
-        let wish = Wish { stale, unsaved };
+        let wish = Wish { stale: Some(stale), unsaved };
         let ask = |record| Box::pin(self.ask(record));
         let outcome = drive::renew(&self.shelf, entry, wish, ask).await;
         let server = &self.ctx.server;
@@ -137,8 +146,8 @@ impl Inner {
             Outcome::Unsaved(mine) => {
                 tracing::warn!(
                     %server,
-                    "the token was renewed and cannot be written down: it is lost when this program ends, and the \
-                     login with it"
+                    "the token was renewed and cannot be written down: unless it can be before this program ends, it \
+                     is lost, and the login with it"
                 );
                 self.failures.clear();
                 let before = self.held.login();
@@ -182,8 +191,8 @@ impl Inner {
         }
         let client = record.client(&self.ctx.auth)?;
         // The one that is held knows the nonces.
-        let held = self.held.login().filter(|login| login.record.dpop == record.dpop);
-        let key = match (&record.dpop, held.and_then(|login| login.key.clone())) {
+        let held = self.held.login();
+        let key = match (&record.dpop, held.and_then(|login| login.key_of(&record))) {
             (None, _) => None,
             (Some(_), Some(key)) => Some(key),
             (Some(id), None) => Some(Arc::new(dpop::Key::load_or_make(&self.ctx.safe, id).await?)),
@@ -207,27 +216,36 @@ impl Inner {
         if !self.uses_logins() {
             return Ok(());
         }
-        match self.shelf.read(&self.ctx.auth, &self.ctx.url).await? {
-            Some((record, version)) => self.adopt(record, version).await,
-            // What could not be written down is not in the store, and good all the same.
-            None if self.held.login().is_some_and(|login| login.version.is_none()) => Ok(()),
-            None => {
-                self.held.drop_login();
-                Ok(())
+        for _ in 0..RELOADS {
+            let before = self.held.login();
+            let found = self.shelf.read(&self.ctx.auth, &self.ctx.url).await?;
+            let unsaved = before.as_ref().and_then(|held| held.unsaved.as_ref());
+            if unsaved.is_some_and(|mine| found.is_none() || mine.is_over(found.as_ref().map(|it| &it.0))) {
+                // It is newer than what the store has, until it is written down.
+                return Ok(());
             }
-        }
-    }
-
-    /// Holds a login that is in the store.
-    async fn adopt(&self, record: Record, version: Version) -> Result<(), AuthError> {
-        if let Some(held) = self.held.login() {
-            // What is held and not written down is newer than what the store has, until a renewal sorts it out.
-            let newer = held.unsaved.as_ref().is_some_and(|mine| mine.exchanged == record.refresh);
-            if newer || held.version.is_some_and(|held| held >= version) {
+            let held = before.as_ref().map(|held| (held.version, &held.record.access));
+            if held == found.as_ref().map(|(record, version)| (Some(*version), &record.access)) {
+                return Ok(());
+            }
+            let renewable = found.as_ref().is_some_and(|(record, _)| record.is_renewable());
+            // Whatever its version is, even an earlier one: it was read after what is held was in the store. Files are
+            // replaced by copies.
+            let login = match found {
+                Some((record, version)) => {
+                    Some(Login::of(&self.ctx.safe, record, Some(version), before.as_deref()).await?)
+                }
+                None => None,
+            };
+            if self.held.swap(before.as_ref(), login) {
+                if renewable {
+                    self.set_missing(false);
+                }
                 return Ok(());
             }
         }
-        self.hold(record, version).await
+        // It changed each time, so it is as new as can be.
+        Ok(())
     }
 
     async fn hold(&self, record: Record, version: Version) -> Result<(), AuthError> {
@@ -238,19 +256,6 @@ impl Inner {
         }
         self.held.set_login(login);
         Ok(())
-    }
-
-    /// Runs the command for headers, for all who want it.
-    pub(super) fn run_headers(self: &Arc<Self>) -> Landing {
-        let inner = Arc::clone(self);
-        self.runs.join(|| async move {
-            let Some(headers) = &inner.headers else { return Ok(()) };
-            if let Some(made) = headers.run().await? {
-                inner.ctx.net.set_headers(made.clone());
-                inner.held.set_made(made);
-            }
-            Ok(())
-        })
     }
 
     /// Ends tokens at the authorization server. Says whether it offers that.

@@ -120,10 +120,12 @@ pub(crate) fn unheard(redirect: &Redirect) -> Url {
 
 /// The same, where what the browser gets there is to stay on its screen until it is copied: a port that is to be had
 /// by anybody is one that nobody has at the moment.
-pub(crate) async fn unheard_now(redirect: &Redirect) -> Url {
+///
+/// `port` is the one to have if that is so, as in [`open`].
+pub(crate) async fn unheard_now(redirect: &Redirect, port: Option<u16>) -> Url {
     match redirect {
         Redirect::AnyPort => {
-            let free = any_port(IpAddr::V4(Ipv4Addr::LOCALHOST), Some(UNHEARD)).await;
+            let free = any_port(IpAddr::V4(Ipv4Addr::LOCALHOST), port.or(Some(UNHEARD))).await;
             local(free.map_or(UNHEARD, |(_, port)| port))
         }
         Redirect::Port(_) | Redirect::Uri(_) => unheard(redirect),

@@ -208,3 +208,17 @@ async fn an_address_elsewhere_is_not_listened_on() {
         assert_eq!(url, uri);
     }
 }
+
+#[tokio::test]
+async fn where_nobody_is_to_listen_nobody_does() {
+    let port = |url: Url| url.port().unwrap();
+    let taken = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let wish = taken.local_addr().unwrap().port();
+    let other = port(unheard_now(&Redirect::AnyPort, Some(wish)).await);
+    assert_ne!(other, wish);
+    assert!(TcpStream::connect(("127.0.0.1", other)).await.is_err());
+    drop(taken);
+    assert_eq!(port(unheard_now(&Redirect::AnyPort, Some(wish)).await), wish);
+    // What is configured is not ours to change.
+    assert_eq!(unheard_now(&Redirect::Port(7), Some(wish)).await, local(7));
+}

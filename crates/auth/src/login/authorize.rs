@@ -68,6 +68,9 @@ pub(super) fn authorize(
     if let Some(account) = auth.account.as_deref().filter(|account| !hinted && is_hint(account)) {
         request = request.add_extra_param("login_hint", account);
     }
+    if wants_consent(login) {
+        request = request.add_extra_param("prompt", "consent");
+    }
     let (url, state) = request.url();
     Ok(Address {
         url,
@@ -75,6 +78,19 @@ pub(super) fn authorize(
         verifier: Secret::new(verifier.into_secret()),
     })
 }
+
+/// Whether the person has to be asked for consent anew. Without that, providers of OpenID Connect leave
+/// `offline_access` out (OpenID Connect Core §11), and there would be a login an hour. Tenants of Entra may forbid
+/// their people to consent, and then refuse to be asked; they give refresh tokens without.
+fn wants_consent(login: &Login<'_>) -> bool {
+    let configured = login.ctx.auth.authorize_params.iter().any(|(name, _)| name == "prompt");
+    let issuer = Url::parse(&login.place.metadata.issuer).ok();
+    let host = issuer.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let entra = ENTRA.iter().any(|it| host == *it || host.ends_with(&format!(".{it}")));
+    !configured && !entra && login.scopes.iter().any(|scope| scope == "offline_access")
+}
+
+const ENTRA: [&str; 4] = ["microsoftonline.com", "microsoftonline.us", "windows.net", "ciamlogin.com"];
 
 /// The endpoint, if a person may be sent there and a code from there is safe (SE-03, AF-01).
 fn endpoint(place: &Place) -> Result<&Url, AuthError> {

@@ -60,7 +60,8 @@ pub(crate) struct Finished {
 /// Begins a login: whoever has the address can go on with it, in whatever process shares the store.
 pub(crate) async fn begin(login: &Login<'_>) -> Result<Begun, AuthError> {
     let Login { ctx, place, scopes, resource, dpop } = *login;
-    let redirect = listener::unheard_now(&ctx.auth.redirect).await;
+    let port = register::kept_port(ctx, place).await;
+    let redirect = listener::unheard_now(&ctx.auth.redirect, port).await;
     let client = register::client_for(ctx, place, &redirect, scopes).await?;
     let redirect = client.redirect.clone().unwrap_or(redirect);
     let address = authorize(login, &client, &redirect)?;

@@ -35,9 +35,11 @@ pub(crate) fn read(text: &str, expected: &Pending, redirect: &Url) -> Pasted {
     if bare && !is_code(text) {
         return Pasted::Wrong(format!("that is no code: {}", whole()));
     }
+    // Such as that of the login page, which has our `state` in it.
+    let elsewhere = text.contains("://") && !text.contains(redirect.as_str());
     match response::read(text, expected) {
         Ok(Brought::Code(code)) => Pasted::Code { code, bare },
-        Ok(Brought::NotOurs) if text.contains("://") && !text.contains(redirect.as_str()) => {
+        Ok(Brought::NotOurs) | Err(_) if elsewhere => {
             let what = format!("that is another address: the one that is meant begins with {redirect}");
             Pasted::Wrong(what)
         }
@@ -65,11 +67,8 @@ mod tests {
     use super::*;
 
     fn pasted(text: &str, iss_required: bool) -> Pasted {
-        let expected = Pending {
-            issuer: "https://as.example".to_owned(),
-            state: Secret::new("s-1"),
-            iss_required,
-        };
+        let expected =
+            Pending { issuer: "https://as.example".to_owned(), state: Secret::new("s-1"), iss_required };
         read(text, &expected, &"http://127.0.0.1:7/callback".parse().unwrap())
     }
 
@@ -82,7 +81,9 @@ mod tests {
 
     #[test]
     fn what_is_no_code_is_not_taken_for_one() {
-        for text in ["hello", "y", "I have logged in, what now?", "what do you mean by that", "ääääääääääääääääää"] {
+        for text in
+            ["hello", "y", "I have logged in, what now?", "what do you mean by that", "ääääääääääääääääää"]
+        {
             assert!(matches!(pasted(text, false), Pasted::Wrong(_)), "{text}");
         }
         assert!(wrong("hello").starts_with("that is no code"));
@@ -95,7 +96,10 @@ mod tests {
     #[test]
     fn what_is_of_another_login_can_be_tried_again() {
         assert!(wrong("http://127.0.0.1:7/callback?code=c&state=s-2").contains("not what this login"));
-        assert!(wrong("https://as.example/authorize?state=s-1").contains("another address"));
+        let page =
+            "https://as.example/authorize?state=s-1&redirect_uri=http%3A%2F%2F127.0.0.1%3A7%2Fcallback";
+        assert!(wrong(page).contains("another address"));
+        assert!(matches!(pasted(page, true), Pasted::Wrong(why) if why.contains("another address")));
         assert!(!wrong("").is_empty());
     }
 
@@ -103,10 +107,7 @@ mod tests {
     #[test]
     fn what_is_of_this_login_counts() {
         let at = "http://127.0.0.1:7/callback";
-        assert!(matches!(
-            pasted(&format!("{at}?code=c&state=s-1"), false),
-            Pasted::Code { bare: false, .. }
-        ));
+        assert!(matches!(pasted(&format!("{at}?code=c&state=s-1"), false), Pasted::Code { bare: false, .. }));
         for query in ["error=access_denied&state=s-1", "code=c&state=s-1&iss=https%3A%2F%2Fevil.example"] {
             assert!(matches!(pasted(&format!("{at}?{query}"), false), Pasted::Over(_)), "{query}");
         }

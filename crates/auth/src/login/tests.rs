@@ -24,6 +24,8 @@ struct Person {
     reply: Mutex<Option<PageReply>>,
     /// Whether they go away from a code at once.
     leaves: bool,
+    /// Whether they have a keyboard.
+    pastes: bool,
 }
 
 /// What a person was shown.
@@ -34,7 +36,7 @@ struct Shown {
 
 fn person(reply: Option<PageReply>) -> (Arc<Person>, Shown) {
     let ((pages, shown_pages), (codes, shown_codes)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-    let person = Person { pages, codes, reply: Mutex::new(reply), leaves: false };
+    let person = Person { pages, codes, reply: Mutex::new(reply), leaves: false, pastes: false };
     (Arc::new(person), Shown { pages: shown_pages, codes: shown_codes })
 }
 
@@ -58,6 +60,10 @@ impl LoginPrompt for Person {
                 std::future::pending::<()>().await;
             }
         })
+    }
+
+    fn can_paste(&self) -> bool {
+        self.pastes
     }
 }
 

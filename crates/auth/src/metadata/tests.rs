@@ -24,7 +24,6 @@ fn everything_that_is_used_is_read() {
         "registration_endpoint": "https://as.example/register",
         "device_authorization_endpoint": "https://as.example/device",
         "revocation_endpoint": "https://as.example/revoke",
-        "userinfo_endpoint": "https://as.example/me",
         "scopes_supported": ["a", "offline_access", "not a scope", 3],
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": ["none"],
@@ -44,7 +43,6 @@ fn everything_that_is_used_is_read() {
         registration_endpoint: url("https://as.example/register"),
         device_authorization_endpoint: url("https://as.example/device"),
         revocation_endpoint: url("https://as.example/revoke"),
-        userinfo_endpoint: url("https://as.example/me"),
         scopes_supported: Some(list(&["a", "offline_access"])),
         code_challenge_methods_supported: Some(list(&["S256"])),
         token_endpoint_auth_methods_supported: Some(list(&["none"])),
@@ -86,7 +84,6 @@ fn af_07_every_endpoint_is_https_or_on_this_machine() {
         "registration_endpoint",
         "device_authorization_endpoint",
         "revocation_endpoint",
-        "userinfo_endpoint",
     ];
     for name in endpoints {
         let with = |address: &str| Metadata::parse(&json!({"issuer": ISSUER, name: address}), &[ISSUER]);

@@ -78,6 +78,9 @@ impl Lookup for Names {
             // Public when it is asked about, and on this machine ever after.
             "rebinding" if asked == 0 => Some([8, 8, 8, 8].into()),
             "rebinding" => Some([127, 0, 0, 1].into()),
+            // The other way round: it lies at first, and has to be reached some time.
+            "settling" if asked == 1 => Some([8, 8, 8, 8].into()),
+            "settling" => Some([10, 0, 0, 1].into()),
             _ => None,
         };
         Box::pin(std::future::ready(ip.map(|ip| vec![ip]).ok_or_else(|| io::ErrorKind::NotFound.into())))
@@ -218,13 +221,39 @@ async fn se_01_what_a_public_server_names_is_checked() {
 #[tokio::test]
 async fn se_02_a_server_does_not_come_nearer() {
     let listening = Server::start(|_| answer(200, "application/json", "{}")).await;
-    let (net, names) = net("https://rebinding.test/mcp", &[]);
-    for _ in 0..2 {
-        let error = net.document(&listening.url("/")).await.unwrap_err();
+    let (rebinding, _) = net("https://rebinding.test/mcp", &[]);
+    for _ in 0..3 {
+        let error = rebinding.document(&listening.url("/")).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Untrusted, "{error}");
+        assert_eq!(rebinding.zone().await.unwrap(), Zone::Public);
     }
-    assert_eq!(names.0.load(Ordering::SeqCst), 1, "it was asked about once");
     assert!(listening.heads().is_empty());
+    let (settling, names) = net("https://settling.test/mcp", &[]);
+    for (asked, zone) in [Zone::Private, Zone::Public, Zone::Public, Zone::Public].into_iter().enumerate() {
+        assert_eq!(settling.zone().await.unwrap(), zone, "when it is asked about for the {asked}th time");
+    }
+    assert_eq!(names.0.load(Ordering::SeqCst), 4, "each time anew");
+    // One that was never elsewhere may name its neighbours.
+    let (intranet, _) = net("https://private.test/mcp", &[]);
+    for _ in 0..3 {
+        assert_eq!(intranet.zone().await.unwrap(), Zone::Private);
+    }
+}
+
+// AF-07, SE-01: who is on this machine may send us anywhere, but not in the clear, and not where nobody may.
+#[tokio::test]
+async fn se_01_what_a_server_of_this_machine_names_is_checked_too() {
+    let (net, _) = net("http://127.0.0.1:9/mcp", &[]);
+    for url in [
+        "http://public.test/token",
+        "http://10.0.0.1/token",
+        "https://169.254.169.254/token",
+        "https://metadata.test/token",
+    ] {
+        let url: Url = url.parse().unwrap();
+        let error = net.told(post(&url)).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Untrusted, "{url}: {error}");
+    }
 }
 
 #[tokio::test]

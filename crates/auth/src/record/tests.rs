@@ -78,6 +78,7 @@ fn entries_with_the_same_url_are_kept_apart_unless_they_name_the_same_account() 
     assert_ne!(key("a", &work), key("a", &home));
     assert_ne!(key("a", &work), key("a", &none));
     assert_eq!(key("a", &work), key("b", &work), "one account, under two names");
+    assert_ne!(key("a", &work), key("work", &none), "a label is not a name");
     let elsewhere = "https://mcp.example.org/mcp".parse().unwrap();
     assert_ne!(key("a", &work), Record::key("a", &work, &elsewhere));
 }
@@ -94,6 +95,17 @@ fn a_record_is_for_its_url_and_label_alone() {
     assert!(!kept.is_for(&Auth::default(), &"https://mcp.example.com/other".parse().unwrap()));
     kept.label = Some("work".to_owned());
     assert!(kept.is_for(&account("work"), &url()));
+}
+
+// AX-06
+#[test]
+fn a_token_that_is_not_bound_is_not_used_where_it_has_to_be() {
+    let auth = |dpop| Auth { dpop, ..Auth::default() };
+    let bearer = record("a", None, None);
+    let bound = Record { scheme: Scheme::Dpop, ..bearer.clone() };
+    assert!(!bearer.is_for(&auth(Dpop::Always), &url()));
+    assert!(bound.is_for(&auth(Dpop::Always), &url()));
+    assert!(bearer.is_for(&auth(Dpop::Auto), &url()) && bound.is_for(&auth(Dpop::Auto), &url()));
 }
 
 #[test]

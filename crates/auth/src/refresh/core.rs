@@ -40,18 +40,27 @@ pub(crate) struct Renewal {
 /// What is wanted.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
-    /// The token that is not good enough; whatever else is found may be.
-    pub(crate) stale: Secret,
+    /// The token that is not good enough; whatever else is found may be. `None`: each is, and nothing is wanted but
+    /// that what was had earlier is written down.
+    pub(crate) stale: Option<Secret>,
     /// What was had earlier and could not be written down.
     pub(crate) unsaved: Option<Unsaved>,
 }
 
-/// A renewed login that the store does not know of.
+/// A login that the store does not know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unsaved {
     pub(crate) record: Record,
-    /// The refresh token that it was had for; `None`: none, no person was needed.
-    pub(crate) exchanged: Option<Secret>,
+    pub(crate) over: Over,
+}
+
+/// In place of what something is to be written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// It is a renewal of what has this refresh token; `None`: none, no person was needed.
+    Renewed(Option<Secret>),
+    /// It is a login of its own, in place of the one that was made then; `None`: there was none.
+    Login(Option<SystemTime>),
 }
 
 /// The time, by both clocks.
@@ -76,8 +85,8 @@ pub(crate) enum Step {
     Confirm,
     /// Ask for tokens with this record, at once: [`News::Given`] or [`News::Refused`].
     Ask(Box<Record>),
-    /// Replace this version: [`News::Wrote`] or [`News::Outrun`].
-    Write(Box<Record>, Version),
+    /// Replace this version, or nothing: [`News::Wrote`] or [`News::Outrun`].
+    Write(Box<Record>, Option<Version>),
     /// It could not be written. Wait so long, with the lease: [`News::Waited`].
     Hold(Duration),
     /// It is over. The lease is given back if it is held.
@@ -130,11 +139,13 @@ enum Phase {
     /// Waits for the authorization server.
     Tokens { base: Box<Record>, version: Version },
     /// Waits for it to be written down.
-    Saved(Saving, Version),
+    Saved(Saving, Option<Version>),
     /// Somebody else has written; waits for what.
     Overtaken(Saving),
-    /// Waits before it is written again.
+    /// Waits before it is written again, over this.
     Resting(Saving, Option<Version>),
+    /// Waits before it is looked at again what somebody else has written.
+    Resigned(Saving),
     /// Waits for the login's end to be written down.
     Marked { ended: Box<Record>, why: AuthError, version: Version },
     /// It is over.
@@ -203,8 +214,9 @@ impl Renewal {
             }
             (Phase::Right { .. }, News::Lost) => self.again(Phase::Look { leased: false }),
             (Phase::Tokens { base, version }, News::Given(tokens)) => {
-                let mine = Unsaved { record: base.renewed(&tokens, now.wall), exchanged: base.refresh };
-                self.save(Saving::new(now, mine, Source::Now), version)
+                let over = Over::Renewed(base.refresh.clone());
+                let mine = Unsaved { record: base.renewed(&tokens, now.wall), over };
+                self.save(Saving::new(now, mine, Source::Now), Some(version))
             }
             (Phase::Tokens { base, .. }, News::Refused(error)) => self.refused(*base, error),
             (Phase::Saved(saving, _), News::Wrote(version)) => match saving.source {
@@ -212,11 +224,15 @@ impl Renewal {
                 Source::Earlier => self.look(now, true, Some((saving.mine.record, version))),
             },
             (Phase::Saved(saving, _), News::Outrun) => self.read(Phase::Overtaken(saving)),
-            (Phase::Saved(saving, version), News::StoreFailed(_)) => self.rest(now, saving, Some(version)),
+            (Phase::Saved(saving, version), News::StoreFailed(error)) => {
+                self.rest(now, saving, error, |saving| Phase::Resting(saving, version))
+            }
             (Phase::Overtaken(saving), News::Found(found)) => self.overtaken(now, saving, found),
-            (Phase::Overtaken(saving), News::StoreFailed(_)) => self.rest(now, saving, None),
-            (Phase::Resting(saving, Some(version)), News::Waited) => self.save(saving, version),
-            (Phase::Resting(saving, None), News::Waited) => self.read(Phase::Overtaken(saving)),
+            (Phase::Overtaken(saving), News::StoreFailed(error)) => {
+                self.rest(now, saving, error, Phase::Resigned)
+            }
+            (Phase::Resting(saving, version), News::Waited) => self.save(saving, version),
+            (Phase::Resigned(saving), News::Waited) => self.read(Phase::Overtaken(saving)),
             (Phase::Marked { ended, why, .. }, News::Wrote(version)) => {
                 self.done(Outcome::Ended { record: *ended, version, why })
             }
@@ -235,15 +251,24 @@ impl Renewal {
 
     /// What is in the store, and what of it is of use.
     fn look(&mut self, now: Now, leased: bool, found: Option<(Record, Version)>) -> Step {
-        let Some((record, version)) = found else { return self.done(Outcome::Gone(None)) };
-        if let Some(unsaved) = self.wish.unsaved.take_if(|mine| is_older(&record, mine)) {
+        let kept = found.as_ref().map(|(record, _)| record);
+        if let Some(unsaved) = self.wish.unsaved.take_if(|mine| mine.is_over(kept)) {
             if leased {
+                let version = found.map(|(_, version)| version);
                 return self.save(Saving::new(now, unsaved, Source::Earlier), version);
             }
             self.wish.unsaved = Some(unsaved);
             return self.next(Phase::Lease, Step::Acquire);
         }
-        if record.access != self.wish.stale && !due::is_due(&record, now.wall) {
+        let Some((record, version)) = found else {
+            let given = self.wish.unsaved.take().map(|mine| Box::new(mine.record));
+            return self.done(Outcome::Gone(given));
+        };
+        let good = match &self.wish.stale {
+            Some(stale) => record.access != *stale && !due::is_due(&record, now.wall),
+            None => true,
+        };
+        if good {
             return self.done(Outcome::Good(record, version));
         }
         if let Standing::NeedsLogin(why) = &record.state {
@@ -264,7 +289,7 @@ impl Renewal {
             };
             let why = AuthError::new(self.ended_by, why);
             let ended = Box::new(record.ended(why.what.clone()));
-            let step = Step::Write(ended.clone(), version);
+            let step = Step::Write(ended.clone(), Some(version));
             return self.next(Phase::Marked { ended, why, version }, step);
         }
         self.next(Phase::Right { base: Box::new(record), version }, Step::Confirm)
@@ -296,31 +321,41 @@ impl Renewal {
 
     /// We were given tokens, and somebody else wrote first.
     fn overtaken(&mut self, now: Now, saving: Saving, found: Option<(Record, Version)>) -> Step {
-        let Some((record, version)) = found else {
+        if saving.mine.is_over(found.as_ref().map(|(record, _)| record)) {
+            return self.save(saving, found.map(|(_, version)| version));
+        }
+        if found.is_none() {
             // Somebody logged out: the login is not to come back.
             return self.done(Outcome::Gone(Some(Box::new(saving.mine.record))));
-        };
-        if is_older(&record, &saving.mine) {
-            return self.save(saving, version);
         }
         // A person logged in: that counts, and what we have is of an older login.
-        self.look(now, true, Some((record, version)))
+        self.look(now, true, found)
     }
 
-    fn save(&mut self, saving: Saving, version: Version) -> Step {
+    fn save(&mut self, saving: Saving, version: Option<Version>) -> Step {
         let step = Step::Write(Box::new(saving.mine.record.clone()), version);
         self.next(Phase::Saved(saving, version), step)
     }
 
     /// What was given must not be lost because a disk is full for a moment.
-    fn rest(&mut self, now: Now, mut saving: Saving, version: Option<Version>) -> Step {
+    fn rest(
+        &mut self,
+        now: Now,
+        mut saving: Saving,
+        error: AuthError,
+        then: impl FnOnce(Saving) -> Phase,
+    ) -> Step {
         // Both: a machine that slept meanwhile has tried once.
         if now.steady >= saving.give_up && saving.failures >= WRITES {
-            return self.done(Outcome::Unsaved(*saving.mine));
+            return match saving.source {
+                Source::Now => self.done(Outcome::Unsaved(*saving.mine)),
+                // It is as unsaved as it was. To renew it would only give one more thing that can be lost.
+                Source::Earlier => self.fail(error),
+            };
         }
         let wait = Duration::from_millis(100).saturating_mul(1 << saving.failures.min(5));
         saving.failures += 1;
-        self.next(Phase::Resting(saving, version), Step::Hold(wait))
+        self.next(then(saving), Step::Hold(wait))
     }
 
     /// Looks once more, unless that has been done often enough.
@@ -351,13 +386,25 @@ impl Renewal {
     }
 }
 
-/// Whether what the store has is what ours was had for. If ours came with another refresh token, nobody can use the
-/// kept one any more, whatever the clocks say; if not, both are as good and the later one counts.
-fn is_older(kept: &Record, mine: &Unsaved) -> bool {
-    let rotated = mine.record.refresh != mine.exchanged;
-    kept.refresh == mine.exchanged
-        && kept.logged_in_at == mine.record.logged_in_at
-        && (rotated || kept.obtained_at() < mine.record.obtained_at())
+impl Unsaved {
+    /// Whether it counts more than what the store has.
+    ///
+    /// A renewal does if the store has what it was had for. If it came with another refresh token, nobody can use the
+    /// kept one any more, whatever the clocks say; if not, both are as good and the later one counts. A login does if
+    /// the store has the one that it replaced, however often that was renewed since.
+    pub(crate) fn is_over(&self, kept: Option<&Record>) -> bool {
+        match (&self.over, kept) {
+            (Over::Renewed(exchanged), Some(kept)) => {
+                let rotated = self.record.refresh != *exchanged;
+                kept.refresh == *exchanged
+                    && kept.logged_in_at == self.record.logged_in_at
+                    && (rotated || kept.obtained_at() < self.record.obtained_at())
+            }
+            // Somebody logged out.
+            (Over::Renewed(_), None) => false,
+            (Over::Login(replaced), kept) => *replaced == kept.map(|kept| kept.logged_in_at),
+        }
+    }
 }
 
 impl Saving {
@@ -404,6 +451,7 @@ impl Phase {
             Self::Saved(..) => "saved",
             Self::Overtaken(_) => "overtaken",
             Self::Resting(..) => "resting",
+            Self::Resigned(_) => "resigned",
             Self::Marked { .. } => "marked",
             Self::Over => "over",
         }

@@ -39,6 +39,25 @@ impl Shelf {
         Ok(found.filter(|(record, _)| record.is_for(auth, url)))
     }
 
+    /// Writes a login in place of a version, or where there is none. `None`: somebody else was first.
+    async fn write(
+        &self,
+        entry: (&Auth, &Url),
+        record: &Record,
+        over: Option<Version>,
+    ) -> Result<Option<Version>, AuthError> {
+        let expect = match over {
+            Some(version) => Expect::At(version),
+            // What is of another entry is as good as nothing, and has a version all the same.
+            None => match self.safe.get::<Record>(&self.key).await? {
+                Some((kept, _)) if kept.is_for(entry.0, entry.1) => return Ok(None),
+                Some((_, version)) => Expect::At(version),
+                None => Expect::Nothing,
+            },
+        };
+        Ok(self.safe.put(&self.key, record, expect).await?)
+    }
+
     /// What the lease for renewals is called.
     pub(crate) fn lease(&self) -> String {
         format!("refresh/{}", self.key.id)
@@ -87,11 +106,11 @@ where
                 Err(error) => News::Refused(error),
             },
             Step::Write(record, version) => {
-                let put = shelf.safe.put(&shelf.key, &*record, Expect::At(version));
-                match holding(&shelf.safe, held.as_ref(), put).await {
+                let write = shelf.write(entry, &record, version);
+                match holding(&shelf.safe, held.as_ref(), write).await {
                     Ok(Some(version)) => News::Wrote(version),
                     Ok(None) => News::Outrun,
-                    Err(error) => News::StoreFailed(error.into()),
+                    Err(error) => News::StoreFailed(error),
                 }
             }
             Step::Hold(wait) => {

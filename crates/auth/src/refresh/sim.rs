@@ -248,7 +248,7 @@ impl World {
         if !refused && !super::due::is_due(holds, wall) {
             return;
         }
-        let wish = Wish { stale: holds.access.clone(), unsaved: process.unsaved.clone() };
+        let wish = Wish { stale: Some(holds.access.clone()), unsaved: process.unsaved.clone() };
         process.steps = 0;
         let now = Now { wall, steady: self.start + self.elapsed };
         self.processes[index].running = Some(Renewal::new(now, wish));
@@ -292,7 +292,7 @@ impl World {
             },
             Step::Ask(_) => return self.ask(index),
             Step::Write(record, at) => {
-                if self.kept.as_ref().is_some_and(|(_, version)| version == at) {
+                if self.kept.as_ref().map(|(_, version)| *version) == *at {
                     News::Wrote(self.put((**record).clone()))
                 } else {
                     News::Outrun

@@ -1,5 +1,5 @@
-//! Owns what is remembered of clients: those that we registered, per issuer (AR-04), and to which issuer a configured
-//! one was shown first.
+//! Owns what is remembered of clients: those that we registered, per issuer (AR-04), and which issuer a configured one
+//! belongs to.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -68,12 +68,17 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// A login with it has succeeded.
+/// Tokens were had with it. A configured one belongs to their issuer from now on.
 pub(crate) async fn prove(ctx: &Ctx, client: &OAuthClient) -> Result<(), AuthError> {
-    if client.origin != ClientOrigin::Registered {
-        return Ok(());
+    match client.origin {
+        ClientOrigin::Registered => set_doubt(ctx, client, false).await,
+        ClientOrigin::Configured if ctx.auth.issuer.is_none() => {
+            // Whoever was first has checked the same.
+            ctx.safe.put(&tie_key(&client.id, &ctx.url), &client.issuer, Expect::Nothing).await?;
+            Ok(())
+        }
+        ClientOrigin::Configured | ClientOrigin::Document => Ok(()),
     }
-    set_doubt(ctx, client, false).await
 }
 
 async fn set_doubt(ctx: &Ctx, client: &OAuthClient, in_doubt: bool) -> Result<(), AuthError> {
@@ -132,19 +137,20 @@ pub(crate) async fn kept_redirect(ctx: &Ctx, issuer: &str) -> Option<Url> {
     clients.list.iter().rev().find(local).map(|kept| kept.asked.clone())
 }
 
-/// The issuer that a configured client was first shown to: this one, if it was shown to none.
-pub(super) async fn first_issuer(ctx: &Ctx, client_id: &str, issuer: &str) -> Result<String, AuthError> {
-    let at = format!("{}{}", ctx.url.origin().ascii_serialization(), ctx.url.path());
-    let key = Key::new("issuer", format!("{client_id} at {at}"));
-    for _ in 0..TRIES {
-        if let Some((known, _)) = ctx.safe.get::<String>(&key).await? {
-            return Ok(known);
-        }
-        if ctx.safe.put(&key, issuer, Expect::Nothing).await?.is_some() {
-            return Ok(issuer.to_owned());
-        }
-    }
-    Err(contended())
+/// The issuer that a configured client belongs to at this server, if it had tokens before.
+pub(super) async fn tie(ctx: &Ctx, client_id: &str) -> Result<Option<String>, AuthError> {
+    Ok(ctx.safe.get(&tie_key(client_id, &ctx.url)).await?.map(|(issuer, _)| issuer))
+}
+
+/// Forgets which issuer a configured client belongs to: its login has ended, and the next one may be elsewhere.
+pub(crate) async fn untie(ctx: &Ctx, client_id: &str, server: &Url) -> Result<(), AuthError> {
+    ctx.safe.remove(&tie_key(client_id, server), Expect::Anything).await?;
+    Ok(())
+}
+
+fn tie_key(client_id: &str, server: &Url) -> Key {
+    let at = format!("{}{}", server.origin().ascii_serialization(), server.path());
+    Key::new("issuer", format!("{client_id} at {at}"))
 }
 
 async fn change(ctx: &Ctx, issuer: &str, change: impl Fn(&mut Vec<Kept>)) -> Result<(), AuthError> {

@@ -182,15 +182,24 @@ async fn ar_04_a_configured_client_stays_with_its_issuer() {
     let error = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.what.contains(one.origin()) && error.what.contains(two.origin()), "{error}");
-    // Or the first that it was used with does.
+    // Or the first that gives tokens for it does. Before that it is tied to nobody.
     let mut ctx = one.ctx("/", configured_auth(None));
-    assert!(client_for(&ctx, &at_one, &redirect(1), &[]).await.is_ok());
+    assert!(client_for(&ctx, &at_two, &redirect(1), &[]).await.is_ok());
+    let client = client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap();
+    prove(&ctx, &client).await.unwrap();
     assert!(client_for(&ctx, &at_one, &redirect(1), &[]).await.is_ok());
     let error = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.what.contains(one.origin()) && error.what.contains(two.origin()), "{error}");
+    assert!(error.hint.unwrap().contains("set `issuer`"));
     // Whoever says so in the configuration is believed.
     ctx.auth = std::sync::Arc::new(configured_auth(Some(two.origin())));
+    let client = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap();
+    // What is said there needs no memory, and changes none.
+    prove(&ctx, &client).await.unwrap();
+    ctx.auth = std::sync::Arc::new(configured_auth(None));
+    assert!(client_for(&ctx, &at_two, &redirect(1), &[]).await.is_err());
+    untie(&ctx, "by-hand", &ctx.url).await.unwrap();
     assert!(client_for(&ctx, &at_two, &redirect(1), &[]).await.is_ok());
     assert_eq!((one.lines().len(), two.lines().len()), (0, 0));
 }

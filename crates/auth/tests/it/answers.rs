@@ -169,6 +169,51 @@ async fn a_dropped_call_takes_the_page_away_and_the_next_one_begins_at_once() {
     assert_eq!(called.expect("nobody holds it up").unwrap(), 200);
 }
 
+#[tokio::test]
+async fn a_login_elsewhere_ends_the_wait_for_our_own_page() {
+    let stage = Stage::with(auth_server().refresh_tokens(RefreshTokens::Never), |it| it).await;
+    stage.logged_in().await;
+    let person = std::sync::Arc::new(crate::support::Person { idle: true, ..Default::default() });
+    let host = Host::new(&stage.safe, stage.http(), Some(person.clone()));
+    host.identity.load().await.unwrap();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    stage.auth.revoke_all_access();
+    let elsewhere = async {
+        while host.pages() == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        stage.host().identity.login(&LoginOptions::default()).await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        called = host.call("tools/list") => assert_eq!(called.unwrap(), 200),
+        () = elsewhere => unreachable!("it waits"),
+        () = tokio::time::sleep(crate::support::SOON) => panic!("our own page is waited for"),
+    }
+    assert_eq!(host.pages(), 1);
+}
+
+#[tokio::test]
+async fn what_is_always_refused_does_not_renew_a_token_that_is_taken_elsewhere() {
+    let stage = Stage::new().await;
+    let host = stage.logged_in().await;
+    let mut ended = Vec::new();
+    for _ in 0..10 {
+        assert_eq!(host.call("tools/list").await.unwrap(), 200);
+        let refusal = Refusal {
+            status: 401,
+            challenge: vec!["Bearer".to_owned()],
+            generation: host.identity.generation(),
+            operation: "GET".to_owned(),
+            quiet: true,
+        };
+        ended.extend(host.identity.answer(&refusal).await.err());
+    }
+    assert!(stage.auth.refreshes() <= 3, "{}", stage.auth.refreshes());
+    assert!(ended.iter().all(|error| error.kind == AuthErrorKind::Refused), "{ended:?}");
+    assert_eq!((ended.len(), host.pages()), (7, 1));
+}
+
 fn machine() -> Auth {
     let client = ClientSettings {
         id: "robot".to_owned(),
@@ -223,6 +268,25 @@ async fn a_bound_token_comes_with_a_proof_and_a_nonce_is_answered_without_a_refr
     assert_eq!(other.call("tools/list").await.unwrap(), 200);
     assert_eq!(stage.auth.refreshes(), 1);
     assert_eq!(stage.auth.violations(), Vec::<String>::new());
+}
+
+// AX-06: a logout forgets the key, and the next login makes another under the same name.
+#[tokio::test]
+async fn a_logout_and_a_login_elsewhere_bring_another_key() {
+    let stage = Stage::with(auth_server().dpop(), Protected::dpop).await;
+    let elsewhere = stage.host();
+    elsewhere.identity.login(&LoginOptions::default()).await.unwrap();
+    let host = stage.lonely();
+    host.identity.load().await.unwrap();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    elsewhere.identity.logout().await.unwrap();
+    elsewhere.identity.login(&LoginOptions::default()).await.unwrap();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    // It is proved in a renewal, too.
+    stage.auth.revoke_all_access();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert_eq!(elsewhere.call("tools/list").await.unwrap(), 200);
+    assert_eq!((stage.auth.refreshes(), elsewhere.pages()), (1, 2));
 }
 
 #[tokio::test]

@@ -75,6 +75,51 @@ async fn a_command_that_makes_the_same_again_is_not_run_without_end_and_no_login
 }
 
 #[tokio::test]
+async fn a_refusal_in_vain_does_not_keep_the_command_from_being_run_for_another() {
+    let stage = Stage::with(auth_server(), |it| it.tool_requires("admin", "write")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, token(&stage)).unwrap();
+    let host = host(&stage, command(folder.path(), r#"echo "{\"Authorization\": \"Bearer $(cat token)\"}""#));
+    host.identity.load().await.unwrap();
+    // One tool that this account may not use.
+    for _ in 0..3 {
+        let error = host.call("tools/call admin").await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Refused, "{error}");
+    }
+    assert_eq!(runs(folder.path()), 2);
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    // Later, the token really ends, and the command has a new one.
+    stage.auth.revoke_all_access();
+    std::fs::write(&file, token(&stage)).unwrap();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert_eq!(runs(folder.path()), 3);
+}
+
+#[tokio::test]
+async fn a_command_that_fails_is_not_run_for_each_call_and_works_again_when_it_does() {
+    let stage = Stage::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"test -f token || { echo no vault >&2; exit 3; }; echo "{\"Authorization\": \"Bearer $(cat token)\"}""#;
+    let host = host(&stage, command(folder.path(), script));
+    host.identity.load().await.unwrap_err();
+    host.identity.load().await.unwrap_err();
+    assert_eq!(runs(folder.path()), 1);
+    // Whoever calls may have mended it meanwhile, so the first call tries.
+    for _ in 0..5 {
+        let error = host.call("tools/list").await.unwrap_err();
+        assert!(error.to_string().contains("no vault"), "{error}");
+    }
+    assert_eq!(runs(folder.path()), 2);
+    std::fs::write(folder.path().join("token"), token(&stage)).unwrap();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(30)).await;
+    tokio::time::resume();
+    assert_eq!(host.call("tools/list").await.unwrap(), 200);
+    assert_eq!(runs(folder.path()), 3);
+}
+
+#[tokio::test]
 async fn a_command_is_run_again_after_its_time() {
     let stage = Stage::new().await;
     let folder = tempfile::tempdir().unwrap();
@@ -94,21 +139,17 @@ async fn a_command_is_run_again_after_its_time() {
 async fn a_command_that_fails_says_why_and_shows_nothing_of_what_it_printed() {
     let stage = Stage::new().await;
     let folder = tempfile::tempdir().unwrap();
-    for (script, kind, words) in [
-        (
-            "echo hidden; echo the vault is sealed >&2; exit 3",
-            AuthErrorKind::Unavailable,
-            "the vault is sealed",
-        ),
-        ("echo hidden", AuthErrorKind::Setup, "did not print a JSON object"),
-        (r#"echo '{"A b": "hidden"}'"#, AuthErrorKind::Setup, "no name of a header"),
-        (r#"echo '{"X-A": {"hidden": 1}}'"#, AuthErrorKind::Setup, "not a text"),
-        (r#"echo '{"Mcp-Session-Id": "hidden"}'"#, AuthErrorKind::Setup, "not its to set"),
-        (r#"printf '{"X-A": "hidden\\nX-B: b"}'"#, AuthErrorKind::Setup, "cannot be sent"),
-        (r#"echo '{"X-A": "1", "x-a": "2"}'"#, AuthErrorKind::Setup, "twice"),
+    for (script, words) in [
+        ("echo hidden; echo the vault is sealed >&2; exit 3", "the vault is sealed"),
+        ("echo hidden", "did not print a JSON object"),
+        (r#"echo '{"A b": "hidden"}'"#, "no name of a header"),
+        (r#"echo '{"X-A": {"hidden": 1}}'"#, "not a text"),
+        (r#"echo '{"Mcp-Session-Id": "hidden"}'"#, "not its to set"),
+        (r#"printf '{"X-A": "hidden\\nX-B: b"}'"#, "cannot be sent"),
+        (r#"echo '{"X-A": "1", "x-a": "2"}'"#, "twice"),
     ] {
         let error = host(&stage, command(folder.path(), script)).identity.load().await.unwrap_err();
-        assert_eq!(error.kind, kind, "{script}: {error}");
+        assert_eq!(error.kind, AuthErrorKind::Command, "{script}: {error}");
         assert!(error.to_string().contains(words), "{script}: {error}");
         assert!(!format!("{error:?}").contains("hidden"), "{error:?}");
     }
@@ -123,7 +164,7 @@ async fn a_command_that_hangs_is_ended_with_everything_it_started() {
     hangs.timeout = Duration::from_secs(1);
     let load = host(&stage, hangs).identity;
     let error = tokio::time::timeout(SOON, load.load()).await.expect("in its time").unwrap_err();
-    assert_eq!(error.kind, AuthErrorKind::Unavailable);
+    assert_eq!(error.kind, AuthErrorKind::Command);
     let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
     assert!(bowline_testkit::ended(child.trim().parse().unwrap(), SOON).await);
 }

@@ -3,10 +3,12 @@
 
 mod accounts;
 mod answers;
+mod flaky;
 mod headers;
 mod logins;
 mod processes;
 mod refresh;
 mod secrets;
 mod support;
+mod unwritten;
 mod worker;

@@ -72,7 +72,7 @@ pub(crate) struct LogoutArgs {
     after_long_help = "\
 Examples:
   bowline auth
-  bowline auth --json | jq -r '.logins[] | select(.state != \"ok\") | .server'
+  bowline auth --json | jq -r '.logins[] | select(.by == \"login\" and .state != \"ok\") | .server'
   bowline auth export docs -o docs.login     # then, where there is no browser:
   bowline auth import docs.login
 
@@ -106,7 +106,7 @@ Examples:
   bowline auth export docs search -o logins          these two
   bowline auth export -o - | ssh build 'bowline auth import - --passphrase-file ~/.passphrase'")]
 pub(crate) struct ExportArgs {
-    /// Servers by their names [default: all]
+    /// Configured names, or URLs [default: all]
     #[arg(value_name = "SERVER")]
     pub(crate) servers: Vec<String>,
     /// The file to write, which only you can read; `-` for stdout

@@ -1,6 +1,6 @@
 //! `bowline config check|schema|path`
 
-use bowline::config::{Server, Transport, json_schema};
+use bowline::config::{Problem, Server, Transport, json_schema};
 use serde_json::{Value, json};
 
 use crate::args::{ConfigArgs, ConfigVerb};
@@ -47,7 +47,7 @@ fn check(settings: &Settings) -> Outcome {
         for layer in layers.iter() {
             let servers = units::count(layer.config.servers.len(), "server");
             printer.note(&format!("{}: {servers}", layer.path.display()));
-            layer.config.notes.iter().for_each(|note| printer.note(&note.to_string()));
+            notes(layer).for_each(|note| printer.note(&note.to_string()));
         }
     }
     let wrong = layers.iter().find(|layer| !layer.problems.is_empty());
@@ -87,10 +87,16 @@ fn for_machines(layers: &Layers, trust: Trust) -> Value {
             "servers": servers.collect::<Vec<_>>(),
             "left_out": layer.config.left_out,
             "problems": layer.problems.iter().map(problem_json).collect::<Vec<_>>(),
-            "notes": layer.config.notes.iter().map(problem_json).collect::<Vec<_>>(),
+            "notes": notes(layer).map(|note| problem_json(&note)).collect::<Vec<_>>(),
         })
     });
     json!({"files": files.collect::<Vec<_>>()})
+}
+
+/// What is worth knowing about a file.
+fn notes(layer: &Layer) -> impl Iterator<Item = Problem> {
+    let unused = (layer.origin == Origin::Project).then(|| layer.config.unused_in_project()).flatten();
+    layer.config.notes.iter().cloned().chain(unused)
 }
 
 /// Whether the server would be connected to, and if not, why.

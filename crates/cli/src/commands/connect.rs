@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use bowline::auth::Auth;
+use bowline::auth::{Auth, wanted_scopes};
 use bowline::config::{Environment, Http, Server, Transport};
+use bowline::fault::{Cause, Fault};
 use bowline::{Life, Turn};
 use bowline_gateway::{Host, Relay};
 use tokio::sync::{mpsc, oneshot};
@@ -50,15 +51,23 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
 /// once more cuts short, as a person does. Another one does not: hosts send SIGINT and at once SIGTERM.
 async fn serve(server: Server, records: Option<PathBuf>, auth: Option<Auth>, printer: &Printer) {
     let mut interrupt = Interrupt::listen();
-    let login = logins::command(&server);
+    let (name, login) = (server.name.clone(), logins::command(&server));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut stop = Some(stop);
     let mut first = None;
     let (teller, mut lives) = mpsc::channel(LIVES);
-    let mut relay = Relay::new(server).on_life(move |life| {
-        // Whoever does not read stderr misses a note.
-        let _ = teller.try_send(life.clone());
-    });
+    let (denier, mut denials) = mpsc::channel(LIVES);
+    // Whoever does not read stderr misses a note.
+    let mut relay = Relay::new(server)
+        .on_life(move |life| {
+            let _ = teller.try_send(life.clone());
+        })
+        .on_denied(move |fault| {
+            let _ = denier.try_send(fault.clone());
+        });
+    if let Some(command) = login.clone() {
+        relay = relay.login_command(move |scopes| with_scopes(&command, scopes));
+    }
     if let Some(folder) = records {
         relay = relay.records(folder);
     }
@@ -70,11 +79,12 @@ async fn serve(server: Server, records: Option<PathBuf>, auth: Option<Auth>, pri
         let _ = stopped.await;
     });
     tokio::pin!(run);
-    let mut news = News { printer, down: false, login };
+    let mut news = News { printer, name, down: false, login, denied: None };
     loop {
         tokio::select! {
             biased;
             Some(life) = lives.recv() => news.tell(&life),
+            Some(fault) = denials.recv() => news.deny(&fault),
             () = &mut run => break,
             exit = interrupt.next() => match stop.take() {
                 Some(stop) => {
@@ -90,6 +100,9 @@ async fn serve(server: Server, records: Option<PathBuf>, auth: Option<Auth>, pri
     while let Ok(life) = lives.try_recv() {
         news.tell(&life);
     }
+    while let Ok(fault) = denials.try_recv() {
+        news.deny(&fault);
+    }
     // What a host sends after that comes too late to be meant otherwise.
     interrupt.ignore();
 }
@@ -100,9 +113,13 @@ const LIVES: usize = 64;
 /// What a person has to know, on stderr: hosts keep it in their logs. What heals at once is not told.
 struct News<'a> {
     printer: &'a Printer,
+    /// The server's.
+    name: String,
     down: bool,
     /// What to run where a login is wanted, if that helps.
     login: Option<String>,
+    /// What was last told of a call that was refused: hosts try again and again.
+    denied: Option<String>,
 }
 
 impl News<'_> {
@@ -121,13 +138,45 @@ impl News<'_> {
                 self.printer.note(&format!("`{name}` is back{after}"));
             }
             Turn::NeedsLogin => {
-                let run = self.login.as_ref().map(|command| format!("\nrun `{command}`")).unwrap_or_default();
+                let run = life.cause.as_ref().map(|cause| self.run(cause)).unwrap_or_default();
                 self.printer.note(&format!("`{name}` wants a login: {cause}{run}"));
             }
             Turn::Failed => self.printer.note(&format!("`{name}` cannot be used: {cause}")),
             _ => {}
         }
     }
+
+    /// A call was refused, and the server is there all the same.
+    fn deny(&mut self, cause: &Fault) {
+        let text = format!("`{}` wants another login for a call: {cause}{}", self.name, self.run(cause));
+        if self.denied.as_ref() != Some(&text) {
+            self.printer.note(&text);
+            self.denied = Some(text);
+        }
+    }
+
+    /// What to run about it, on a line of its own.
+    fn run(&self, cause: &Fault) -> String {
+        let scopes = match &cause.cause {
+            Cause::LoginRequired { code: 403, challenge } => wanted_scopes(challenge),
+            _ => None,
+        };
+        let scopes = scopes.unwrap_or_default();
+        self.login
+            .as_ref()
+            .map(|command| format!("\nrun `{}`", with_scopes(command, &scopes)))
+            .unwrap_or_default()
+    }
+}
+
+/// The command that logs in, for these scopes as well.
+fn with_scopes(command: &str, scopes: &[String]) -> String {
+    let mut command = command.to_owned();
+    for scope in scopes {
+        command.push_str(" --scope ");
+        command.push_str(scope);
+    }
+    command
 }
 
 /// The server's transport as `--transport` wants it.

@@ -8,6 +8,7 @@ use bowline::auth::{Account, Begun, LoginOptions};
 use bowline::config::{Grant, Http, Server, Transport};
 use serde_json::Value;
 
+use crate::again;
 use crate::args::{LoginArgs, TargetArgs};
 use crate::exit::Exit;
 use crate::failure::{Fact, Failure, Outcome, Report};
@@ -19,7 +20,8 @@ use crate::settings::Settings;
 
 pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     let LoginArgs { server: typed, device, scopes, no_browser, finish, headers } = args;
-    let server = settings.server(Some(&typed), TargetArgs { headers, ..TargetArgs::default() })?;
+    let target = TargetArgs { headers: headers.clone(), ..TargetArgs::default() };
+    let server = settings.server(Some(&typed), target)?;
     let http = loginable(&server)?;
     let reach = if no_browser { Reach::Unwanted } else { Reach::of(&*settings.env) };
     let (prompt, dialogs, somebody) = host::person(settings, reach);
@@ -38,7 +40,7 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
             None if asks && !somebody => {
                 let begun = identity.begin_login(&options).await;
                 let begun = begun.map_err(|error| Failure::auth(&error, &server))?;
-                return Err(to_be_finished(&typed, &server, &begun));
+                return Err(to_be_finished(&line(&typed, &headers), &server, &begun));
             }
             None => identity.login(&options).await,
         }
@@ -111,10 +113,9 @@ fn pasted(address: String) -> Outcome<String> {
 const LONGEST: u64 = 64 * 1024;
 
 /// Nobody is here to be asked: whoever reads this goes on.
-fn to_be_finished(typed: &str, server: &Server, begun: &Begun) -> Failure {
+fn to_be_finished(finish: &str, server: &Server, begun: &Begun) -> Failure {
     let message = format!("`{}` wants a login, and there is no terminal to ask you on", server.name);
     let mut report = Report::new(Exit::Login, message);
-    let finish = format!("bowline login {} --finish 'THE ADDRESS YOU WERE SENT TO'", quoted(typed));
     let sent = format!("{}…, where nobody answers", begun.redirect);
     for (label, line) in [("log in at", begun.url.as_str()), ("you are sent to", &sent)] {
         report.facts.push(Fact { label, lines: vec![line.to_owned()] });
@@ -123,20 +124,20 @@ fn to_be_finished(typed: &str, server: &Server, begun: &Begun) -> Failure {
         ("server", Value::from(&*server.name)),
         ("url", begun.url.as_str().into()),
         ("redirect", begun.redirect.as_str().into()),
-        ("finish", finish.as_str().into()),
+        ("finish", finish.into()),
     ];
     report.members.extend(members.map(|(name, value)| (name.to_owned(), value)));
     report.hint = Some(format!("then run: {finish}"));
     report.into()
 }
 
-/// One word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+/// What to run then. The values of headers are often secret, and stay with who typed them.
+fn line(typed: &str, headers: &[String]) -> String {
+    let names = headers.iter().filter_map(|header| header.split_once(':'));
+    let headers: Vec<String> = names.map(|(name, _)| format!("{}: THE SAME AS NOW", name.trim())).collect();
+    let headers = headers.iter().flat_map(|header| ["-H", header]);
+    let words = ["login", typed].into_iter().chain(headers);
+    again::command(words.chain(["--finish", "THE ADDRESS YOU WERE SENT TO"]))
 }
 
 fn show(account: &Account, kept: &Opened, settings: &Settings) -> Outcome<()> {
@@ -149,21 +150,4 @@ fn show(account: &Account, kept: &Opened, settings: &Settings) -> Outcome<()> {
         printer.layout(&accounts::logged_in(account, kept, SystemTime::now(), printer))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_takes_it_for_one_word() {
-        for (word, shown) in [
-            ("docs", "docs"),
-            ("https://h:1/mcp", "https://h:1/mcp"),
-            ("https://h/?a=b&c", "'https://h/?a=b&c'"),
-            ("it's", r"'it'\''s'"),
-        ] {
-            assert_eq!(quoted(word), shown);
-        }
-    }
 }

@@ -1,41 +1,81 @@
 //! `bowline logout`
 
+use bowline::auth::store::Safe;
 use bowline::auth::{self, Account, Auth, LoggedOut};
-use bowline::config::{self, Server, Transport};
+use bowline::config::Server;
 use serde_json::json;
 
-use crate::args::{LogoutArgs, TargetArgs};
+use crate::again;
+use crate::args::LogoutArgs;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, Report};
 use crate::interrupt::Interrupt;
+use crate::logins::{Meant, server_of};
+use crate::print::units;
 use crate::settings::Settings;
+
+/// Something to be ended.
+struct Ending {
+    /// How it is reached.
+    server: Server,
+    /// The login; `None`: none is listed, and it is looked for under the server's own name.
+    login: Option<Account>,
+}
 
 pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
     let LogoutArgs { servers: typed, all } = args;
     let logins = settings.logins();
     let kept = logins.open().await?;
     let auth = logins.with(&kept);
-    let accounts = auth::accounts(&kept.safe).await.map_err(|error| Failure::kept(&error))?;
-    let servers = if all {
-        let each = accounts.iter().map(|account| of(account, settings));
-        each.collect::<Outcome<Vec<Server>>>()?
+    let accounts = listed(&kept.safe).await?;
+    let endings = if all {
+        accounts.iter().map(|login| of(login, settings)).collect::<Outcome<Vec<_>>>()?
     } else {
-        let each = typed.iter().map(|typed| named(typed, &accounts, settings));
-        each.collect::<Outcome<Vec<Server>>>()?
+        let each = typed.iter().map(|typed| meant(typed, &accounts, &auth, settings));
+        each.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect()
     };
-    if all && servers.is_empty() {
+    if all && endings.is_empty() {
         settings.printer.note("no logins are kept");
     }
+    let trouble = end(&endings, &auth, settings).await?;
+    let left = listed(&kept.safe).await?;
+    match trouble {
+        Some(trouble) => Err(trouble),
+        None if all && !left.is_empty() => Err(remaining(&left)),
+        None => {
+            for login in left.iter().filter(|login| typed.contains(&login.server)) {
+                let again = again::command(["logout", &login.server]);
+                settings.printer.note(&format!(
+                    "another login is kept under `{}`, for {}: `{again}` once more ends it",
+                    login.server, login.url
+                ));
+            }
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+/// Ends each, whatever becomes of the others. Gives the first failure.
+async fn end(endings: &[Ending], auth: &Auth, settings: &Settings) -> Outcome<Option<Failure>> {
     let mut interrupt = Interrupt::listen();
-    let mut told = Vec::new();
-    for server in &servers {
+    let (mut told, mut trouble) = (Vec::new(), None);
+    for ending in endings {
         let outcome = tokio::select! {
-            outcome = leave(&auth, server) => outcome?,
+            outcome = leave(auth, ending) => outcome,
             exit = interrupt.next() => return Err(Failure::Signal(exit)),
         };
-        let (kind, text, why) = words(&outcome, &server.name);
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(failure) => {
+                trouble.get_or_insert(failure);
+                continue;
+            }
+        };
+        let name = &ending.server.name;
+        let (kind, text, why) = words(&outcome, name);
         if settings.printer.is_json() {
-            told.push(json!({ "server": server.name, "outcome": kind, "why": why }));
+            let url = ending.login.as_ref().map(|login| &login.url);
+            told.push(json!({ "server": name, "url": url, "outcome": kind, "why": why }));
         } else {
             settings.printer.text(&text)?;
         }
@@ -43,39 +83,48 @@ pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
     if settings.printer.is_json() {
         settings.printer.json(&json!({ "logged_out": told }).to_string())?;
     }
-    Ok(Exit::Ok)
+    Ok(trouble)
 }
 
-async fn leave(auth: &Auth, server: &Server) -> Outcome<LoggedOut> {
+async fn leave(auth: &Auth, ending: &Ending) -> Outcome<LoggedOut> {
+    let Ending { server, login } = ending;
     let Some(identity) = auth.identity(server) else { return Ok(LoggedOut::Nothing) };
-    identity.logout().await.map_err(|error| Failure::auth(&error, server))
-}
-
-/// The server that was typed: a configured one, or one that was when the login was made.
-fn named(typed: &str, accounts: &[Account], settings: &Settings) -> Outcome<Server> {
-    let configured = settings.server(Some(typed), TargetArgs::default());
-    match (configured, accounts.iter().find(|account| account.server == typed)) {
-        (Err(_), Some(account)) => of(account, settings),
-        (configured, _) => configured,
-    }
-}
-
-/// The server of a login. If its entry is gone, what is known of the login is enough to end it.
-fn of(account: &Account, settings: &Settings) -> Outcome<Server> {
-    let same = |server: &Server| match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => {
-            crate::logins::shown(http) == account.url && http.auth.account == account.label
-        }
-        Transport::Stdio(_) => false,
+    let outcome = match login {
+        Some(login) => identity.logout_of(login).await,
+        None => identity.logout().await,
     };
-    if let Ok(server) = settings.server(Some(&account.server), TargetArgs::default())
-        && same(&server)
-    {
-        return Ok(server);
+    outcome.map_err(|error| Failure::auth(&error, server))
+}
+
+/// What was typed: a server's own login, or what is left of one that was configured otherwise.
+fn meant(typed: &str, kept: &[Account], auth: &Auth, settings: &Settings) -> Outcome<Vec<Ending>> {
+    let Meant { server, logins } = Meant::by(typed, kept, auth, settings);
+    match &*logins {
+        [] => Ok(vec![Ending { server: server?, login: None }]),
+        [_, _, ..] if typed.contains("://") => Err(Failure::usage_hint(
+            format!(
+                "{} are kept for {typed}, each with a query of its own",
+                units::count(logins.len(), "login")
+            ),
+            "type the whole URL of the one to end",
+        )),
+        logins => logins.iter().map(|login| of(login, settings)).collect(),
     }
-    let label = config::Auth { account: account.label.clone(), ..config::Auth::default() };
-    let server = Server::http(&account.server, &account.url).and_then(|server| server.with_auth(label));
-    server.map_err(|why| Failure::usage(format!("the login of `{}` names no server: {why}", account.server)))
+}
+
+fn of(login: &Account, settings: &Settings) -> Outcome<Ending> {
+    Ok(Ending { server: server_of(login, settings)?, login: Some(login.clone()) })
+}
+
+async fn listed(safe: &Safe) -> Outcome<Vec<Account>> {
+    auth::accounts(safe).await.map_err(|error| Failure::kept(&error))
+}
+
+/// All were to be ended, and not all are.
+fn remaining(left: &[Account]) -> Failure {
+    let names: Vec<&str> = left.iter().map(|login| &*login.server).collect();
+    let count = units::count(left.len(), "login");
+    Report::new(Exit::Login, format!("{count} still kept: {}", names.join(", "))).into()
 }
 
 fn words<'a>(outcome: &'a LoggedOut, name: &str) -> (&'static str, String, Option<&'a str>) {

@@ -30,13 +30,17 @@ const LONGEST: usize = 300;
 
 impl Login {
     async fn ask_page(&self, page: LoginPage) -> PageReply {
+        match &page.wrong {
+            Some(why) => self.ask_again(&page, why).await,
+            None => self.ask_first(&page).await,
+        }
+    }
+
+    async fn ask_first(&self, page: &LoginPage) -> PageReply {
         let from = From { server: &page.server, during: None };
         let columns = room().columns;
         let mut heading = asked(from, &page.issuer, columns);
-        if !page.scopes.is_empty() {
-            let scopes = bounded(&format!("it asks for: {}", page.scopes.join(", ")), LONGEST);
-            heading.extend(wrapped(FAINT, &scopes, Wrap { columns, indent: 4, most: 6 }));
-        }
+        heading.extend(asked_for(&page.scopes, columns));
         let how = match self.reach {
             Reach::Here => "your browser is opened at this address; if it is not, open it yourself:",
             Reach::Ssh | Reach::NoDisplay | Reach::Unwanted => {
@@ -44,8 +48,12 @@ impl Login {
             }
         };
         heading.extend(address(how, page.url.as_str(), columns));
+        if let Some(why) = &page.unheard {
+            let text = format!("it does not come back by itself: {}", bounded(why, LONGEST));
+            heading.extend(wrapped(HINT, &text, Wrap { columns, indent: 2, most: 4 }));
+        }
         match &self.terminal {
-            Ok(terminal) => self.ask_at(terminal, &page, &heading).await,
+            Ok(terminal) => self.ask_at(terminal, page, &heading).await,
             Err(Absent::Dumb) => {
                 self.tell(&heading);
                 let opening = async {
@@ -56,7 +64,7 @@ impl Login {
                 };
                 self.tell(&[Row::of(Style::new(), PASTE)]);
                 tokio::select! {
-                    line = line() => line.map_or(PageReply::GaveUp, PageReply::Pasted),
+                    reply = pasted() => reply,
                     never = opening => never,
                 }
             }
@@ -65,11 +73,30 @@ impl Login {
         }
     }
 
+    /// The page is known, and what was brought from there was of no use.
+    async fn ask_again(&self, page: &LoginPage, why: &str) -> PageReply {
+        let rows = wrapped(HINT, why, Wrap { columns: room().columns, indent: 2, most: 4 });
+        match &self.terminal {
+            Ok(terminal) => {
+                let reply = terminal.ask(&rows, Paste::new(self.is_away(page), page)).await;
+                reply.unwrap_or(PageReply::GaveUp)
+            }
+            Err(Absent::Dumb) => {
+                self.tell(&rows);
+                pasted().await
+            }
+            Err(Absent::NoTerminal) => PageReply::GaveUp,
+        }
+    }
+
+    /// Over SSH the address that one is sent to is that of the machine one sits at: nobody is there.
+    fn is_away(&self, page: &LoginPage) -> bool {
+        !page.listening || self.reach != Reach::Here
+    }
+
     /// Asks until something is pasted, or nobody waits for it any more.
     async fn ask_at(&self, terminal: &Terminal, page: &LoginPage, heading: &[Row]) -> PageReply {
-        // Over SSH the address that one is sent to is that of the machine one sits at: nobody is there.
-        let away = !page.listening || self.reach != Reach::Here;
-        let paste = || Paste::new(away, page.redirect.as_str());
+        let paste = || Paste::new(self.is_away(page), page);
         let failure = {
             let mut asking = std::pin::pin!(terminal.ask(heading, paste()));
             tokio::select! {
@@ -89,6 +116,7 @@ impl Login {
         let from = From { server: &code.server, during: None };
         let columns = room().columns;
         let mut heading = asked(from, &code.issuer, columns);
+        heading.extend(asked_for(&code.scopes, columns));
         heading.extend(address("open this address on any device:", code.url.as_str(), columns));
         heading
             .push(Row::of(Style::new(), "  and type in this code: ").then(STRONG, &bounded(&code.code, 100)));
@@ -108,7 +136,7 @@ impl Login {
             let members = json!({
                 "server": &*code.server, "issuer": code.issuer, "url": code.url.as_str(), "code": code.code,
                 "complete_url": code.complete.as_ref().map(url::Url::as_str),
-                "expires_in": code.expires_in.as_secs(),
+                "expires_in": code.expires_in.as_secs(), "scopes": code.scopes,
             });
             self.printer.event("", "device_code", &members);
         } else {
@@ -148,6 +176,10 @@ impl LoginPrompt for Login {
         // Whoever wants none to be opened here has one all the same.
         matches!(self.reach, Reach::Here | Reach::Unwanted)
     }
+
+    fn can_paste(&self) -> bool {
+        !matches!(self.terminal, Err(Absent::NoTerminal))
+    }
 }
 
 /// Who wants to know who you are, and who vouches for it.
@@ -155,6 +187,15 @@ fn asked(from: From<'_>, issuer: &str, columns: usize) -> Vec<Row> {
     let mut rows = from.heading("wants you to log in", columns);
     rows.push(Row::of(Style::new(), "    at ").then(NAME, &bounded(issuer, LONGEST)));
     rows
+}
+
+/// What a person gives away, as far as it was said.
+fn asked_for(scopes: &[String], columns: usize) -> Vec<Row> {
+    if scopes.is_empty() {
+        return Vec::new();
+    }
+    let scopes = bounded(&format!("it asks for: {}", scopes.join(", ")), LONGEST);
+    wrapped(FAINT, &scopes, Wrap { columns, indent: 4, most: 6 })
 }
 
 /// An address on a line of its own, unbroken: terminals make it one that can be clicked on.
@@ -176,27 +217,28 @@ fn failed(why: &str) -> Row {
 const PASTE: &str = "  once you have logged in, paste the address you were sent to:";
 
 /// A line to paste into.
-struct Paste {
+struct Paste<C> {
     line: Line,
     away: bool,
-    /// How the address begins that one is sent to.
-    redirect: String,
-    /// What was pasted is another address.
-    wrong: bool,
+    /// Says what is wrong with a line.
+    check: C,
+    /// What was wrong with the last.
+    wrong: Option<String>,
 }
 
-impl Paste {
-    fn new(away: bool, redirect: &str) -> Self {
-        Self { line: Line::default(), away, redirect: redirect.to_owned(), wrong: false }
-    }
-
-    /// Whether it can be what is wanted. People paste the address of the login page, and would have to begin anew.
-    fn is_plausible(&self, text: &str) -> bool {
-        !text.contains("://") || text.starts_with(&self.redirect)
+impl<'a> Paste<Box<dyn Fn(&str) -> Result<(), String> + Send + 'a>> {
+    fn new(away: bool, page: &'a LoginPage) -> Self {
+        Self::checked(away, Box::new(|text| page.check(text)))
     }
 }
 
-impl Dialog for Paste {
+impl<C: Fn(&str) -> Result<(), String>> Paste<C> {
+    fn checked(away: bool, check: C) -> Self {
+        Self { line: Line::default(), away, check, wrong: None }
+    }
+}
+
+impl<C: Fn(&str) -> Result<(), String>> Dialog for Paste<C> {
     type Answer = PageReply;
 
     fn press(&mut self, key: &Key) -> Option<PageReply> {
@@ -204,8 +246,12 @@ impl Dialog for Paste {
             Key::Escape => Some(PageReply::GaveUp),
             Key::Enter => {
                 let text = self.line.text().trim().to_owned();
-                self.wrong = !self.is_plausible(&text);
-                (!text.is_empty() && !self.wrong).then_some(PageReply::Pasted(text))
+                if text.is_empty() {
+                    return None;
+                }
+                // Where it is seen, it can be mended: people paste the address of the login page, or half of one.
+                self.wrong = (self.check)(&text).err();
+                self.wrong.is_none().then_some(PageReply::Pasted(text))
             }
             _ => {
                 self.line.handle(key);
@@ -216,10 +262,8 @@ impl Dialog for Paste {
 
     fn draw(&self, room: Room) -> Picture {
         let mut picture = Picture::default();
-        if self.wrong {
-            let text =
-                format!("that is another address: the one that is meant begins with {}", self.redirect);
-            picture.block(HINT, &text, Wrap { columns: room.columns, indent: 2, most: 3 });
+        if let Some(why) = &self.wrong {
+            picture.block(HINT, why, Wrap { columns: room.columns, indent: 2, most: 4 });
         }
         let (text, more) = if self.away {
             (
@@ -263,6 +307,10 @@ impl Dialog for Waiting {
 /// More than anybody pastes.
 const LONGEST_LINE: u64 = 16 * 1024;
 
+async fn pasted() -> PageReply {
+    line().await.map_or(PageReply::GaveUp, PageReply::Pasted)
+}
+
 /// The next line of stdin that has something on it, or its end.
 async fn line() -> Option<String> {
     let read = || {
@@ -285,8 +333,12 @@ mod tests {
 
     const ROOM: Room = Room { columns: 60, rows: 20 };
 
+    fn check(text: &str) -> Result<(), String> {
+        if text.starts_with("https://as.example") { Err("another address".to_owned()) } else { Ok(()) }
+    }
+
     fn press(keys: &[Key]) -> Option<String> {
-        let mut dialog = Paste::new(true, "http://127.0.0.1:1/callback");
+        let mut dialog = Paste::checked(true, check);
         keys.iter().find_map(|key| dialog.press(key)).map(|reply| match reply {
             PageReply::Pasted(text) => text,
             PageReply::GaveUp => "gave up".to_owned(),
@@ -321,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_long_paste_keeps_to_its_line() {
-        let mut dialog = Paste::new(false, "http://127.0.0.1:1/callback");
+        let mut dialog = Paste::checked(false, check);
         dialog.press(&Key::Paste("x".repeat(500)));
         let picture = dialog.draw(ROOM);
         assert!(picture.rows.iter().all(|row| row.width() <= ROOM.columns), "{picture:?}");

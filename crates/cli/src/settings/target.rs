@@ -123,7 +123,7 @@ impl Settings {
 
 /// A server that is only reached this once. Its name is shown and logged, so it is the host alone:
 /// people put keys into paths.
-pub(super) fn from_url(url: &str) -> Outcome<Server> {
+pub(crate) fn from_url(url: &str) -> Outcome<Server> {
     let mut server = Server::http("", url).map_err(|why| refused("the URL cannot be used", &why))?;
     if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
         server.name = logins::authority(http);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Candidate;
 use crate::env;
+use crate::private;
 use crate::settings::Settings;
 use crate::settings::files::Found;
 
@@ -76,7 +77,7 @@ impl Names {
     /// Whole or not at all: another bowline may read at this moment.
     fn write(&self, known: &Known) -> std::io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)?;
+        private::folder(folder)?;
         let new = self.path.with_extension(format!("{}.new", std::process::id()));
         let written = fs::File::create(&new).and_then(|mut file| file.write_all(&serde_json::to_vec(known)?));
         written.and_then(|()| fs::rename(&new, &self.path)).inspect_err(|_| drop(fs::remove_file(&new)))
@@ -134,6 +135,12 @@ mod tests {
         names.change(|known| known.prompts = vec![entry("greet")]);
         let known = names.read();
         assert_eq!((&*known.tools[0].name, &*known.prompts[0].name), ("echo", "greet"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let made = fs::metadata(folder.path().join("below")).unwrap();
+            assert_eq!(made.permissions().mode() & 0o777, 0o700);
+        }
         let files: Vec<_> = fs::read_dir(folder.path().join("below")).unwrap().collect();
         assert_eq!(files.len(), 1);
         fs::write(&names.path, "{\"tools\": 7}").unwrap();

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::chromium::Chromium;
-use crate::site::{ASKED, Site};
+use crate::site::Site;
 
 /// AR-02: the provider reads the document that we print, and takes any port of this machine for the one in it.
 #[test]
@@ -13,9 +13,7 @@ fn ar_02_a_document_says_who_we_are() {
     let document = site.prints(&["auth", "document", url]);
     site.publish(url, &document);
     let mcp = site.mcp.clone();
-    site.configure(&format!(
-        "[auth]\nclient_metadata_url = '{url}'\n\n[servers.docs]\nurl = '{mcp}'\n{ASKED}"
-    ));
+    site.configure(&format!("[auth]\nclient_metadata_url = '{url}'\n\n[servers.docs]\nurl = '{mcp}'\n"));
     site.logs_in(&mut chromium, "docs", json!({}));
     assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
     site.end_access_tokens();

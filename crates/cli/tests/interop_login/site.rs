@@ -72,10 +72,7 @@ impl Site {
         let machines = first["machines"].clone();
         let site = Self { context: Context::new(), issuer, mcp, dpop, machines, script };
         let (docs, bound) = (&site.mcp, &site.dpop);
-        let auth = ASKED;
-        site.configure(&format!(
-            "[servers.docs]\nurl = '{docs}'\n{auth}\n[servers.bound]\nurl = '{bound}'\n{auth}"
-        ));
+        site.configure(&format!("[servers.docs]\nurl = '{docs}'\n\n[servers.bound]\nurl = '{bound}'\n"));
         site
     }
 
@@ -178,6 +175,3 @@ pub(crate) fn printed(args: &[&str], output: &Output) -> String {
     assert!(output.status.success(), "{args:?}: {}\n{out}{err}", output.status);
     out.into_owned()
 }
-
-/// This authorization server keeps to OpenID Connect Core, section 11: who wants to stay logged in has to be asked.
-pub(crate) const ASKED: &str = "auth = { authorize_params = { prompt = 'consent' } }\n";

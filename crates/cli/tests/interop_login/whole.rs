@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::chromium::Chromium;
 use crate::script::Script;
-use crate::site::{ASKED, Site};
+use crate::site::Site;
 
 #[test]
 fn a_login_from_start_to_finish() {
@@ -95,7 +95,7 @@ fn a_logout_ends_the_login_there() {
 fn two_accounts_at_one_server_stay_apart() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
     let entry = |account: &str| {
-        let auth = format!("auth = {{ account = '{account}', authorize_params = {{ prompt = 'consent' }} }}");
+        let auth = format!("auth = {{ account = '{account}' }}");
         format!("[servers.docs-{account}]\nurl = '{}'\n{auth}\n", site.mcp)
     };
     site.configure(&["ada", "bob"].map(entry).concat());
@@ -122,7 +122,7 @@ fn a_server_of_another_make() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
     let (_fastmcp, first) = Script::python("guarded.py", &site.issuer);
     let url = first["mcp"].as_str().unwrap();
-    site.configure(&format!("[servers.fast]\nurl = '{url}'\n{ASKED}"));
+    site.configure(&format!("[servers.fast]\nurl = '{url}'\n"));
     site.logs_in(&mut chromium, "fast", json!({}));
     assert_eq!(site.prints(&["call", "fast", "whoami"]).trim(), "ada");
     assert_eq!(site.json(&["auth", "--json"])["logins"][0]["resource"], url);

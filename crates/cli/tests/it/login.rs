@@ -1,9 +1,13 @@
 //! Who we are to a server that wants to know: how a person logs in, what is kept of it, and that nothing of that is
 //! ever shown. The authorization server is real, if small; the person has a terminal, and sometimes a browser.
 
+mod again;
 mod elsewhere;
 mod host;
+mod hurry;
+mod kept;
 mod known;
+mod leaving;
 mod person;
 mod transfer;
 mod trouble;
@@ -84,7 +88,11 @@ impl Site {
 
     /// A login from start to end, by a browser on this machine.
     async fn logs_in(&self) -> End {
-        let (person, browser) = self.person(&["login", "docs"]);
+        self.logs_in_with(&[]).await
+    }
+
+    async fn logs_in_with(&self, more: &[&str]) -> End {
+        let (person, browser) = self.person(&[&["login", "docs"], more].concat());
         let page = testkit::Browser::new().login(&address(&browser)).await;
         assert_eq!(page.status, 200, "{page:?}");
         ends(person, 0)

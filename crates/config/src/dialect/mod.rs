@@ -13,6 +13,7 @@ mod store;
 
 pub(crate) use asks::Asks;
 pub(crate) use hooks::{HookEntry, decode as decode_hook};
+pub(crate) use native::table_meant;
 
 use crate::raw::RawServer;
 use crate::report::{Place, Report};

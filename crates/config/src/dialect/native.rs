@@ -40,19 +40,21 @@ pub(super) fn document(root: Node, report: &mut Report<'_>) -> Document {
             continue;
         }
         let finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
-        let foreign = ["mcp_servers", "mcpServers", "mcp", "context_servers"];
-        let meant = if foreign.contains(&key.name.as_str()) {
-            Some("servers")
-        } else {
-            suggest::closest(&key.name, TABLES)
-        };
-        let finding = match meant {
+        let finding = match table_meant(&key.name) {
             Some(meant) => finding.hint(format!("did you mean `{meant}`?")),
             None => finding.hint("servers are written as `[servers.NAME]`"),
         };
         report.error(&Place::root().join(&key.name, key.offset), finding);
     }
     document
+}
+
+/// The table that a key at the top was probably meant to be, which is none.
+pub(crate) fn table_meant(key: &str) -> Option<&'static str> {
+    match key {
+        "mcp_servers" | "mcpServers" | "mcp" | "context_servers" => Some("servers"),
+        _ => suggest::closest(key, TABLES),
+    }
 }
 
 pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Report<'_>) -> Decoded {

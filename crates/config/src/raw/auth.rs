@@ -84,7 +84,7 @@ pub(crate) struct RawAuth {
     #[schemars(schema_with = "resource")]
     pub(crate) resource: Option<Located<RawResource>>,
 
-    /// The authorization server to use, where the server names several.
+    /// The authorization server to use, where the server names several, and the only one that a secret is shown to.
     #[schemars(with = "String")]
     pub(crate) issuer: Option<Located<String>>,
 
@@ -105,7 +105,7 @@ pub(crate) struct RawAuth {
     pub(crate) authorize_params: Option<Located<RawMap>>,
 
     /// Whether tokens are bound to a key, so that nobody else can use them: `"auto"` where the server wants it,
-    /// `true` wherever the authorization server can, `false` never.
+    /// `true` always, and no login where that cannot be done, `false` never.
     #[schemars(schema_with = "dpop", extend("default" = "auto"))]
     pub(crate) dpop: Option<Located<Dpop>>,
 

@@ -50,6 +50,9 @@ impl Resolver<'_, '_> {
         if kind == RawGrant::ClientCredentials {
             self.own_account(&place, &client, &garbled);
         }
+        if issuer.is_none() && !garbled.contains(&"issuer") {
+            self.doubt_audience(&client);
+        }
         for page_only in [
             redirect_port.as_ref().map(|it| &it.place),
             redirect_uri.as_ref().map(|it| &it.place),
@@ -88,6 +91,16 @@ impl Resolver<'_, '_> {
         })
     }
 
+    /// A server says itself who gives out its tokens. That is enough for a person, who sees where they log in, and not
+    /// for a secret, which goes there unseen.
+    fn doubt_audience(&mut self, client: &Client) {
+        let Some(proof) = client.secret.as_ref().or(client.key.as_ref()) else { return };
+        let message = "is shown to the first authorization server that the server names, whichever that is";
+        let finding = Finding::new(ProblemKind::Doubtful, message)
+            .hint("write `issuer = \"…\"`, the authorization server that the client was registered at");
+        self.report.note(&proof.place, finding);
+    }
+
     /// Who we say we are.
     pub(crate) fn app(&mut self, raw: RawApp) -> AppSettings {
         let RawApp { client_name, client_metadata_url } = raw;
@@ -97,20 +110,25 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Where the configuration itself says who we are, no login is begun.
+    /// Where the configuration itself says who we are, no login is begun; where it says so twice, one of the two wins.
     pub(super) fn doubt_login(
         &mut self,
         auth: Option<&Located<RawAuth>>,
         command: Option<&Located<RawHeadersCommand>>,
         headers: &[(String, Secret)],
     ) {
+        let fixed = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        if let (Some(command), true) = (command, fixed) {
+            let message = "an `Authorization` that it prints is sent in place of the one in `headers`";
+            self.report.note(&command.place, Finding::new(ProblemKind::Doubtful, message));
+        }
         let Some(auth) = auth else { return };
         if auth.value.grant.as_ref().is_some_and(|grant| grant.value == RawGrant::Off) {
             return;
         }
         let by = if command.is_some() {
             "`headers_command` says"
-        } else if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        } else if fixed {
             "`headers` say"
         } else {
             return;

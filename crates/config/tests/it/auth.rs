@@ -380,6 +380,19 @@ fn a_login_that_is_never_begun_is_noted() {
     }
 }
 
+/// Both can be meant, for different headers; of the same one, the program's is sent.
+#[test]
+fn two_that_say_who_we_are_are_noted() {
+    let both = "[servers.a]\nurl = 'https://h/'\nheaders = { Authorization = 'x' }\nheaders_command = 'y'";
+    assert_eq!(
+        lines(&good("c.toml", both).notes),
+        "c.toml:4:19: servers.a.headers_command: an `Authorization` that it prints is sent in place of the one in \
+         `headers`"
+    );
+    let apart = both.replace("Authorization", "X-Team");
+    assert_eq!(lines(&good("c.toml", &apart).notes), "");
+}
+
 #[test]
 fn what_only_a_page_has_is_noted_elsewhere() {
     let text = "[servers.a]\nurl = 'https://h/'\nauth = { grant = 'device', redirect_port = 1 }";
@@ -387,6 +400,25 @@ fn what_only_a_page_has_is_noted_elsewhere() {
         lines(&good("c.toml", text).notes),
         "c.toml:3:44: servers.a.auth.redirect_port: not used: only a login in a browser has a page"
     );
+}
+
+// AR-04: a server names its authorization server itself, and may name one that collects secrets.
+#[test]
+fn a_secret_that_is_for_whoever_is_named_is_doubted() {
+    let notes = |auth: &str| {
+        let text = format!("[servers.a]\nurl = 'https://h/mcp'\nauth = {{ client_id = 'me'{auth} }}");
+        lines(&good("c.toml", &text).notes)
+    };
+    let doubt = "is shown to the first authorization server that the server names, whichever that is\n  \
+                 hint: write `issuer = \"…\"`, the authorization server that the client was registered at";
+    assert_eq!(
+        notes(", client_secret = '${TOKEN}'"),
+        format!("c.toml:3:44: servers.a.auth.client_secret: {doubt}")
+    );
+    let key = format!(", private_key = '{}'", KEY.replace('\n', "\\n")).replace('\'', "\"");
+    assert_eq!(notes(&key), format!("c.toml:3:42: servers.a.auth.private_key: {doubt}"));
+    assert_eq!(notes(", client_secret = '${TOKEN}', issuer = 'https://login.example.com'"), "");
+    assert_eq!(notes(""), "", "a public client has nothing to lose");
 }
 
 #[test]

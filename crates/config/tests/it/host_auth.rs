@@ -13,13 +13,6 @@ fn entry(fields: &str) -> (bowline_config::Http, String) {
     (http(&config, "a").clone(), lines(&config.notes))
 }
 
-#[track_caller]
-fn auth(fields: &str) -> Auth {
-    let (http, notes) = entry(fields);
-    assert_eq!(notes, "", "{fields}");
-    http.auth
-}
-
 fn client(id: &str, secret: Option<&str>) -> ClientSettings {
     let (id, secret) = (id.to_owned(), secret.map(Secret::new));
     ClientSettings { id, secret, method: None, key: None, audience: None }
@@ -73,7 +66,12 @@ fn logins_of_several_hosts() {
         (r#""auth": null"#, Auth::default()),
         (r#""auth": {"grant": "device"}"#, Auth { grant: Grant::Device, ..Auth::default() }),
     ] {
-        assert_eq!(auth(fields), expected, "{fields}");
+        let (http, notes) = entry(fields);
+        assert_eq!(http.auth, expected, "{fields}");
+        // No host says whom a secret is for.
+        let secret = expected.client.is_some_and(|client| client.secret.is_some());
+        assert_eq!(notes.contains("hint: write `issuer"), secret, "{fields}\n{notes}");
+        assert!(secret || notes.is_empty(), "{fields}\n{notes}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Where logins are kept.
 
-use bowline_config::{Backend, Config, Keeping, KeyPlace, Secret};
+use bowline_config::{Backend, Config, Keeping, KeyPlace, Problem, Secret, Source, parse_partial};
 
-use crate::{bad, good, lines};
+use crate::{bad, environment, good, lines};
 
 #[track_caller]
 fn keeping(table: &str) -> Keeping {
@@ -87,4 +87,38 @@ fn a_project_does_not_move_logins() {
     );
     assert_eq!(Config::layered(Config::default(), project()).keeping, None);
     assert_eq!(lines(&Config::layered(user(), Config::default()).notes), "");
+}
+
+/// What is wrong there must not be taken for nothing being there: logins would go to another place, or get a weaker
+/// key.
+#[test]
+fn a_problem_says_whether_it_hides_where_logins_are() {
+    let hides = |path: &str, text: &str| {
+        let (config, errors) = parse_partial(&Source::new(path, text), &environment());
+        assert_eq!(config.keeping, None, "{text}");
+        errors.expect("something is wrong").problems().iter().any(Problem::hides_keeping)
+    };
+    for text in [
+        "[store]\nkey = 'keyrng'",
+        "[store]\nbackend = 'valky'",
+        "[store]\nbakend = 'valkey'",
+        "[store]\nbackend = 'valkey'",
+        "[store]\nbackend = 'valkey'\nurl = 'rediss://${NOT_SET}'",
+        "[store]\npath = '${NOT_SET}'",
+        "store = 'keyring'",
+        "[stor]\nkey = 'keyring'",
+        "[store]\nkey = 'keyring",
+        "[servers.a",
+    ] {
+        assert!(hides("c.toml", text), "{text}");
+    }
+    for text in [
+        "[servers.a]\nurl = 'nonsense'",
+        "[servers.store]\nurl = 'nonsense'",
+        "[servers.a]\nurl = 'https://h/'\nstore = 1",
+        "[elicitation]\npolicy = 1",
+        "[things]\nx = 1",
+    ] {
+        assert!(!hides("c.toml", text), "{text}");
+    }
 }

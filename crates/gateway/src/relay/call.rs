@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline::config::Timeouts;
 use bowline::wire::object::Edit;
 use bowline::wire::{Id, Json, code, meta, method};
-use bowline::{Answer, CallOptions, Era, Status};
+use bowline::{Answer, CallOptions, Era, ErrorKind, Status};
 use tokio::sync::mpsc;
 
 use super::upstream::Upstream;
@@ -93,7 +93,14 @@ impl Session {
         }
         result.map_err(|error| {
             tracing::info!(%error, "a call failed");
-            refusal::of(&error, &client.status().borrow())
+            let status = client.status().borrow().clone();
+            // Where there is no connection for want of a login, that was told when it was lost.
+            if let (ErrorKind::Fault(fault), Status::Ready(_)) = (error.kind(), &status)
+                && refusal::missing(fault).is_some()
+            {
+                (self.relay.on_denied)(fault);
+            }
+            refusal::of(&error, &status, self.relay.login.as_deref())
         })
     }
 

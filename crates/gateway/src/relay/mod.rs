@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline::auth::Auth;
+use bowline::fault::Fault;
 use bowline::wire::{Id, Json, Message, Parsed, RpcError, method};
 use bowline::{Life, Server};
 use tokio::time::timeout;
@@ -38,7 +39,12 @@ pub struct Relay {
     observer: Observer,
     records: Option<PathBuf>,
     auth: Option<Auth>,
+    login: Option<Arc<refusal::LoginCommand>>,
+    on_denied: Denied,
 }
+
+/// Is told of calls that were refused for who we are.
+type Denied = Arc<dyn Fn(&Fault) + Send + Sync>;
 
 /// Is told how the connection to the server fares.
 type Observer = Arc<dyn Fn(&Life) + Send + Sync>;
@@ -46,8 +52,16 @@ type Observer = Arc<dyn Fn(&Life) + Send + Sync>;
 impl Relay {
     /// In front of `server`.
     pub fn new(server: Server) -> Self {
-        let observer = Arc::new(|_: &Life| {});
-        Self { server, greeting: GREETING, settling: SETTLING, observer, records: None, auth: None }
+        Self {
+            server,
+            greeting: GREETING,
+            settling: SETTLING,
+            observer: Arc::new(|_: &Life| {}),
+            records: None,
+            auth: None,
+            login: None,
+            on_denied: Arc::new(|_: &Fault| {}),
+        }
     }
 
     /// How long the host waits for the answer to its `initialize` while the server is being reached
@@ -83,6 +97,21 @@ impl Relay {
     #[must_use]
     pub fn auth(mut self, auth: Auth) -> Self {
         self.auth = Some(auth);
+        self
+    }
+
+    /// What a person runs to be logged in with these scopes beside those that they have. The host is told when that
+    /// would help.
+    #[must_use]
+    pub fn login_command(mut self, command: impl Fn(&[String]) -> String + Send + Sync + 'static) -> Self {
+        self.login = Some(Arc::new(command));
+        self
+    }
+
+    /// Is told of each call that another login would help, while the server is there all the same. It must not block.
+    #[must_use]
+    pub fn on_denied(mut self, observer: impl Fn(&Fault) + Send + Sync + 'static) -> Self {
+        self.on_denied = Arc::new(observer);
         self
     }
 

@@ -96,7 +96,7 @@ impl Upstream {
         if let Some(auth) = &relay.auth {
             builder = builder.auth(auth.clone());
         }
-        let client = builder.open().map_err(|error| refusal::of(&error, &Status::Idle))?;
+        let client = builder.open().map_err(|error| refusal::of(&error, &Status::Idle, None))?;
         let (notes, queue) = mpsc::channel(NOTES);
         let (behind, answers) = mpsc::channel(Requests::MOST);
         let (mut telling, mut passing) = (JoinSet::new(), JoinSet::new());
@@ -215,7 +215,8 @@ impl Session {
             }
             // Nothing to wait for: the host shows its person what is wrong, and that is who can help.
             Reached::Never(fault) => {
-                let refused = refusal::unreachable(name, &fault.not_executed(), &Status::Idle);
+                let login = self.relay.login.as_deref();
+                let refused = refusal::unreachable(name, &fault.not_executed(), &Status::Idle, login);
                 self.link.answer(&id, &Err(refused)).await;
                 drop(turned_away);
                 return upstream.close().await;

@@ -35,6 +35,11 @@ pub(crate) enum MarkedAt {
 }
 
 impl Mark {
+    /// What it is found by.
+    pub(crate) fn key() -> Key {
+        Key::new("key", "mark")
+    }
+
     /// The mark of a store that has `key`.
     pub(crate) fn new(at: MarkedAt, key: &SealKey) -> Result<Self, StoreError> {
         let check = STANDARD_NO_PAD.encode(key.seal(&check_key(), CHECK)?);
@@ -43,7 +48,7 @@ impl Mark {
 
     /// The mark of a store; `None` is a new store.
     pub(crate) async fn of(store: &dyn Store) -> Result<Option<(Self, Version)>, StoreError> {
-        let Some(entry) = store.get(&mark_key()).await? else { return Ok(None) };
+        let Some(entry) = store.get(&Self::key()).await? else { return Ok(None) };
         match serde_json::from_slice(&entry.value) {
             Ok(mark) => Ok(Some((mark, entry.version))),
             Err(_) => Err(StoreError::Unusable(format!(
@@ -56,7 +61,7 @@ impl Mark {
     /// Sets the mark, unless somebody else was first. Says whether it was set.
     pub(crate) async fn set(&self, store: &dyn Store, expect: Expect) -> Result<bool, StoreError> {
         let value = serde_json::to_vec(self).expect("a mark is plain text");
-        Ok(store.put(&mark_key(), &value, expect).await?.is_some())
+        Ok(store.put(&Self::key(), &value, expect).await?.is_some())
     }
 
     /// Whether `key` is the one.
@@ -65,10 +70,6 @@ impl Mark {
             .decode(&self.check)
             .is_ok_and(|check| key.open(&check_key(), &check).is_ok_and(|said| said.as_slice() == CHECK))
     }
-}
-
-fn mark_key() -> Key {
-    Key::new("key", "mark")
 }
 
 /// The check value is inside the mark; this is only what it is bound to.

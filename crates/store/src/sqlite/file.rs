@@ -20,22 +20,36 @@ impl Opened {
             db,
             path: path.to_owned(),
             #[cfg(unix)]
-            identity: identity(path).ok_or_else(|| replaced(path))?,
+            identity: identity(path).ok_or_else(|| removed(path))?,
         })
     }
 
     /// Whether the file still has its name. SQLite would go on writing into one that was deleted, and confirm what
     /// nobody will ever read.
     #[cfg(unix)]
-    pub(super) fn check(&self) -> Result<(), StoreError> {
-        if identity(&self.path) == Some(self.identity) { Ok(()) } else { Err(replaced(&self.path)) }
+    pub(super) fn stands(&self) -> Result<Standing, StoreError> {
+        match identity(&self.path) {
+            Some(now) if now == self.identity => Ok(Standing::Same),
+            Some(_) => Ok(Standing::Another),
+            None => Err(removed(&self.path)),
+        }
     }
 
     /// Windows does not let go of a file in use.
     #[cfg(not(unix))]
-    pub(super) fn check(&self) -> Result<(), StoreError> {
-        Ok(())
+    #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can be gone")]
+    pub(super) fn stands(&self) -> Result<Standing, StoreError> {
+        Ok(Standing::Same)
     }
+}
+
+/// What has the name of a file in use.
+pub(super) enum Standing {
+    /// The file itself.
+    Same,
+    /// Another one.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only where files in use can be replaced"))]
+    Another,
 }
 
 /// Makes an empty file if there is none, before SQLite would with looser permissions.
@@ -67,6 +81,9 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 #[cfg(unix)]
-fn replaced(path: &Path) -> StoreError {
-    StoreError::Unavailable(format!("{} was removed or replaced while in use; start again", path.display()))
+fn removed(path: &Path) -> StoreError {
+    StoreError::Unavailable(format!(
+        "{} was removed while in use; start again to make it anew",
+        path.display()
+    ))
 }

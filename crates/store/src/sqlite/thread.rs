@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
-use super::file::Opened;
+use super::file::{Opened, Standing};
 use crate::{Doing, StoreError};
 
 /// How long others may keep a file busy before we give up.
@@ -60,7 +60,7 @@ impl Thread {
     ) -> Doing<'static, T> {
         let (done, result) = oneshot::channel();
         let sent = self.jobs.send(Box::new(move |file| {
-            let result = file.check().and_then(|()| patiently(&file.path, || job(&mut file.db)));
+            let result = follow(file).and_then(|()| patiently(&file.path, || job(&mut file.db)));
             let _ = done.send(result);
         }));
         let sent = sent.map_err(|_| gone());
@@ -71,8 +71,29 @@ impl Thread {
     }
 }
 
+/// Opens the file that has taken the place of the one in use, if there is one.
+fn follow(file: &mut Opened) -> Result<(), StoreError> {
+    if let Standing::Same = file.stands()? {
+        return Ok(());
+    }
+    let mut notes = Vec::new();
+    super::file::check(&file.path, &mut notes)?;
+    let another = open_existing(&file.path, &mut notes)?;
+    super::replaced::check_key(file, &another)?;
+    tracing::info!(file = %file.path.display(), "the store was replaced by another file, which is used from now on");
+    for note in notes {
+        tracing::info!("{note}");
+    }
+    *file = another;
+    Ok(())
+}
+
 fn open(path: &Path, notes: &mut Vec<String>) -> Result<Opened, StoreError> {
     super::file::prepare(path, notes)?;
+    open_existing(path, notes)
+}
+
+fn open_existing(path: &Path, notes: &mut Vec<String>) -> Result<Opened, StoreError> {
     let db = patiently(path, || super::schema::connect(path))?;
     let version = patiently(path, || super::schema::version(&db))?;
     super::schema::accept(path, &version)?;
@@ -89,7 +110,10 @@ fn open(path: &Path, notes: &mut Vec<String>) -> Result<Opened, StoreError> {
 }
 
 /// Does something that others may be in the way of.
-fn patiently<T>(path: &Path, mut job: impl FnMut() -> rusqlite::Result<T>) -> Result<T, StoreError> {
+pub(super) fn patiently<T>(
+    path: &Path,
+    mut job: impl FnMut() -> rusqlite::Result<T>,
+) -> Result<T, StoreError> {
     let since = Instant::now();
     loop {
         match job() {

@@ -49,6 +49,9 @@ async fn tk_03_only_the_owner_can_read_them() {
         .collect();
     names.sort();
     assert_eq!(names, ["store.db", "store.db-shm", "store.db-wal", "store.key"]);
+    // What nobody could read for a moment is not mended, and nobody is told of it.
+    let mended: Vec<_> = opened.notes.iter().filter(|note| note.contains("others")).collect();
+    assert!(mended.is_empty(), "{mended:?}");
 }
 
 #[tokio::test]
@@ -156,13 +159,93 @@ async fn nothing_is_confirmed_that_went_into_a_deleted_file() {
     let store = sqlite(&path).await;
     store.put(&key("a"), b"1", Expect::Nothing).await.unwrap().unwrap();
     fs::remove_file(&path).unwrap();
-    for attempt in 0..2 {
-        match store.put(&key("a"), b"2", Expect::Anything).await {
-            Err(StoreError::Unavailable(why)) => assert!(why.contains("replaced"), "{why}"),
-            other => panic!("attempt {attempt}: {other:?}"),
-        }
-        fs::write(&path, b"").unwrap();
+    match store.put(&key("a"), b"2", Expect::Anything).await {
+        Err(StoreError::Unavailable(why)) => assert!(why.contains("removed"), "{why}"),
+        other => panic!("{other:?}"),
     }
+    assert!(!path.exists(), "it is not made anew behind anybody's back");
+    // What is confirmed from here on is in the file that everybody sees.
+    fs::write(&path, b"").unwrap();
+    store.put(&key("a"), b"3", Expect::Nothing).await.unwrap().unwrap();
+    let seen = sqlite(&path).await.get(&key("a")).await.unwrap().unwrap();
+    assert_eq!(seen.value, b"3");
+}
+
+/// Moves a store away, and has another made in its place.
+async fn replace(state: &Path) -> Opened {
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+        let _ = fs::rename(state.join(name), state.join(format!("old-{name}")));
+    }
+    opened(state).await
+}
+
+#[tokio::test]
+async fn a_file_that_takes_the_place_of_the_one_in_use_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path();
+    let before = opened(state).await.safe;
+    for value in ["1", "2", "3"] {
+        before.put(&key("a"), value, Expect::Anything).await.unwrap().unwrap();
+    }
+    let after = replace(state).await.safe;
+    after.put(&key("a"), "new", Expect::Nothing).await.unwrap().unwrap();
+    fs::set_permissions(state.join("store.db"), Permissions::from_mode(0o644)).unwrap();
+    let (read, _) = before.get::<String>(&key("a")).await.unwrap().unwrap();
+    assert_eq!(read, "new");
+    assert_eq!(mode(&state.join("store.db")), 0o600, "as when it is opened");
+    before.put(&key("b"), "both", Expect::Nothing).await.unwrap().unwrap();
+    assert_eq!(after.get::<String>(&key("b")).await.unwrap().unwrap().0, "both");
+    let lease = before.acquire("x", std::time::Duration::from_secs(30)).await.unwrap();
+    assert!(lease.is_some());
+    assert!(after.acquire("x", std::time::Duration::from_secs(30)).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn tk_03_a_file_with_another_key_does_not_take_the_place_of_the_one_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path();
+    let before = opened(state).await.safe;
+    before.put(&key("a"), "1", Expect::Nothing).await.unwrap().unwrap();
+    let mut files = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
+    let key_file = files.find(|it| !it.to_str().unwrap().contains("store.db")).unwrap();
+    fs::rename(&key_file, folder.path().join("old-key")).unwrap();
+    let after = replace(state).await.safe;
+    let written = before.put(&key("a"), "2", Expect::Anything).await;
+    assert!(matches!(written, Err(StoreError::Sealed(_))), "{written:?}");
+    let read = before.get::<String>(&key("a")).await;
+    assert!(matches!(read, Err(StoreError::Sealed(_))), "{read:?}");
+    assert!(after.get::<String>(&key("a")).await.unwrap().is_none(), "nothing of ours is in it");
+    // One that says nothing yet may still say the right thing.
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+        let _ = fs::remove_file(state.join(name));
+    }
+    drop(sqlite(&state.join("store.db")).await);
+    let written = before.put(&key("a"), "2", Expect::Anything).await;
+    assert!(matches!(written, Err(StoreError::Unavailable(_))), "{written:?}");
+}
+
+#[tokio::test]
+async fn a_lease_begins_when_it_is_granted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = sqlite(&path).await;
+    let (ttl, busy) = (std::time::Duration::from_millis(1500), std::time::Duration::from_millis(2500));
+    let kept_busy = |db: rusqlite::Connection| {
+        db.execute_batch("BEGIN IMMEDIATE").unwrap();
+        tokio::spawn(async move {
+            tokio::time::sleep(busy).await;
+            db.execute_batch("COMMIT").unwrap();
+        })
+    };
+    let writer = kept_busy(rusqlite::Connection::open(&path).unwrap());
+    let lease = store.acquire("a", ttl).await.unwrap().unwrap();
+    assert!(store.acquire("a", ttl).await.unwrap().is_none(), "its whole time is left");
+    writer.await.unwrap();
+    assert!(store.renew(&lease, std::time::Duration::from_secs(30)).await.unwrap());
+    let writer = kept_busy(rusqlite::Connection::open(&path).unwrap());
+    assert!(store.renew(&lease, ttl).await.unwrap());
+    assert!(store.acquire("a", ttl).await.unwrap().is_none(), "nor when it is renewed");
+    writer.await.unwrap();
 }
 
 #[tokio::test]

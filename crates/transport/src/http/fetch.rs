@@ -108,12 +108,13 @@ impl Fetch {
     /// The same with names looked up by another than the system.
     #[must_use]
     pub fn lookup(self, lookup: Arc<dyn Lookup>) -> Self {
-        Self { names: Names::Given(lookup), ..self }
+        Self { names: Names::given(lookup), ..self }
     }
 
-    /// In which part of the network an address is, by the name's answer now. Where only a proxy can say, it is
-    /// taken for public. A name other than `localhost` is never taken for this machine: who owns it can have it
-    /// mean this machine when it is asked about, and another a moment later.
+    /// In which part of the network an address is that a person chose. Where only a proxy can say, it is taken for
+    /// public. A name other than `localhost` is never taken for this machine, and for private only if it is so now
+    /// and was never public before, neither here nor for a connection: who owns it can have it mean what they like
+    /// when it is asked about, and another a moment later.
     pub async fn zone(&self, url: &Url) -> Result<Zone, Fault> {
         if guard::is_local(url) {
             return Ok(Zone::Loopback);
@@ -133,8 +134,7 @@ impl Fetch {
         let found = found
             .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
             .map_err(|error| unknown(error.to_string()))?;
-        let ips: Vec<_> = found.iter().map(std::net::SocketAddr::ip).collect();
-        Zone::of_named(&ips).ok_or_else(|| unknown("the name has no address".to_owned()))
+        self.names.farthest(name, &found).ok_or_else(|| unknown("the name has no address".to_owned()))
     }
 
     /// Sends a request.

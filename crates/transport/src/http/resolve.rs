@@ -1,19 +1,23 @@
 //! Owns how a name becomes addresses, and that a connection is made only to those that were checked: a name is
 //! looked up once, and what is left of the answer is all that the connection knows (SE-02).
+//!
+//! It also owns what is remembered of names: which ones were public. Who owns a name can have it mean a private
+//! address whenever we ask where it is, but a server that answers us from outside had a public one at least once.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower_service::Service;
 
 use super::failure::Unresolved;
-use super::guard::{Reach, Why};
+use super::guard::{Reach, Why, Zone};
 
 /// Finds the addresses of names, in place of the system.
 pub trait Lookup: fmt::Debug + Send + Sync + 'static {
@@ -29,8 +33,22 @@ pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>
 pub(super) enum Names {
     #[default]
     System,
-    Given(Arc<dyn Lookup>),
+    Given(Arc<Given>),
 }
+
+/// Another than the system, with a memory of its own.
+#[derive(Debug)]
+pub(super) struct Given {
+    lookup: Arc<dyn Lookup>,
+    seen: Seen,
+}
+
+/// The names that were public at least once. Only of addresses that a person chose, so that there are few.
+#[derive(Debug, Default)]
+struct Seen(Mutex<HashSet<String>>);
+
+/// What the system said is the same for all connections of the program, so that it is no use to lie to one of them.
+static SYSTEM: OnceLock<Seen> = OnceLock::new();
 
 /// Which addresses one connection may be made to, and what became of that.
 #[derive(Debug)]
@@ -49,6 +67,28 @@ pub(super) struct Resolver {
 // === impl Names ===
 
 impl Names {
+    pub(super) fn given(lookup: Arc<dyn Lookup>) -> Self {
+        Self::Given(Arc::new(Given { lookup, seen: Seen::default() }))
+    }
+
+    /// Where a name that a person chose is, which has just been looked up: as far as it was ever found to be.
+    /// `None`, without any address.
+    pub(super) fn farthest(&self, name: &str, found: &[SocketAddr]) -> Option<Zone> {
+        let ips: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
+        let now = Zone::of_named(&ips)?;
+        let Seen(public) = match self {
+            Self::System => SYSTEM.get_or_init(Seen::default),
+            Self::Given(given) => &given.seen,
+        };
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let mut public = public.lock().unwrap_or_else(PoisonError::into_inner);
+        if now == Zone::Public {
+            public.insert(name);
+            return Some(now);
+        }
+        Some(if public.contains(&name) { Zone::Public } else { now })
+    }
+
     /// The ports mean nothing.
     pub(super) async fn addresses(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
         match self {
@@ -56,8 +96,8 @@ impl Names {
                 let name: Name = name.parse().map_err(io::Error::other)?;
                 Ok(GaiResolver::new().call(name).await?.collect())
             }
-            Self::Given(lookup) => {
-                let found = lookup.lookup(name).await?;
+            Self::Given(given) => {
+                let found = given.lookup.lookup(name).await?;
                 Ok(found.into_iter().map(|ip| SocketAddr::new(ip, 0)).collect())
             }
         }
@@ -74,6 +114,11 @@ impl Pass {
     /// Why there was no connection, if it was for this.
     pub(super) fn refused(&self) -> Option<Why> {
         self.refused.get().copied()
+    }
+
+    /// Whether a person chose the address.
+    fn is_free(&self) -> bool {
+        self.reach == Reach::Anything
     }
 
     fn filter(&self, mut found: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
@@ -110,11 +155,72 @@ impl Service<Name> for Resolver {
         let Self { names, pass } = self.clone();
         Box::pin(async move {
             let found = names.addresses(name.as_str()).await;
+            if let Ok(found) = &found
+                && pass.as_ref().is_none_or(|pass| pass.is_free())
+            {
+                names.farthest(name.as_str(), found);
+            }
             let found = match pass {
                 Some(pass) => found.and_then(|found| pass.filter(found)),
                 None => found,
             };
             Ok(found.map_err(Unresolved)?.into_iter())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEAR: [u8; 4] = [10, 0, 0, 1];
+    const FAR: [u8; 4] = [8, 8, 8, 8];
+
+    #[derive(Debug)]
+    struct Far;
+
+    impl Lookup for Far {
+        fn lookup(&self, _: &str) -> Looking {
+            Box::pin(std::future::ready(Ok(vec![FAR.into()])))
+        }
+    }
+
+    fn at(ip: [u8; 4]) -> [SocketAddr; 1] {
+        [SocketAddr::new(ip.into(), 0)]
+    }
+
+    // SE-02: one lie is not enough, whenever it is told.
+    #[test]
+    fn a_name_that_was_public_once_stays_so() {
+        let names = Names::given(Arc::new(Far));
+        assert_eq!(names.farthest("s.test", &at(NEAR)), Some(Zone::Private));
+        assert_eq!(names.farthest("s.test", &at(FAR)), Some(Zone::Public));
+        for name in ["s.test", "S.test."] {
+            assert_eq!(names.farthest(name, &at(NEAR)), Some(Zone::Public), "{name}");
+        }
+        assert_eq!(names.farthest("other.test", &at(NEAR)), Some(Zone::Private));
+        assert_eq!(names.farthest("s.test", &[]), None);
+    }
+
+    #[test]
+    fn what_the_system_said_is_known_to_the_whole_program() {
+        let name = "known-to-the-whole-program.test";
+        assert_eq!(Names::System.farthest(name, &at(FAR)), Some(Zone::Public));
+        assert_eq!(Names::default().farthest(name, &at(NEAR)), Some(Zone::Public));
+    }
+
+    // SE-02: the address that a server was reached at counts, not only what is said when somebody asks for it.
+    #[tokio::test]
+    async fn a_connection_that_a_person_chose_says_where_its_server_is() {
+        let chosen = [None, Some(Reach::Anything)];
+        let told = [Some(Reach::From(Zone::Private)), Some(Reach::Loopback)];
+        for (reach, expected) in
+            chosen.map(|it| (it, Zone::Public)).into_iter().chain(told.map(|it| (it, Zone::Private)))
+        {
+            let names = Names::given(Arc::new(Far));
+            let mut resolver = Resolver::new(names.clone(), reach.map(|reach| Arc::new(Pass::new(reach))));
+            let _ = resolver.call("s.test".parse().unwrap()).await;
+            assert_eq!(names.farthest("s.test", &at(NEAR)), Some(expected), "{reach:?}");
+        }
     }
 }

@@ -139,3 +139,28 @@ async fn the_code_is_bound_to_the_key_as_well() {
     assert_eq!(fields(&page.url)["dpop_jkt"], key.thumbprint());
     assert!(!fields(&page.url).contains_key("scope"));
 }
+
+/// SC-05: without consent asked for anew, a provider may leave out the refresh token that was asked for.
+#[tokio::test]
+async fn consent_is_asked_for_where_a_refresh_token_hangs_on_it() {
+    let prompt = async |auth: Auth, issuer: Option<&str>, scopes: &[&str]| {
+        let server = AuthServer::start().await;
+        let mut place = place(&server);
+        if let Some(issuer) = issuer {
+            place.metadata.issuer = issuer.to_owned();
+        }
+        let (ctx, client) = (ctx(auth), client(&server, TokenAuth::None));
+        let scopes: Vec<String> = scopes.iter().map(|&scope| scope.to_owned()).collect();
+        let login = Login { ctx: &ctx, place: &place, scopes: &scopes, resource: None, dpop: None };
+        let address = authorize(&login, &client, &REDIRECT.parse().unwrap()).unwrap();
+        fields(&address.url).get("prompt").cloned()
+    };
+    let (plain, offline) = (["a"], ["a", "offline_access"]);
+    assert_eq!(prompt(Auth::default(), None, &plain).await, None);
+    assert_eq!(prompt(Auth::default(), None, &offline).await.as_deref(), Some("consent"));
+    let entra = "https://login.microsoftonline.com/tenant/v2.0";
+    assert_eq!(prompt(Auth::default(), Some(entra), &offline).await, None);
+    let own = vec![("prompt".to_owned(), "login".to_owned())];
+    let auth = Auth { authorize_params: own, ..Auth::default() };
+    assert_eq!(prompt(auth, None, &offline).await.as_deref(), Some("login"));
+}

@@ -45,8 +45,23 @@ async fn a_person_can_say_no_there() {
     let (person, mut shown) = person(None);
     let task = scene.start(person, How::Device);
     scene.server.deny_device(&shown.codes.recv().await.unwrap().code);
-    assert_eq!(ended(task).await.unwrap_err().kind, AuthErrorKind::Declined);
+    let error = ended(task).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Declined);
+    // In the words of a login on a page.
+    assert_eq!(error.what, "the login was refused: access_denied");
     assert_eq!(scene.server.count("device_code"), 1);
+}
+
+#[tokio::test]
+async fn what_is_asked_for_is_shown() {
+    let scene = scene().await;
+    let (person, mut shown) = person(None);
+    let scopes = ["docs:read".to_owned()];
+    let login = Login { scopes: &scopes, ..scene.login() };
+    tokio::select! {
+        _ = super::super::login(&login, &*person, How::Device) => unreachable!("nobody has confirmed it"),
+        code = shown.codes.recv() => assert_eq!(code.unwrap().scopes, scopes),
+    }
 }
 
 #[tokio::test]

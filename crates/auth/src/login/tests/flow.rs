@@ -75,6 +75,18 @@ async fn a_code_alone_is_enough_where_it_can_only_be_one() {
     finish(&scene.ctx, &first).await.unwrap();
 }
 
+/// A begun login is good once; what cannot be a code does not cost it.
+#[tokio::test]
+async fn what_is_no_code_does_not_end_a_begun_login() {
+    let mut scene = Scene::with(AuthServer::builder().no_iss()).await;
+    scene.place.metadata.authorization_response_iss_parameter_supported = false;
+    let begun = begin(&scene.login()).await.unwrap();
+    let error = finish(&scene.ctx, "hello").await.unwrap_err();
+    assert!(error.hint.unwrap().contains(begun.redirect.as_str()));
+    assert_eq!(scene.server.count("token"), 0);
+    finish(&scene.ctx, &Browser::new().follow(begun.url.as_str()).await).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_login_that_was_begun_long_ago_cannot_be_finished() {
     let scene = Scene::new().await;

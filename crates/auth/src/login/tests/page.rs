@@ -185,6 +185,10 @@ impl LoginPrompt for Far {
     fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
         unreachable!()
     }
+
+    fn can_paste(&self) -> bool {
+        true
+    }
 }
 
 #[tokio::test]
@@ -198,15 +202,107 @@ async fn what_a_person_pastes_is_as_good() {
     assert!(reached(&shown.recv().await.unwrap().redirect).is_err());
 }
 
+// AF-03: what is of no use is asked for again, with the reason, and the browser can come back all the while.
 #[tokio::test]
-async fn what_is_pasted_is_checked_as_well() {
-    for text in ["http://127.0.0.1/callback?code=c&state=forged", "just-a-code", ""] {
+async fn what_is_pasted_is_checked_and_asked_for_again() {
+    for text in ["http://127.0.0.1/callback?code=c&state=forged", "hello", "a-code-that-may-be-one", ""] {
         let scene = Scene::new().await;
-        let (person, _shown) = person(Some(PageReply::Pasted(text.into())));
-        let error = ended(scene.start(person, How::Page)).await.unwrap_err();
-        assert_eq!(error.kind, AuthErrorKind::Untrusted, "{text}");
+        let (person, mut shown) = person(Some(PageReply::Pasted(text.into())));
+        let task = scene.start(person, How::Page);
+        let first = shown.pages.recv().await.unwrap();
+        assert_eq!(first.wrong, None);
+        let again = timeout(WAIT, shown.pages.recv()).await.expect("asked again").unwrap();
+        assert_eq!(again.wrong, first.check(text).err(), "{text}");
+        assert!(again.wrong.is_some());
+        assert_eq!((&again.url, again.listening), (&first.url, true));
         assert_eq!(scene.server.count("token"), 0);
+        assert_eq!(Browser::new().login(again.url.as_str()).await.status, 200);
+        ended(task).await.unwrap();
     }
+}
+
+/// Where a code need not say who gave it, only the authorization server knows that it is none.
+#[tokio::test]
+async fn a_code_that_is_not_taken_is_asked_for_again() {
+    let mut scene = Scene::with(AuthServer::builder().no_iss()).await;
+    scene.place.metadata.authorization_response_iss_parameter_supported = false;
+    let (person, mut shown) = person(Some(PageReply::Pasted("a-code-that-may-be-one".into())));
+    let task = scene.start(person, How::Page);
+    shown.pages.recv().await.unwrap();
+    let again = timeout(WAIT, shown.pages.recv()).await.expect("asked again").unwrap();
+    assert!(again.wrong.unwrap().contains("not taken"));
+    assert_eq!(Browser::new().login(again.url.as_str()).await.status, 200);
+    ended(task).await.unwrap();
+    assert_eq!(scene.server.count("token"), 2);
+}
+
+/// Brings the same again and again.
+struct Stubborn(&'static str);
+
+impl LoginPrompt for Stubborn {
+    fn page(&self, _: LoginPage) -> Asked<'_, PageReply> {
+        let text = self.0.to_owned();
+        Box::pin(async move { PageReply::Pasted(text) })
+    }
+
+    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+        unreachable!()
+    }
+}
+
+#[tokio::test]
+async fn what_is_of_no_use_is_not_asked_for_for_ever() {
+    let scene = Scene::new().await;
+    let login = scene.login();
+    let outcome = timeout(WAIT, super::super::login(&login, &Stubborn("hello"), How::Page)).await.unwrap();
+    assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::Untrusted);
+    assert_eq!(scene.server.count("token"), 0);
+}
+
+// AF-06: what is of this login counts, also if it is pasted and an error.
+#[tokio::test]
+async fn a_refusal_that_is_pasted_ends_the_login() {
+    struct Denied;
+    impl LoginPrompt for Denied {
+        fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+            assert_eq!(page.wrong, None, "asked once");
+            Box::pin(async move { PageReply::Pasted(Browser::new().deny().follow(page.url.as_str()).await) })
+        }
+
+        fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+            unreachable!()
+        }
+    }
+    let scene = Scene::new().await;
+    let login = scene.login();
+    let outcome = timeout(WAIT, super::super::login(&login, &Denied, How::Page)).await.unwrap();
+    assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::Declined);
+}
+
+/// A port that somebody else has: without a keyboard that is the end, with one the address can be pasted.
+#[tokio::test]
+async fn a_port_that_is_taken_leaves_pasting() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let mut scene = Scene::new().await;
+    scene.ctx.auth = Arc::new(Auth { redirect: bowline_config::Redirect::Port(port), ..auth() });
+    let (nobody, _shown) = person(None);
+    let error = ended(scene.start(nobody, How::Page)).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup, "{error}");
+
+    let (mut somebody, mut shown) = person(None);
+    Arc::get_mut(&mut somebody).unwrap().pastes = true;
+    let task = scene.start(somebody, How::Page);
+    let page = timeout(WAIT, shown.pages.recv()).await.expect("asked").unwrap();
+    assert_eq!((page.listening, page.redirect.port()), (false, Some(port)));
+    assert!(page.unheard.unwrap().contains(&format!("port {port} is in use")));
+    task.abort();
+
+    let (pages, _shown) = mpsc::unbounded_channel();
+    let login = scene.login();
+    let logged_in =
+        timeout(WAIT, super::super::login(&login, &Far(pages), How::Page)).await.unwrap().unwrap();
+    assert!(scene.server.is_good(logged_in.tokens.access.expose()));
 }
 
 #[tokio::test]

@@ -120,7 +120,7 @@ impl Bench {
     {
         let count = AtomicU32::new(0);
         let stale = unsaved.as_ref().map_or(Secret::new("a1"), |mine| mine.record.access.clone());
-        let wish = Wish { stale, unsaved };
+        let wish = Wish { stale: Some(stale), unsaved };
         let url = url();
         let ask = |record: Record| {
             let shown = record.refresh.as_ref().map_or("", Secret::expose).to_owned();

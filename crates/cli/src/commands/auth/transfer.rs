@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 
-use bowline::auth::{self, Overwrite};
+use bowline::auth::{self, Account, Auth, Overwrite};
 use bowline::config::Secret;
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::host;
+use crate::logins::Meant;
 use crate::print::{accounts, bytes, units};
 use crate::settings::Settings;
 
@@ -25,23 +26,17 @@ pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
     if !stdout && !force && out.exists() {
         return Err(taken(&out));
     }
-    let kept = settings.logins().open().await?;
+    let logins = settings.logins();
+    let kept = logins.open().await?;
     let all = auth::accounts(&kept.safe).await.map_err(|error| Failure::kept(&error))?;
-    if let Some(unknown) = servers.iter().find(|name| !all.iter().any(|account| account.server == **name)) {
-        return Err(Failure::usage_hint(
-            format!("there is no login for `{unknown}`"),
-            "`bowline auth` lists what there is",
-        ));
-    }
-    let names = if servers.is_empty() { None } else { Some(&servers[..]) };
-    let count =
-        names.map_or(all.len(), |names| all.iter().filter(|account| names.contains(&account.server)).count());
+    let wanted = if servers.is_empty() { all } else { meant(&servers, &all, &logins.with(&kept), settings)? };
+    let count = wanted.len();
     if count == 0 {
         return Err(Failure::usage_hint("no logins are kept", "`bowline login SERVER` makes one"));
     }
     let passphrase = secret(&passphrase, settings, Use::New).await?;
-    let sealed =
-        auth::export(&kept.safe, passphrase.expose(), names).await.map_err(|error| Failure::kept(&error))?;
+    let sealed = auth::export_these(&kept.safe, passphrase.expose(), &wanted).await;
+    let sealed = sealed.map_err(|error| Failure::kept(&error))?;
     if stdout {
         bytes(&sealed)?;
     } else {
@@ -62,6 +57,24 @@ pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
         &members,
     );
     Ok(Exit::Ok)
+}
+
+/// The logins of the servers that were typed, each once.
+fn meant(typed: &[String], all: &[Account], auth: &Auth, settings: &Settings) -> Outcome<Vec<Account>> {
+    let mut wanted: Vec<Account> = Vec::new();
+    for typed in typed {
+        let Meant { logins, .. } = Meant::by(typed, all, auth, settings);
+        if logins.is_empty() {
+            return Err(Failure::usage_hint(
+                format!("there is no login for `{typed}`"),
+                "`bowline auth` lists what there is",
+            ));
+        }
+        wanted.extend(logins);
+    }
+    wanted.sort_by(|a, b| a.id.cmp(&b.id));
+    wanted.dedup_by(|a, b| a.id == b.id);
+    Ok(wanted)
 }
 
 pub(super) async fn import(args: ImportArgs, settings: &Settings) -> Outcome {

@@ -26,6 +26,10 @@ async fn over_ssh_the_address_is_pasted() {
     let url = on_screen(&asked, "/authorize");
     person.answers(&format!("{url}{ENTER}"), "that is another address");
     let back = testkit::follow(&url).await;
+    let forged = testkit::altered(&back, "state", Some("other"));
+    person.presses(CLEAR).answers(&format!("{forged}{ENTER}"), "not what this login was answered with");
+    person.presses(CLEAR).answers(&format!("hello{ENTER}"), "a code alone does not say who gave it");
+    assert_eq!(site.auth.count("token"), 0);
     person.presses(CLEAR).presses(&format!("{back}{ENTER}"));
     let end = ends(person, 0);
     assert!(end.stdout.contains("logged in to docs"), "{}", end.stdout);
@@ -44,6 +48,10 @@ async fn a_code_or_a_visit_do_as_well() {
     let url = on_screen(&person.sees("paste it here"), "/authorize");
     let back = testkit::follow(&url).await;
     let code = back.split("code=").nth(1).expect("a code").split('&').next().expect("its end");
+    // What is none is not sent, what is another is not taken; both are said, and asked for again.
+    person.answers(&format!("hello{ENTER}"), "that is no code");
+    assert_eq!(site.auth.count("token"), 0);
+    person.presses(CLEAR).answers(&format!("{}{ENTER}", "x".repeat(40)), "that code is not taken");
     person.presses(&format!("{code}{ENTER}"));
     ends(person, 0);
 
@@ -113,4 +121,21 @@ async fn a_dumb_terminal_takes_a_line() {
     let back = testkit::follow(&on_screen(&asked, "/authorize")).await;
     person.presses(&format!("{back}\n"));
     ends(person, 0);
+}
+
+/// Another program, or another login, has the port that is registered: then the address is pasted.
+#[tokio::test]
+async fn a_port_that_is_taken_leaves_pasting() {
+    let site = Site::new().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    site.configure(&format!("auth = {{ redirect_port = {port} }}\n"));
+    let (mut person, browser) = site.person(&["login", "docs"]);
+    let url = super::address(&browser);
+    let asked = person.sees("paste it here");
+    assert!(asked.contains(&format!("port {port} is in use")), "{asked}");
+    let back = testkit::follow(&url).await;
+    person.presses(&format!("{back}{ENTER}"));
+    ends(person, 0);
+    assert!(site.calls().contains("ahoy"));
 }

@@ -1,5 +1,6 @@
 //! A login for `bowline connect`, which has nobody to ask: it uses what another bowline has.
 
+use bowline_testkit::AuthServer;
 use serde_json::json;
 
 use super::Site;
@@ -32,4 +33,36 @@ async fn a_login_elsewhere_is_enough() {
     assert!(ended.stderr.contains("`docs` wants a login: "), "{}", ended.stderr);
     assert!(ended.stderr.contains("run `bowline login docs`"), "{}", ended.stderr);
     assert_eq!(site.auth.authorizations(), 1);
+}
+
+/// SC-03: a call that needs more rights says which, and what to run, to the host and once on stderr. Then it works,
+/// without a restart.
+#[tokio::test]
+async fn sc_03_a_call_that_needs_more_says_what_to_run() {
+    let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
+    let site = Site::with(auth, |protected| {
+        protected.challenge_scope("docs:read").requires("docs:read").tool_requires("add", "docs:write")
+    })
+    .await;
+    site.logs_in().await;
+    let mut host = Host::greeted(site.bowline(&["connect", "docs"])).await;
+    let add = || json!({"name": "add", "arguments": {"a": 1, "b": 2}});
+    for _ in 0..2 {
+        let error = host.ask("tools/call", add()).await["error"].take();
+        let run = "bowline login docs --scope docs:write";
+        assert!(error["message"].as_str().unwrap().ends_with(&format!("run `{run}`")), "{error}");
+        let facts = &error["data"]["bowline"];
+        assert_eq!((&facts["login"], &facts["scopes"]), (&json!(run), &json!(["docs:write"])), "{error}");
+    }
+    site.logs_in_with(&["--scope", "docs:write"]).await;
+    let answer = host.ask("tools/call", add()).await;
+    assert!(answer["result"].is_object(), "{answer}");
+    let ended = host.close().await;
+    assert_eq!(
+        ended.stderr.matches("run `bowline login docs --scope docs:write`").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("`docs` wants another login for a call: "), "{}", ended.stderr);
 }

@@ -20,7 +20,8 @@ async fn a_damaged_store_is_a_trouble_of_those_that_need_it() {
     assert!(shown.starts_with("exit: 0\n") && shown.contains("ahoy"), "{shown}");
 
     let wanted = site.calls();
-    assert!(wanted.starts_with("exit: 5\n") && wanted.contains("store.db"), "{wanted}");
+    assert!(wanted.starts_with("exit: 2\n") && wanted.contains("store.db"), "{wanted}");
+    assert!(!wanted.contains("bowline login"), "a login is not what is missing: {wanted}");
     for verb in [&["auth"][..], &["login", "docs"], &["logout", "docs"]] {
         let shown = site.shown(verb);
         assert!(shown.starts_with("exit: 2\n") && shown.contains("store.db"), "{shown}");
@@ -67,6 +68,6 @@ async fn some_servers_have_no_login() {
     let process = site.shown(&["login", "files"]);
     assert!(process.starts_with("exit: 2\n") && process.contains("there is no login"), "{process}");
     let called = site.calls();
-    assert!(called.starts_with("exit: 5\n") && called.contains("-H 'Authorization"), "{called}");
+    assert!(called.starts_with("exit: 5\n") && called.contains("`auth = false`"), "{called}");
     assert_eq!(site.auth.seen().len(), 0);
 }

@@ -103,3 +103,16 @@ async fn an_address_of_somebody_else_is_refused() {
     assert!(refused.starts_with("exit: 5\n"), "{refused}");
     assert_eq!(site.auth.count("token"), 0);
 }
+
+/// Whoever wants to know why a login goes where it goes can read it, and no secret with it.
+#[tokio::test]
+async fn the_log_says_who_was_asked() {
+    let site = Site::new().await;
+    let shown = site.shown(&["-vv", "login", "docs"]);
+    for said in
+        ["/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server", "/register"]
+    {
+        assert!(shown.contains(said), "{said} in {shown}");
+    }
+    assert!(shown.contains("origin=Registered"), "{shown}");
+}

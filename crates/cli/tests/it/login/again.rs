@@ -1,0 +1,98 @@
+//! What is suggested works as it is printed.
+
+use std::process::Command;
+
+use bowline_testkit as testkit;
+
+use super::{Site, harmless};
+
+/// What a hint tells to run.
+fn told<'a>(shown: &'a str, before: &str) -> &'a str {
+    let line = shown.lines().find_map(|line| line.split_once(before));
+    line.unwrap_or_else(|| panic!("no {before} in\n{shown}")).1.trim_end_matches('`')
+}
+
+impl Site {
+    /// Types this into a shell, in another folder and without a terminal. Nothing is filtered.
+    fn types(&self, line: &str) -> String {
+        let bowline = std::path::Path::new(env!("CARGO_BIN_EXE_bowline")).parent().expect("a folder");
+        let path = format!("{}:{}", bowline.display(), std::env::var("PATH").expect("a path"));
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir("/").env_clear().stdin(std::process::Stdio::null());
+        shell.env("HOME", self.context.path("home")).env("PATH", path);
+        let output = shell.output().expect("a shell");
+        let shown = format!(
+            "exit: {:?}\n{}{}",
+            output.status.code(),
+            super::text(&output.stdout),
+            super::text(&output.stderr)
+        );
+        harmless(&shown);
+        shown
+    }
+
+    /// A configuration that only `--config` finds, in a folder with a name that a shell would take apart.
+    fn elsewhere(&self) -> String {
+        let folder = self.context.path("it's here");
+        std::fs::create_dir(&folder).unwrap();
+        let config = format!("[store]\nkey = 'file'\n[servers.hidden]\nurl = '{}'\n", self.server.url());
+        std::fs::write(folder.join("c.toml"), config).unwrap();
+        folder.join("c.toml").display().to_string()
+    }
+}
+
+/// A hint that leads to the login of another tenant would be followed for nothing.
+#[tokio::test]
+async fn a_hint_leads_to_the_same_tenant() {
+    let site = Site::new().await;
+    let url = format!("{}?tenant=x&plan=a", site.server.url());
+    let shown = site.shown(&["tools", &url]);
+    assert_eq!(told(&shown, "log in with `"), format!("bowline login '{url}'"), "{shown}");
+    let begun = site.types(told(&shown, "log in with `"));
+    let back = testkit::follow(told(&begun, "log in at: ")).await;
+    let finish = told(&begun, "then run: ").replace("THE ADDRESS YOU WERE SENT TO", &back);
+    let finished = site.types(&finish);
+    assert!(finished.starts_with("exit: Some(0)\n"), "{finished}");
+    assert!(site.shown(&["tools", &url]).contains("echo"));
+    let other = site.shown(&["tools", &site.server.url()]);
+    assert!(other.starts_with("exit: 5\n"), "{other}");
+}
+
+/// What stands in a file is not repeated: people put keys into queries.
+#[tokio::test]
+async fn a_query_of_a_file_stays_there() {
+    let site = Site::new().await;
+    let url = site.server.url();
+    site.context.user_config(&format!("[store]\nkey = 'file'\n[servers.docs]\nurl = '{url}?key=k3y'\n"));
+    let shown = site.shown(&["tools", "docs"]);
+    assert!(shown.contains("log in with `bowline login docs`") && !shown.contains("k3y"), "{shown}");
+}
+
+/// The same file is read again, wherever the line is typed.
+#[tokio::test]
+async fn a_login_is_finished_with_the_line_that_was_printed() {
+    let site = Site::new().await;
+    let config = site.elsewhere();
+    let called =
+        super::text(&site.bowline(&["tools", "hidden", "--config", &config]).output().unwrap().stderr);
+    let begun = site.types(told(&called, "log in with `"));
+    let back = testkit::follow(told(&begun, "log in at: ")).await;
+    let finish = told(&begun, "then run: ").replace("THE ADDRESS YOU WERE SENT TO", &back);
+    assert!(finish.contains("--config"), "{finish}");
+    let finished = site.types(&finish);
+    assert!(finished.contains("logged in to hidden"), "{finish}\n{finished}");
+    assert!(site.shown(&["tools", "hidden", "--config", &config]).contains("echo"));
+}
+
+#[tokio::test]
+async fn what_else_was_typed_is_typed_again() {
+    let site = Site::new().await;
+    site.context.project_config(&format!("[servers.ours]\nurl = '{}'\n", site.server.url()));
+    let shown = site.shown(&["login", "ours", "--trust-project", "-H", "X-Key: hunter2"]);
+    assert_eq!(
+        told(&shown, "then run: "),
+        "bowline login ours -H 'X-Key: THE SAME AS NOW' --finish 'THE ADDRESS YOU WERE SENT TO' --trust-project"
+    );
+    // Others may read it: what a header holds is left to who typed it.
+    assert!(!shown.contains("hunter2"), "{shown}");
+}

@@ -1,0 +1,72 @@
+//! Somebody who leaves in a hurry while a login is renewed. What the authorization server gave by then must be kept:
+//! the token that it was given for is not good any more.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use bowline_testkit::Twist;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+
+use super::{PATIENCE, Site};
+
+/// Long enough for a person to press keys, and shorter than what is waited for.
+const SLOW: Duration = Duration::from_secs(2);
+
+fn interrupt(child: &tokio::process::Child) {
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).expect("it runs");
+    kill(Pid::from_raw(pid), Signal::SIGINT).expect("it is there");
+}
+
+#[tokio::test]
+async fn a_renewal_is_finished_before_a_second_interrupt_counts() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    site.auth.arm(Twist::delay(SLOW).on("refresh_token"));
+    let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child =
+        tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("bowline starts");
+    site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+    interrupt(&child);
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut said = String::new();
+    while !said.contains("the login is just being renewed") {
+        let read = tokio::time::timeout(PATIENCE, stderr.read_line(&mut said)).await;
+        assert!(read.expect("it is said").expect("text") > 0, "{said}");
+    }
+    interrupt(&child);
+    let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").expect("a status");
+    stderr.read_to_string(&mut said).await.expect("text");
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert_eq!(site.auth.refreshes(), 1, "it was finished: {said}");
+    let shown = site.calls();
+    assert!(shown.contains("ahoy"), "{shown}");
+    assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
+}
+
+/// A third one counts, whatever that costs.
+#[tokio::test]
+async fn a_third_interrupt_waits_for_nothing() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    site.auth.arm(Twist::silent().on("refresh_token"));
+    let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child =
+        tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("bowline starts");
+    site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+    let hurried = std::time::Instant::now();
+    let status = loop {
+        interrupt(&child);
+        // Signals that come at once are one to a process.
+        if let Ok(status) = tokio::time::timeout(Duration::from_millis(300), child.wait()).await {
+            break status.expect("a status");
+        }
+        assert!(hurried.elapsed() < Duration::from_secs(4), "it does not end");
+    };
+    assert_eq!(status.code(), Some(130));
+}

@@ -1,0 +1,142 @@
+//! Where logins are kept: nowhere else than where the configuration says, and for nobody else to see.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use bowline_testkit as testkit;
+
+use super::{Site, ends};
+use crate::context::snapshot;
+
+/// What is wrong with the file, and what is told of it.
+const BROKEN: [(&str, &str); 6] = [
+    ("[store]\nkey = 'keyrng'\n", "2:7: store.key: "),
+    ("[store]\nkey = 'file'\nbackend = 'valky'\n", "3:11: store.backend: "),
+    ("[store]\nkey = 'file'\nbakend = 'valkey'\n", "3:1: store.bakend: unknown key"),
+    ("[store]\nkey = 'file'\nbackend = 'valkey'\n", "1:2: store: needs `url`"),
+    ("[stor]\nkey = 'file'\n", "1:2: stor: unknown key"),
+    ("[store]\nkey = 'file\n", "2:"),
+];
+
+impl Site {
+    /// The configuration with something else about the store.
+    fn configure_store(&self, store: &str) {
+        self.context.user_config(&format!("{store}\n[servers.docs]\nurl = '{}'\n", self.server.url()));
+    }
+}
+
+/// A mistake in `[store]` must not move logins to another place, nor give them a weaker key.
+#[tokio::test]
+async fn a_broken_store_is_never_another_one() {
+    let site = Site::new().await;
+    for (store, told) in BROKEN {
+        site.configure_store(store);
+        let url = site.server.url();
+        for verb in [
+            &["auth"][..],
+            &["login", &url],
+            &["logout", &url],
+            &["logout", "--all"],
+            &["auth", "export", "-o", "logins"],
+        ] {
+            let shown = site.shown(verb);
+            assert!(shown.starts_with("exit: 2\n") && shown.contains(told), "{store}{verb:?}\n{shown}");
+        }
+        // A call may not need it; where it does, it says the same.
+        let called = site.shown(&["call", &url, "echo", "message=x"]);
+        assert!(!called.starts_with("exit: 0\n") && called.contains(told), "{store}{called}");
+    }
+    let made = site.context.path("home/.local/state/bowline");
+    for file in ["store.db", "store.key"] {
+        assert!(!made.join(file).exists(), "{file} was made");
+    }
+    site.configure_store(BROKEN[0].0);
+    snapshot!(site.shown(&["logout", "--all"]), @r#"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: [TMP]/home/.config/bowline/config.toml does not say where logins are kept
+      problems:
+        2:7: store.key: must be "auto", "keyring" or "file"
+          did you mean "keyring"?
+    ---
+    "#);
+}
+
+/// A file that is not there, or is no text, says nothing either; a login that is kept is not taken for none.
+#[tokio::test]
+async fn a_file_that_cannot_be_read_hides_no_login() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.configure_store("[servers.a");
+    let missing = site.shown(&["logout", "--all", "--config", "nowhere.toml"]);
+    for shown in [site.shown(&["logout", "--all"]), missing] {
+        assert!(shown.starts_with("exit: 2\n") && !shown.contains("no logins are kept"), "{shown}");
+    }
+    site.configure("");
+    assert!(site.calls().contains("ahoy"));
+}
+
+/// What is wrong elsewhere in the file is no trouble of logins, and neither is a server's that needs none.
+#[tokio::test]
+async fn only_what_is_about_the_store_hides_it() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.configure("\n[servers.broken]\nurl = 'nonsense'\n\n[elicitation]\npolicy = 7\n");
+    let shown = site.shown(&["auth", "-q"]);
+    assert!(shown.starts_with("exit: 0\n") && shown.contains("docs\t"), "{shown}");
+
+    let open = testkit::server().tool("echo").run().await;
+    site.configure_store(BROKEN[0].0);
+    let shown = site.shown(&["call", &open.url(), "echo", "message=ahoy"]);
+    assert!(shown.starts_with("exit: 0\n") && shown.contains("ahoy"), "{shown}");
+}
+
+/// A project says nothing about it, broken or not; that it tries to is noted.
+#[tokio::test]
+async fn a_project_does_not_say_where_logins_are_kept() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.context.project_config("[store]\nkey = 'keyrng'\n");
+    let listed = site.shown(&["auth", "-q"]);
+    assert!(listed.starts_with("exit: 0\n") && listed.contains("docs\t"), "{listed}");
+    site.context.project_config("[store]\nkey = 'keyring'\n");
+    assert!(site.calls().contains("ahoy"));
+    let noted = "bowline.toml:1:1: store: not used: a project does not say where logins are kept";
+    let shown = site.shown(&["config", "check"]);
+    assert!(shown.starts_with("exit: 0\n") && shown.contains(noted), "{shown}");
+    let told = site.json(&["config", "check", "--json"]);
+    let of_project = told["files"][1]["notes"].to_string();
+    assert!(of_project.contains("a project does not say where logins are kept"), "{told}");
+}
+
+/// Whichever verb comes first makes the state folder, and for its owner alone.
+#[tokio::test]
+async fn the_state_folder_is_private_from_the_start() {
+    let site = Site::new().await;
+    let open = testkit::server().tool("echo").run().await;
+    site.configure(&format!("\n[servers.open]\nurl = '{}'\n", open.url()));
+    assert!(site.shown(&["tools", "open"]).starts_with("exit: 0\n"));
+    let state = site.context.path("home/.local/state/bowline");
+    let made = std::fs::metadata(state).expect("names of tools are kept for the shell");
+    assert_eq!(made.permissions().mode() & 0o777, 0o700);
+    let (person, browser) = site.person(&["login", "docs"]);
+    testkit::Browser::new().login(&super::address(&browser)).await;
+    let end = ends(person, 0);
+    assert!(!end.screen.contains("others"), "{}", end.screen);
+}
+
+/// A server that repeats the token it was sent has it shown to nobody.
+#[tokio::test]
+async fn a_token_that_a_server_repeats_is_not_shown() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    assert!(site.calls().contains("ahoy"));
+    let received = site.server.received();
+    let sent = received.iter().rev().find_map(|it| it.header("authorization")).expect("a token");
+    let body = format!("you sent {sent}, which I do not like");
+    site.server.arm(testkit::Fault::answer(testkit::Answer::new(500).text(&body)).on("tools/call").always());
+    for verbosity in ["-q", "-vvv"] {
+        let shown = site.shown(&["call", "docs", "echo", "message=x", verbosity]);
+        assert!(shown.contains("you sent Bearer [redacted], which I do not like"), "{shown}");
+    }
+}

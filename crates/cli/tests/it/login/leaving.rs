@@ -1,0 +1,130 @@
+//! Logins whose server is not what it was: they are ended all the same, and no other in their place.
+
+use bowline_testkit as testkit;
+
+use super::{Site, address, ends};
+
+impl Site {
+    /// A login by URL or name, by a browser on this machine.
+    async fn logs_in_to(&self, typed: &str) {
+        let (person, browser) = self.person(&["login", typed]);
+        let page = testkit::Browser::new().login(&address(&browser)).await;
+        assert_eq!(page.status, 200, "{page:?}");
+        ends(person, 0);
+    }
+
+    /// How many logins are listed.
+    fn kept(&self) -> usize {
+        self.json(&["auth", "--json"])["logins"].as_array().expect("a list").len()
+    }
+
+    /// The URL for a tenant.
+    fn tenant(&self, name: &str) -> String {
+        format!("{}?tenant={name}", self.server.url())
+    }
+}
+
+/// A query is not shown, but a login is kept under it.
+#[tokio::test]
+async fn every_login_is_ended_with_its_query() {
+    let site = Site::new().await;
+    site.logs_in_to(&site.tenant("x")).await;
+    site.logs_in_to(&site.tenant("y")).await;
+    let shown = site.shown(&["logout", "--all"]);
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    assert_eq!(shown.matches("logged out, there and here").count(), 2, "{shown}");
+    assert_eq!((site.kept(), site.auth.count("revoke")), (0, 4));
+}
+
+#[tokio::test]
+async fn two_tenants_are_told_apart() {
+    let site = Site::new().await;
+    let (x, y) = (site.tenant("x"), site.tenant("y"));
+    site.logs_in_to(&x).await;
+    site.logs_in_to(&y).await;
+    let both = site.shown(&["logout", &site.server.url()]);
+    assert!(both.starts_with("exit: 2\n") && both.contains("2 logins are kept for"), "{both}");
+    assert_eq!(site.kept(), 2);
+    assert!(site.shown(&["logout", &x]).contains("logged out, there and here"));
+    assert!(site.shown(&["call", &y, "echo", "message=ahoy"]).contains("ahoy"));
+    // A query that was typed means that tenant and no other.
+    let none = site.shown(&["logout", &x]);
+    assert!(none.contains("there was no login"), "{none}");
+    assert_eq!(site.kept(), 1);
+    // `bowline auth` lists it without, so that does as well where only one can be meant.
+    let last = site.shown(&["logout", &site.server.url()]);
+    assert!(last.contains("logged out, there and here"), "{last}");
+    assert_eq!(site.kept(), 0);
+}
+
+/// What is listed under a name is ended by that name, however its entry was changed meanwhile.
+#[tokio::test]
+async fn a_changed_entry_keeps_no_login_alive() {
+    let site = Site::new().await;
+    let url = site.server.url();
+    let entry = |text: &str| {
+        site.context.user_config(&format!("[store]\nkey = 'file'\n{text}"));
+    };
+    let tenant = format!("[servers.docs]\nurl = '{url}?tenant=x'\n");
+    let plain = format!("[servers.docs]\nurl = '{url}'\n");
+    for (before, after) in [
+        (&*tenant, ""),
+        (&tenant, &*plain),
+        (&plain, &format!("{plain}auth = {{ account = 'ada' }}\n")),
+        (&plain, &format!("{plain}enabled = false\n")),
+        (&plain, "[servers.docs]\ncommand = 'true'\n"),
+        (&plain, "[servers.docs]\nurl = 'https://127.0.0.1:9/elsewhere'\n"),
+    ] {
+        entry(before);
+        site.logs_in_to("docs").await;
+        entry(after);
+        let shown = site.shown(&["logout", "docs"]);
+        assert!(shown.starts_with("exit: 0\n"), "{shown}");
+        assert!(shown.contains("docs: logged out, there and here"), "{before}{after}{shown}");
+        assert_eq!(site.kept(), 0, "{before}{after}");
+    }
+}
+
+/// The own login goes first; that there is another under the name is said.
+#[tokio::test]
+async fn what_is_left_under_a_name_is_told() {
+    let site = Site::new().await;
+    site.logs_in_to("docs").await;
+    site.configure("auth = { account = 'ada' }\n");
+    site.logs_in_to("docs").await;
+    assert_eq!(site.kept(), 2);
+    let first = site.shown(&["logout", "docs"]);
+    assert!(first.contains("`bowline logout docs` once more ends it"), "{first}");
+    let accounts = site.json(&["auth", "--json"]);
+    assert_eq!(accounts["logins"][0]["account"], serde_json::Value::Null, "{accounts}");
+    let second = site.shown(&["logout", "docs"]);
+    assert!(second.contains("logged out, there and here") && !second.contains("once more"), "{second}");
+    assert_eq!(site.kept(), 0);
+}
+
+/// A login that was made by URL is exported by that URL, and by no other.
+#[tokio::test]
+async fn a_login_by_url_is_exported_by_it() {
+    let site = Site::new().await;
+    let (x, y) = (site.tenant("x"), site.tenant("y"));
+    site.logs_in_to(&x).await;
+    site.logs_in_to("docs").await;
+    let path = site.context.path("logins").display().to_string();
+    let export = |server: &str| {
+        let mut command = site.bowline(&["auth", "export", server, "-o", &path, "--force"]);
+        command.env("BOWLINE_PASSPHRASE", "a knot that holds");
+        site.run(command)
+    };
+    let none = export(&y);
+    assert!(none.starts_with("exit: 2\n") && none.contains("there is no login for"), "{none}");
+    let one = export(&x);
+    assert!(one.starts_with("exit: 0\n") && one.contains("1 login written"), "{one}");
+
+    let other = crate::context::Context::new();
+    other.user_config("[store]\nkey = 'file'\n");
+    let mut import = other.bowline(["auth", "import", &path]);
+    import.env("BOWLINE_PASSPHRASE", "a knot that holds");
+    assert!(other.run(import).starts_with("exit: 0\n"));
+    let called = other.run(other.bowline(["call", &x, "echo", "message=ahoy"]));
+    assert!(called.contains("ahoy"), "{called}");
+}
