@@ -135,7 +135,7 @@ impl Inner {
         let entry = (&*self.ctx.auth, &self.ctx.url);
         let wish = Wish { stale: Some(stale), unsaved };
         let ask = |record| Box::pin(self.ask(record));
-        let outcome = drive::renew(&self.shelf, entry, wish, ask).await;
+        let outcome = drive::renew(&self.shelf, entry, wish, ask, |pass| self.gate.pass(pass)).await;
         let server = &self.ctx.server;
         match outcome {
             Outcome::Good(record, version) => {

@@ -15,6 +15,13 @@ use crate::error::{AuthError, AuthErrorKind};
 use crate::record::Record;
 use crate::tokens::Tokens;
 
+/// What must not be broken off is about to begin, or is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    In,
+    Out,
+}
+
 /// Where one login is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
@@ -64,7 +71,9 @@ impl Shelf {
     }
 }
 
-/// Carries out a renewal. `ask` has tokens given for a record.
+/// Carries out a renewal. `ask` has tokens given for a record. `pass` is told when the lease is about to be had, and
+/// may say no because the program is ending; and when it was not had after all. A lease that nobody gives back holds up
+/// every other process.
 ///
 /// To be run in a task of its own: whoever drops it may lose what was given.
 pub(crate) async fn renew<F>(
@@ -72,6 +81,7 @@ pub(crate) async fn renew<F>(
     entry: (&Auth, &Url),
     wish: Wish,
     ask: impl Fn(Record) -> F,
+    pass: impl Fn(Pass) -> bool,
 ) -> Outcome
 where
     F: Future<Output = Result<Tokens, AuthError>>,
@@ -86,13 +96,18 @@ where
                 Ok(found) => News::Found(found),
                 Err(error) => News::StoreFailed(error),
             },
+            Step::Acquire if !pass(Pass::In) => {
+                return Outcome::Failed(AuthError::new(AuthErrorKind::Unavailable, "the program is ending"));
+            }
             Step::Acquire => match shelf.safe.acquire(&name, TTL).await {
                 Ok(Some(lease)) => {
                     held = Some(lease);
                     News::Acquired
                 }
-                Ok(None) => News::Taken,
-                Err(error) => News::StoreFailed(error.into()),
+                not_had => {
+                    pass(Pass::Out);
+                    not_had.map_or_else(|error| News::StoreFailed(error.into()), |_| News::Taken)
+                }
             },
             Step::Pause => {
                 pauses += 1;

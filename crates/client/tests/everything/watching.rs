@@ -65,7 +65,7 @@ async fn a_changed_list_is_told_with_its_difference() {
                 }
             };
             assert_eq!(change.list, Listed::Resources);
-            assert_eq!(change.added, ["demo://resource/session/knot.gz".into()]);
+            assert_eq!(change.added, [Box::<str>::from("demo://resource/session/knot.gz")]);
             assert!(change.removed.is_empty() && change.changed.is_empty(), "{change:?}");
             assert_eq!(client.list_resources().await.unwrap().len(), before + 1);
             client.close().await;

@@ -127,7 +127,7 @@ impl Bench {
             self.asked.lock().unwrap().push(shown);
             answer(count.fetch_add(1, Ordering::Relaxed))
         };
-        Box::pin(renew(&self.shelf, (&self.auth, &url), wish, ask)).await
+        Box::pin(renew(&self.shelf, (&self.auth, &url), wish, ask, |_| true)).await
     }
 
     fn asked(&self) -> Vec<String> {
@@ -400,4 +400,32 @@ async fn somebody_who_died_is_waited_for_until_the_lease_ends_and_not_longer() {
     let outcome = bench.renew(async |_| given("a2", Some("r2"))).await;
     assert_eq!(access(&outcome), "a2");
     assert!(before.elapsed() <= TTL + Duration::from_secs(1), "{:?}", before.elapsed());
+}
+
+/// A program that ends takes no lease that nobody would give back, and whoever waits for one is not waited for.
+#[tokio::test(start_paused = true)]
+async fn what_must_not_be_broken_off_is_said_to_begin_and_to_be_over() {
+    let bench = Bench::new().await;
+    let (url, name) = (url(), bench.shelf.lease());
+    let wish = || Wish { stale: Some(Secret::new("a1")), unsaved: None };
+    let ask = |_| async { given("a2", Some("r2")) };
+    let ended = renew(&bench.shelf, (&bench.auth, &url), wish(), ask, |_| false).await;
+    assert!(matches!(ended, Outcome::Failed(error) if error.kind == AuthErrorKind::Unavailable));
+    assert!(bench.is_free().await);
+    let lease = bench.shelf.safe.acquire(&name, TTL).await.unwrap().unwrap();
+    let passed = Mutex::new(Vec::new());
+    let other = async {
+        sleep(Duration::from_secs(1)).await;
+        bench.shelf.safe.release(lease).await.unwrap();
+    };
+    let note = |pass| {
+        passed.lock().unwrap().push(pass);
+        true
+    };
+    let renewed = renew(&bench.shelf, (&bench.auth, &url), wish(), ask, note);
+    let (outcome, ()) = tokio::join!(renewed, other);
+    assert_eq!(access(&outcome), "a2");
+    let passed = passed.into_inner().unwrap();
+    assert_eq!(passed.last(), Some(&Pass::In), "it had the lease");
+    assert!(passed.len() > 2 && passed.windows(2).all(|two| two[0] != two[1]), "{passed:?}");
 }
