@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::sync::lock;
+use crate::sync::{self, lock};
 
 /// One message or HTTP request as the server received it.
 #[derive(Clone, Debug)]
@@ -166,18 +166,8 @@ impl Ledger {
     }
 
     /// Waits until `look` finds something, looking again after every change.
-    pub(crate) async fn until<T>(&self, mut look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
-        let mut changes = self.changed.subscribe();
-        let wait = async {
-            loop {
-                changes.borrow_and_update();
-                if let Some(found) = look() {
-                    return found;
-                }
-                changes.changed().await.expect("the ledger holds the sender");
-            }
-        };
-        tokio::time::timeout(timeout, wait).await.ok()
+    pub(crate) async fn until<T>(&self, look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
+        sync::until(&self.changed, look, timeout).await
     }
 
     /// The record as lines, for the message of a failed wait.

@@ -63,26 +63,20 @@ impl Page {
 
     fn html(&self) -> String {
         let close = "You can close this tab.";
-        let (class, mark, title, text, next) = match self {
+        let (class, title, text, next) = match self {
             Self::Done { app, server } => {
                 let text = format!("{} can now use <b>{}</b> for you.", escaped(app), escaped(server));
-                ("good", "✓", "You are logged in", text, close)
+                ("good", "You are logged in", text, close)
             }
             Self::Failed { server, why } => {
                 let text = format!("<b>{}</b>: {}.", escaped(server), escaped(why));
-                (
-                    "bad",
-                    "✕",
-                    "The login did not work",
-                    text,
-                    "Go back to where you started it, and try again.",
-                )
+                ("bad", "The login did not work", text, "Go back to where you started it, and try again.")
             }
             Self::Unknown => {
                 let text = "This address belongs to no login that is waiting here.".to_owned();
-                ("bad", "✕", "Nothing was done", text, "If you started a login, use the page that it opened.")
+                ("bad", "Nothing was done", text, "If you started a login, use the page that it opened.")
             }
-            Self::Nothing => ("bad", "✕", "There is nothing here", String::new(), close),
+            Self::Nothing => ("bad", "There is nothing here", String::new(), close),
         };
         // What is put in is not looked at again: a name that looks like a placeholder is only a name.
         let mut html = String::with_capacity(TEMPLATE.len() + STYLE.len() + 512);
@@ -94,7 +88,6 @@ impl Page {
                 "title" => title,
                 "style" => STYLE,
                 "class" => class,
-                "mark" => mark,
                 "text" => &text,
                 "next" => next,
                 other => unreachable!("the template has no {other}"),

@@ -179,16 +179,14 @@ async fn a_login_elsewhere_ends_the_wait_for_our_own_page() {
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     stage.auth.revoke_all_access();
     let elsewhere = async {
-        while host.pages() == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+        person.shown.notified().await;
         stage.host().identity.login(&LoginOptions::default()).await.unwrap();
         std::future::pending::<()>().await;
     };
+    let call = tokio::time::timeout(crate::support::SOON, host.call("tools/list"));
     tokio::select! {
-        called = host.call("tools/list") => assert_eq!(called.unwrap(), 200),
+        called = call => assert_eq!(called.expect("our own page is not waited for").unwrap(), 200),
         () = elsewhere => unreachable!("it waits"),
-        () = tokio::time::sleep(crate::support::SOON) => panic!("our own page is waited for"),
     }
     assert_eq!(host.pages(), 1);
 }

@@ -160,6 +160,8 @@ impl Host {
 #[derive(Default)]
 pub(crate) struct Person {
     pub(crate) pages: AtomicUsize,
+    /// Told when a page is shown.
+    pub(crate) shown: tokio::sync::Notify,
     /// Who they log in as, where there is a choice.
     pub(crate) name: Option<String>,
     /// Whether they look at the page and do nothing.
@@ -169,6 +171,7 @@ pub(crate) struct Person {
 impl LoginPrompt for Person {
     fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
         self.pages.fetch_add(1, Ordering::SeqCst);
+        self.shown.notify_one();
         let browser = match &self.name {
             Some(name) => Browser::new().account(name),
             None => Browser::new(),

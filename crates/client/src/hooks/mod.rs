@@ -18,7 +18,9 @@ use std::sync::Arc;
 use bowline_config::{Hook, HookAction, HookEvent};
 use tokio::task::JoinHandle;
 
-use self::command::{Ran, Run};
+use bowline_transport::process::{self, OneShotOutput};
+
+use self::command::Run;
 use self::queue::Queue;
 use self::webhook::{Posted, Webhook};
 use crate::client::Client;
@@ -122,7 +124,7 @@ async fn work(server: Arc<str>, hook: Hook, queue: Arc<Queue>) {
     match &hook.run {
         HookAction::Command { command, args, env, cwd } => {
             let run = Run { program: command, args, env, cwd: cwd.as_deref(), limit: hook.timeout };
-            let shown = command::shown(command);
+            let shown = process::program_name(command);
             while let Some(notice) = queue.next().await {
                 log_run(&server, &notice, &shown.to_string_lossy(), run.run(&notice).await);
             }
@@ -144,7 +146,7 @@ async fn work(server: Arc<str>, hook: Hook, queue: Arc<Queue>) {
     }
 }
 
-fn log_run(server: &str, notice: &Notice, hook: &str, outcome: std::io::Result<Ran>) {
+fn log_run(server: &str, notice: &Notice, hook: &str, outcome: std::io::Result<OneShotOutput>) {
     let event = notice.event.as_str();
     let ran = match outcome {
         Ok(ran) => ran,
@@ -153,8 +155,8 @@ fn log_run(server: &str, notice: &Notice, hook: &str, outcome: std::io::Result<R
             return;
         }
     };
-    for (stream, text) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
-        for line in text.lines() {
+    for (stream, bytes) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
+        for line in String::from_utf8_lossy(bytes).trim_end().lines() {
             tracing::info!(target: "bowline::hook", server, event, hook, stream, "{}", line.escape_debug());
         }
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::sync::lock;
+use crate::sync::{self, lock};
 
 /// One request as the authorization server received it. Requests for protected resource metadata are among
 /// them, although the MCP server answers those.
@@ -164,18 +164,8 @@ impl Log {
     }
 
     /// Waits until `look` finds something, looking again after every change.
-    pub(super) async fn until<T>(&self, mut look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
-        let mut changes = self.changed.subscribe();
-        let wait = async {
-            loop {
-                changes.borrow_and_update();
-                if let Some(found) = look() {
-                    return found;
-                }
-                changes.changed().await.expect("the log holds the sender");
-            }
-        };
-        tokio::time::timeout(timeout, wait).await.ok()
+    pub(super) async fn until<T>(&self, look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
+        sync::until(&self.changed, look, timeout).await
     }
 
     /// The record as lines, for the message of a failed wait.

@@ -11,6 +11,7 @@
 //!   supervise    the task that watches it and ends it
 //!   reader       its stdout, up to the reason why it ended
 //!   stderr       its last words
+//!   one_shot     a program that is no server: run once, to its end
 //! ```
 
 mod environment;
@@ -22,6 +23,7 @@ mod list;
 mod login;
 #[cfg(unix)]
 mod mark;
+mod one_shot;
 mod program;
 mod reader;
 #[cfg(unix)]
@@ -52,6 +54,7 @@ pub use environment::INHERITED;
 pub use list::{Entry, Running, list};
 #[cfg(unix)]
 pub use mark::MARK;
+pub use one_shot::{OneShot, OneShotOutput, program_name};
 pub use reader::ProcessReader;
 pub use sweep::{Orphan, sweep};
 #[cfg(unix)]

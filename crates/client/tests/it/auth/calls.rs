@@ -97,13 +97,14 @@ async fn stepping_up_has_an_end() {
 #[tokio::test]
 async fn the_clock_stands_still_while_a_person_logs_in() {
     let how = |it: bowline_testkit::Protected| it.tool_requires("counter", "write");
-    let (_auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, how).await;
+    let (_auth, web, server) = protected(AuthScript::default(), Protocol::Modern, how).await;
     let person = Person::default();
     let (client, _) = logged_in(&server, &person).await;
     let gate = person.gate.clone();
     let held = gate.lock().await;
     let limit = Duration::from_millis(300);
     let options = CallOptions::new().timeout(limit).max_timeout(limit);
+    let brief = options.clone();
     let call = {
         let client = client.clone();
         tokio::spawn(async move { client.call_tool_with("counter", &json!({}), &options).await })
@@ -111,8 +112,11 @@ async fn the_clock_stands_still_while_a_person_logs_in() {
     while person.asked() < 2 {
         tokio::task::yield_now().await;
     }
-    // Far longer than the call may take.
-    tokio::time::sleep(4 * limit).await;
+    // Others, whose clock runs, have come to their end meanwhile, one after the other.
+    web.arm(bowline_testkit::Fault::silent().on_tool("echo").always());
+    for _ in 0..3 {
+        client.call_tool_with("echo", &json!({}), &brief).await.unwrap_err();
+    }
     assert!(!call.is_finished());
     drop(held);
     call.await.unwrap().unwrap();
@@ -243,13 +247,16 @@ async fn the_clock_runs_while_nobody_is_asked() {
     client.close().await;
     // Ended, and renewed before the call.
     let short = AuthScript::default().lifetime(Duration::from_secs(2));
-    let (auth, _web, server) = protected(short, Protocol::Modern, |it| it).await;
+    let (auth, web, server) = protected(short, Protocol::Modern, |it| it).await;
     auth.arm(Twist::silent().on("refresh_token").always());
     let (client, _) = logged_in(&server, &Person::default()).await;
     auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), SOON).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let call = client.call_tool_with("echo", &arguments, &options);
-    tokio::time::timeout(Duration::from_secs(5), call).await.expect("in its own time").unwrap_err();
+    // Each of them takes half a second: the last ones find the token ended.
+    web.arm(bowline_testkit::Fault::silent().on_tool("echo").always());
+    for _ in 0..6 {
+        let call = client.call_tool_with("echo", &arguments, &options);
+        tokio::time::timeout(Duration::from_secs(5), call).await.expect("in its own time").unwrap_err();
+    }
     client.close().await;
 }
 

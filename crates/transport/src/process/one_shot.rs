@@ -1,0 +1,208 @@
+//! Owns how a program that is not a server is run once, to its end: within a time limit, with bounded output, and
+//! with only the environment variables that it was given.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_config::Secret;
+use process_wrap::tokio::{ChildWrapper, CommandWrap};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStdin, Command};
+use tokio::time;
+
+use super::environment::inherited;
+#[cfg(unix)]
+use super::{MARK, Watched};
+
+/// A program to run once.
+#[derive(Clone, Copy)]
+pub struct OneShot<'a> {
+    /// A path, or a name to be searched for.
+    pub program: &'a str,
+    /// Its arguments.
+    pub args: &'a [String],
+    /// Variables added to the few that every program inherits.
+    pub env: &'a BTreeMap<String, Secret>,
+    /// Variables added last, so that configuration cannot override them.
+    pub extra_env: &'a [(&'static str, String)],
+    /// The working directory; `None` is ours.
+    pub cwd: Option<&'a Path>,
+    /// What is written to its standard input; `None` closes it.
+    pub stdin_text: Option<&'a [u8]>,
+    /// How long it may run before it is killed.
+    pub timeout: Duration,
+    /// How many bytes of its stdout are kept. The rest is read and dropped, so that it never blocks on a full pipe.
+    pub max_stdout: usize,
+}
+
+/// How a [`OneShot`] ended.
+#[derive(Debug)]
+pub struct OneShotOutput {
+    /// `None`: it took too long and was killed.
+    pub exit: Option<ExitStatus>,
+    /// The beginning of its stdout.
+    pub stdout: Vec<u8>,
+    /// The beginning of its stderr: at most 4 KiB.
+    pub stderr: Vec<u8>,
+}
+
+/// How many bytes of its stderr are kept.
+const MAX_STDERR: usize = 4096;
+/// How long output is waited for after the program ended: what it left running may hold on to it.
+const DRAIN_TIME: Duration = Duration::from_millis(100);
+
+impl OneShot<'_> {
+    /// Runs the program. Dropping the future kills it, and everything in its process group.
+    ///
+    /// At the limit it is killed the same way. What a program that ended in time left running in the background is
+    /// left alone: that was its author's intention.
+    pub async fn run(&self) -> io::Result<OneShotOutput> {
+        let mut group = Group::start(self.command())?;
+        let child = group.child.as_mut();
+        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
+        let (out, err) = (Head::new(self.max_stdout), Head::new(MAX_STDERR));
+        let mut pumps = pin!(async {
+            tokio::join!(
+                write_stdin(stdin, self.stdin_text.unwrap_or_default()),
+                out.fill(stdout),
+                err.fill(stderr)
+            );
+        });
+        let mut pumping = true;
+        let ended = time::timeout(self.timeout, async {
+            loop {
+                tokio::select! {
+                    // The leader's end is the end; the wrapper would wait for the whole group.
+                    exit = group.child.inner_mut().wait() => return exit,
+                    () = &mut pumps, if pumping => pumping = false,
+                }
+            }
+        })
+        .await;
+        let exit = if let Ok(exit) = ended {
+            group.over();
+            Some(exit?)
+        } else {
+            group.kill().await;
+            None
+        };
+        if pumping {
+            let _ = time::timeout(DRAIN_TIME, pumps).await;
+        }
+        Ok(OneShotOutput { exit, stdout: out.take(), stderr: err.take() })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(self.args).env_clear().envs(inherited(env::vars_os()));
+        command.envs(self.env.iter().map(|(name, value)| (name, value.expose())));
+        command.envs(self.extra_env.iter().map(|(name, value)| (name, value)));
+        if let Some(cwd) = self.cwd {
+            command.current_dir(cwd);
+        }
+        command.stdin(if self.stdin_text.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// The last part of a program's path: how it is named in logs and errors, which must not show its arguments.
+pub fn program_name(program: &str) -> OsString {
+    Path::new(program).file_name().unwrap_or(OsStr::new(program)).to_owned()
+}
+
+/// A started program and its group. Dropped before it is over, it kills them; if we are killed first, the watchdog
+/// does. Unlike a server's group it ends with its leader, and strays are nobody's business.
+struct Group {
+    child: Box<dyn ChildWrapper>,
+    over: bool,
+    #[cfg(unix)]
+    watched: Option<Watched>,
+}
+
+impl Group {
+    fn start(#[cfg_attr(windows, expect(unused_mut))] mut command: Command) -> io::Result<Self> {
+        // Before it is started, so that there is no moment at which nobody would end it.
+        #[cfg(unix)]
+        let (mut watched, mark) = Watched::marked();
+        #[cfg(unix)]
+        command.env(MARK, mark);
+        let mut command = CommandWrap::from(command);
+        #[cfg(unix)]
+        command.wrap(process_wrap::tokio::ProcessGroup::leader());
+        #[cfg(windows)]
+        command.wrap(process_wrap::tokio::JobObject);
+        let child = command.spawn()?;
+        #[cfg(unix)]
+        if let Some(leader) = child.id() {
+            watched.add_group(leader);
+        }
+        Ok(Self {
+            over: false,
+            #[cfg(unix)]
+            watched: Some(watched),
+            child,
+        })
+    }
+
+    /// Its leader has ended and was reaped: the group's number may be another's from now on.
+    fn over(&mut self) {
+        self.over = true;
+        #[cfg(unix)]
+        drop(self.watched.take());
+    }
+
+    async fn kill(&mut self) {
+        let _ = self.child.start_kill();
+        let _ = time::timeout(DRAIN_TIME, self.child.inner_mut().wait()).await;
+        self.over();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.over {
+            let _ = self.child.start_kill();
+        }
+    }
+}
+
+/// Writes the program's standard input. A program need not read it.
+async fn write_stdin(stdin: Option<ChildStdin>, text: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(text).await;
+    }
+}
+
+/// The beginning of a stream.
+struct Head {
+    bytes: Mutex<Vec<u8>>,
+    most: usize,
+}
+
+impl Head {
+    fn new(most: usize) -> Self {
+        Self { bytes: Mutex::default(), most }
+    }
+
+    async fn fill(&self, stream: Option<impl AsyncRead + Unpin>) {
+        let Some(mut stream) = stream else { return };
+        let mut buffer = [0; 1024];
+        while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+            let mut head = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = self.most - head.len();
+            head.extend_from_slice(&buffer[..count.min(room)]);
+        }
+    }
+
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
