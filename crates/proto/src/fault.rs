@@ -243,15 +243,25 @@ impl Fault {
     }
 
     /// Whether the server could not be asked. One that answers, but not the question, has been.
-    pub fn keeps_away(&self) -> bool {
+    pub fn is_unreachable(&self) -> bool {
         self.is_outage() && !matches!(self.cause, Cause::Protocol(_))
     }
 
-    /// Whether the failed request may be sent once more. `harmless`: to run it twice is to run it once,
-    /// because it only reads, or because the server says so of the tool.
-    pub fn may_resend(&self, harmless: bool) -> bool {
-        let repeatable = self.execution == Execution::NotExecuted || harmless;
-        repeatable && self.is_outage()
+    /// What the end of a link is to the calls that were under way on it. What the server said to another request, or to
+    /// a probe, it did not say to them.
+    #[must_use]
+    pub fn for_calls_under_way(&self) -> Self {
+        match &self.cause {
+            Cause::Status { .. } | Cause::LoginRequired { .. } | Cause::Timeout(_) => {
+                Self::new(Cause::Cut).note(format!("the link was closed: {}", self.cause))
+            }
+            _ => Self { execution: Execution::Unknown, ..self.clone() },
+        }
+    }
+
+    /// Whether no connection came about, so that there is nobody who could notice that it is lost.
+    pub fn is_connect_failure(&self) -> bool {
+        matches!(self.cause, Cause::Refused | Cause::Dns | Cause::Unreachable | Cause::Tls)
     }
 
     /// The one place that decides what a fault costs the connection.
@@ -399,19 +409,20 @@ mod tests {
         assert_eq!(Fault::new(Cause::Spawn(Spawn::NotFound)).recovery(), Recovery::GiveUp);
     }
 
+    /// A call that is under way is not told what was said to another request.
     #[test]
-    fn only_what_cannot_have_an_effect_is_sent_again() {
-        for cause in [Cause::Cut, Cause::Exited(Exit::Eof), Cause::Status { code: 502, retry_after: None }] {
-            let fault = Fault::new(cause);
-            assert!(!fault.may_resend(false), "{fault}");
-            assert!(fault.may_resend(true), "{fault}");
-            assert!(fault.not_executed().may_resend(false));
+    fn calls_under_way_are_not_told_the_answer_to_another() {
+        let login = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] }).not_executed();
+        let status = Fault::new(Cause::Status { code: 404, retry_after: None }).not_executed();
+        for fault in [login, status] {
+            let told = fault.body(b"Session not found").for_calls_under_way();
+            assert_eq!((told.cause, told.execution), (Cause::Cut, Execution::Unknown));
+            assert_eq!(told.evidence.body, None);
         }
-        // No time is left, and a refusal stays one.
-        let timeout = Fault::new(Cause::Timeout(Limit::Idle));
-        assert!(!timeout.may_resend(true));
-        let refusal = Fault::new(Cause::Status { code: 400, retry_after: None }).not_executed();
-        assert!(!refusal.may_resend(true));
+        for cause in [Cause::Closed, Cause::SessionLost, Cause::Exited(Exit::Code(1))] {
+            let told = Fault::before_sending(cause.clone()).for_calls_under_way();
+            assert_eq!((told.cause, told.execution), (cause, Execution::Unknown));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! - [`calls`]: calls in flight
 //! - [`fault`]: what can go wrong and what it costs
 //! - [`loss`]: does this answer mean that the session is gone
+//! - [`retry`]: the fate of a request that failed
 //! - [`form`]: does what was filled in fit what was asked for
 //! - [`meta_key`]: who may use which key of `_meta`
 //! - [`trace`]: which trace a request belongs to
@@ -25,6 +26,7 @@ pub mod frame;
 pub mod keepalive;
 pub mod loss;
 pub mod meta_key;
+pub mod retry;
 pub mod revision;
 pub mod session;
 pub mod tasks;

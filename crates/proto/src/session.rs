@@ -336,7 +336,7 @@ impl Session {
                 self.recover(now, fault.clone())
             }
             (Verdict::Answer, Reply::Result(_) | Reply::Error { .. }) => self.ready(now, peer),
-            (Verdict::Answer, Reply::Fault(fault)) if fault.keeps_away() || asks_for_time(fault) => {
+            (Verdict::Answer, Reply::Fault(fault)) if fault.is_unreachable() || asks_for_time(fault) => {
                 self.ask_later(now, peer, fault.clone())
             }
             // Nothing is at stake: a handshake finds out, and costs what asking again would.

@@ -5,11 +5,6 @@ use crate::fault::Cause;
 use crate::loss::{self, Exchange, Verdict};
 
 impl Reply {
-    /// Whether a suspect answer to `method` refuses the request for its session.
-    pub fn refuses(&self, method: &str) -> bool {
-        self.exchange(method, true, false).is_some_and(|exchange| loss::is_refusal(&exchange))
-    }
-
     /// Whether this answer to `method` means that the session is gone. `session`: the request named one;
     /// `credentials`: it carried some.
     pub fn sign(&self, method: &str, session: bool, credentials: bool) -> Verdict {

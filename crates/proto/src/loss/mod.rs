@@ -5,8 +5,8 @@
 //! the text of a server decide anything (`text.rs` finds its words, `words.rs` reads them with `lexicon.rs`); the text of our own
 //! errors decides nothing at all.
 //!
-//! A wrong [`Lost`](Verdict::Lost) costs a handshake and sends a request again that was answered, so it takes
-//! a refusal and plain words, or a status that says it. Everything that may mean it is
+//! The verdict never says that a request may be sent again: words are a doubt, and only `retry` turns a doubt into
+//! a decision, by a probe. [`Lost`](Verdict::Lost) takes a status that means it; everything that may mean it is
 //! [`Suspect`](Verdict::Suspect), which costs a probe.
 
 mod lexicon;
@@ -40,14 +40,10 @@ pub struct Exchange<'a> {
 /// What an answer means for the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Gone, and the request was refused for it: drop the id, `initialize`, send it again once.
+    /// 404 or 410 without an error for our id: the session is gone, and the request was refused for it.
     Lost,
-    /// Perhaps gone. Ask the same session something without effect before anything is thrown away. If that
-    /// fails too the session is lost, but this answer is no proof that the request was not executed.
-    Suspect,
-    /// The same, and it speaks of the handshake. A server that was never initialized answers `ping` all the
-    /// same: ask for a list.
-    Uninitialized,
+    /// Perhaps gone. A probe on the same session decides before anything is thrown away or sent again.
+    Suspect(Words),
     /// Credentials were refused, which is no loss by itself. Some servers say it of a lost session too:
     /// with good credentials, one `initialize` without session id comes before a person is asked.
     Login,
@@ -55,22 +51,17 @@ pub enum Verdict {
     Answer,
 }
 
-/// Whether an answer that is [`Suspect`](Verdict::Suspect) says by itself that the request was refused for its
-/// session, so that it was not executed if the session turns out to be gone.
-///
-/// A server that answers a request by its id may have worked on it, and what stands in front of a server knows
-/// nothing of what went on behind: neither is a refusal, whatever it says.
-pub fn is_refusal(exchange: &Exchange<'_>) -> bool {
-    let said = exchange.said();
-    // No handler is reached before the handshake.
-    if said.handshake || exchange.is_python_before_handshake() {
-        return true;
-    }
-    let early = exchange.error.is_some_and(|error| !exchange.own_id && error.code == code::INVALID_REQUEST);
-    let ours_failed = exchange.status >= 500 && exchange.own_code().is_some();
-    let in_front = matches!(exchange.status, 502 | 504 | 520..600) || ours_failed;
-    let plainly = said.gone == Gone::Plainly;
-    (plainly && !exchange.was_dispatched() && !said.interrupted && !in_front) || early
+/// How plainly a suspect answer speaks of the session. It decides which probe is asked, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// It gives no reason that excludes the session.
+    None,
+    /// It may speak of the session, or of something else that is called so.
+    Hint,
+    /// It plainly says that the session is gone.
+    Plain,
+    /// It says that there was no handshake. Such a server answers `ping` all the same, so a list is asked for.
+    Handshake,
 }
 
 /// Whether the answer to a POST means that its session is gone.
@@ -117,15 +108,22 @@ impl Exchange<'_> {
         self.own_code().is_some_and(|code| codes.contains(&code))
     }
 
+    fn words(&self, said: Said) -> Words {
+        match said.gone {
+            _ if said.handshake || self.is_python_before_handshake() => Words::Handshake,
+            // "Your session has expired, please log in" is most often of a website.
+            Gone::Plainly if !said.login => Words::Plain,
+            Gone::Plainly | Gone::Hint => Words::Hint,
+            Gone::No => Words::None,
+        }
+    }
+
     /// Some servers put everything into a 200; so do tools that have sessions of their own.
     fn judge_success(&self, said: Said) -> Verdict {
         let unaddressed = self.error.is_some() && !self.own_id;
-        if said.handshake || self.is_python_before_handshake() {
-            Verdict::Uninitialized
-        } else if unaddressed || said.gone > Gone::No {
-            Verdict::Suspect
-        } else {
-            Verdict::Answer
+        match self.words(said) {
+            Words::None if !unaddressed => Verdict::Answer,
+            words => Verdict::Suspect(words),
         }
     }
 
@@ -142,13 +140,15 @@ impl Exchange<'_> {
     /// 401 and 403. An old session can be refused in the same way as an old token; only plain words of the
     /// session, and none of credentials, tell them apart.
     fn judge_denial(&self, said: Said) -> Verdict {
-        let other = if self.status == 401 { Verdict::Login } else { Verdict::Answer };
         // Who never had credentials and is asked for them has to bring some first.
         let asked = !self.challenge.is_empty() && !self.credentials;
-        match said.gone {
-            Gone::Plainly if !said.login && !asked => Verdict::Lost,
-            Gone::Plainly | Gone::Hint if self.status == 403 && self.challenge.is_empty() => Verdict::Suspect,
-            _ => other,
+        match self.words(said) {
+            words @ (Words::Plain | Words::Handshake) if !asked => Verdict::Suspect(words),
+            words if words != Words::None && self.status == 403 && self.challenge.is_empty() => {
+                Verdict::Suspect(words)
+            }
+            _ if self.status == 401 => Verdict::Login,
+            _ => Verdict::Answer,
         }
     }
 
@@ -160,33 +160,27 @@ impl Exchange<'_> {
             Some(error) => error.code == code::METHOD_NOT_FOUND,
             None => mentions(self.body, b"-32601"),
         };
-        match (of_method || self.own_code() == Some(code::INVALID_PARAMS), said.gone) {
+        let of_params = self.own_code() == Some(code::INVALID_PARAMS);
+        match self.words(said) {
             // An error that names no request may have been written before anybody looked at it.
-            (true, Gone::No) if self.error.is_none() || self.own_id => Verdict::Answer,
-            (true, _) => Verdict::Suspect,
-            // It names our request, and what was not found may be a resource, or a session of the tool's own.
-            (false, _) if self.own_code().is_some() => Verdict::Suspect,
-            (false, _) => Verdict::Lost,
+            Words::None if (of_method || of_params) && (self.error.is_none() || self.own_id) => {
+                Verdict::Answer
+            }
+            // What was not found may be the method, a resource, or a session of the tool's own.
+            words if of_method || of_params || self.own_code().is_some() => Verdict::Suspect(words),
+            _ => Verdict::Lost,
         }
     }
 
     /// Every other status that is no success.
     fn judge_refusal(&self, said: Said) -> Verdict {
-        match said.gone {
-            // An error with our id, or one of what stands in front of the server, may come after the work.
-            Gone::Plainly if !said.login && self.own_code().is_none() && !self.may_follow_work(said) => {
-                Verdict::Lost
-            }
-            Gone::Plainly | Gone::Hint => Verdict::Suspect,
-            // There are more wordings than anybody knows. A question is cheaper than a connection that fails until
+        match self.words(said) {
+            // There are more wordings than anybody knows. A probe is cheaper than a connection that fails until
             // a restart.
-            Gone::No if self.leaves_all_open(said) => Verdict::Suspect,
-            Gone::No => Verdict::Answer,
+            Words::None if self.leaves_all_open(said) => Verdict::Suspect(Words::None),
+            Words::None => Verdict::Answer,
+            words => Verdict::Suspect(words),
         }
-    }
-
-    fn may_follow_work(&self, said: Said) -> bool {
-        matches!(self.status, 502 | 504 | 520..600) || (self.status >= 500 && said.interrupted)
     }
 
     /// Whether the status leaves the reason open. 406, 413, 415 and the like are a reason by themselves; a

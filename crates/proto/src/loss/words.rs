@@ -11,14 +11,11 @@ use super::text::{self, Clause, Word};
 
 /// What a text says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, each read by itself")]
 pub(super) struct Said {
     /// That the session is gone.
     pub(super) gone: Gone,
     /// That there was no handshake.
     pub(super) handshake: bool,
-    /// That something ended, perhaps in the middle of the work.
-    pub(super) interrupted: bool,
     /// Something about credentials.
     pub(super) login: bool,
     /// Nothing: it is empty, or names its status and no more.
@@ -40,25 +37,10 @@ pub(super) fn read(texts: &[&[u8]]) -> Said {
     Said {
         gone: clauses.iter().map(|clause| read_clause(clause)).max().unwrap_or(Gone::No),
         handshake: clauses.iter().any(|clause| read_handshake(clause) == Gone::Plainly),
-        interrupted: words().any(|word| INTERRUPTED.contains(&word.text.as_str())),
         login: words().any(|word| word.class() == Class::Login) || clauses.iter().any(|c| says_log_in(c)),
         nothing: words().all(|word| BOILERPLATE.contains(&word.text.as_str())),
     }
 }
-
-/// Ends that can come while a request is being worked on.
-const INTERRUPTED: &[&str] = &[
-    "closed",
-    "timed",
-    "timedout",
-    "timeout",
-    "terminated",
-    "aborted",
-    "ended",
-    "disconnected",
-    "killed",
-    "died",
-];
 
 impl Word {
     fn class(&self) -> Class {

@@ -3,6 +3,7 @@
 use super::signatures::signatures;
 use super::*;
 use crate::loss::Verdict::{Answer, Login, Lost, Suspect};
+use crate::loss::Words::{Hint, None, Plain};
 
 /// Texts that speak of sessions, or of something gone, and mean no loss.
 #[test]
@@ -10,7 +11,7 @@ fn other_texts_are_answers() {
     let mut rows = Vec::new();
     for &text in OTHER {
         for status in [400, 403, 406, 409, 413, 415, 422, 500, 502, 503] {
-            rows.push((text, post(status, text), Answer));
+            rows.push((text, post(status, text), without_words(status)));
         }
         rows.push((text, post(200, ours(-32000, text)), Answer));
         rows.push((text, post(401, text), Login));
@@ -23,15 +24,15 @@ fn other_texts_are_answers() {
 fn foreign_sessions_are_at_most_suspect() {
     let mut rows = Vec::new();
     for &text in FOREIGN {
-        rows.push((text, post(200, ours(-32603, text)), Suspect));
-        rows.push((text, post(400, ours(-32602, text)), Suspect));
-        rows.push((text, post(500, text), Suspect));
+        rows.push((text, post(200, ours(-32603, text)), Suspect(Hint)));
+        rows.push((text, post(400, ours(-32602, text)), Suspect(Hint)));
+        rows.push((text, post(500, text), Suspect(Hint)));
     }
     check(&rows);
     // Plain words, but of a request that was handed to a handler.
     for code in [-32601, -32602, -32603] {
-        assert_eq!(post(400, ours(code, "Session not found")).judge(), Suspect, "{code}");
-        assert_eq!(post(500, ours(code, "Session not found")).judge(), Suspect, "{code}");
+        assert_eq!(post(400, ours(code, "Session not found")).judge(), Suspect(Plain), "{code}");
+        assert_eq!(post(500, ours(code, "Session not found")).judge(), Suspect(Plain), "{code}");
     }
 }
 
@@ -53,10 +54,10 @@ fn de_08_a_404_about_something_else() {
         ("unknown method", post(404, ours(-32601, "Method not found")), Answer),
         ("unknown method, cut", post(404, r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"mess"#), Answer),
         ("unknown method, framed", post(404, format!("data: {}", ours(-32601, "Method not found"))), Answer),
-        ("unknown method of nobody", post(404, nobodys(-32601, "Method not found")), Suspect),
+        ("unknown method of nobody", post(404, nobodys(-32601, "Method not found")), Suspect(None)),
         ("unknown tool", post(404, ours(-32602, "Unknown tool: foo")), Answer),
-        ("unknown resource", post(404, ours(-32002, "Resource not found")), Suspect),
-        ("session, as unknown method", post(404, ours(-32601, "Session not found")), Suspect),
+        ("unknown resource", post(404, ours(-32002, "Resource not found")), Suspect(None)),
+        ("session, as unknown method", post(404, ours(-32601, "Session not found")), Suspect(Plain)),
         ("a web server's page", post(404, "<html><h1>404 Not Found</h1></html>"), Lost),
         ("gone, about the method", post(410, ours(-32601, "Method removed")), Answer),
     ]);
@@ -72,7 +73,7 @@ fn credentials_are_not_sessions() {
         (
             "mcp-proxy, in words",
             post(401, nobodys(-32000, "Unauthorized: Session not found")).challenge(bearer).credentials(),
-            Lost,
+            Suspect(Plain),
         ),
         ("no credentials yet", post(401, "Session not found").challenge("Bearer"), Login),
         ("session token", post(401, "Session token expired"), Login),
@@ -135,10 +136,10 @@ fn proxies_and_limits_are_not_losses() {
         (
             "version",
             post(400, nobodys(-32000, "Bad Request: Unsupported protocol version: 2026-07-28")),
-            Answer,
+            Suspect(None),
         ),
         ("internal error of ours", post(500, ours(-32603, "Internal error")), Answer),
-        ("tool failure", post(500, r#"{"error":"database is locked"}"#), Answer),
+        ("tool failure", post(500, r#"{"error":"database is locked"}"#), Suspect(None)),
         ("our error in a 200", post(200, ours(-32000, "Connection closed")), Answer),
         ("our timeout in a 200", post(200, ours(-32001, "Request timed out")), Answer),
         ("our bad params in a 200", post(200, ours(-32602, "Invalid params: name")), Answer),

@@ -1,9 +1,11 @@
 //! What must be recognised.
 
 use super::*;
-use crate::loss::Verdict::{Answer, Lost, Suspect, Uninitialized};
+use crate::loss::Verdict::{Answer, Lost, Suspect};
+use crate::loss::Words::{Handshake, Hint, None, Plain};
 
 /// What servers are known to send to a session id they do not have, where a refusal is plain.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
     let no_valid = "Bad Request: No valid session ID provided";
     let wrapped = serde_json::to_string(&format!(
@@ -16,7 +18,7 @@ pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
         (
             "TypeScript SDK, new transport",
             post(400, nobodys(-32000, "Bad Request: Server not initialized")),
-            Lost,
+            Suspect(Handshake),
         ),
         (
             "TypeScript SDK, framed",
@@ -27,25 +29,25 @@ pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
                     nobodys(-32000, "Bad Request: Server not initialized")
                 ),
             ),
-            Lost,
+            Suspect(Handshake),
         ),
         (
             "TypeScript SDK, header missing",
             post(400, nobodys(-32000, "Bad Request: Mcp-Session-Id header is required")),
-            Lost,
+            Suspect(Plain),
         ),
-        ("TypeScript examples, null id", post(400, nobodys(-32000, no_valid)), Lost),
-        ("TypeScript examples, our id", post(400, ours(-32000, no_valid)), Lost),
+        ("TypeScript examples, null id", post(400, nobodys(-32000, no_valid)), Suspect(Plain)),
+        ("TypeScript examples, our id", post(400, ours(-32000, no_valid)), Suspect(Plain)),
         (
             "TypeScript examples, no id",
             post(400, format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32000,"message":"{no_valid}"}}}}"#)),
-            Lost,
+            Suspect(Plain),
         ),
-        ("wrapped by an outer app", post(500, format!(r#"{{"error":{wrapped}}}"#)), Lost),
+        ("wrapped by an outer app", post(500, format!(r#"{{"error":{wrapped}}}"#)), Suspect(Plain)),
         (
             "or not an initialize request",
             post(400, nobodys(-32000, "Bad Request: No valid session ID or not an initialize request")),
-            Lost,
+            Suspect(Handshake),
         ),
         (
             "or not an initialization request",
@@ -53,40 +55,60 @@ pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
                 400,
                 nobodys(-32000, "Bad Request: No valid session ID provided or not an initialization request"),
             ),
-            Lost,
+            Suspect(Handshake),
         ),
-        ("not an initialize request alone", post(400, ours(-32600, "Not an initialize request")), Lost),
+        (
+            "not an initialize request alone",
+            post(400, ours(-32600, "Not an initialize request")),
+            Suspect(Handshake),
+        ),
         ("404 with a 400's words", post(404, nobodys(-32000, "No valid session ID provided")), Lost),
         ("Mastra", post(404, nobodys(-32000, "Session not found")), Lost),
-        ("Mastra, older", post(400, nobodys(-32000, "Session not found")), Lost),
-        ("Python SDK, older; Atlassian", post(400, no_valid), Lost),
+        ("Mastra, older", post(400, nobodys(-32000, "Session not found")), Suspect(Plain)),
+        ("Python SDK, older; Atlassian", post(400, no_valid), Suspect(Plain)),
         ("Python SDK", post(404, rpc("\"server-error\"", -32600, "Session not found")), Lost),
         (
             "Python SDK, header missing",
             post(400, rpc("\"server-error\"", -32600, "Bad Request: Missing session ID")),
-            Lost,
+            Suspect(Plain),
         ),
         ("rmcp", post(404, "Not Found: Session not found"), Lost),
-        ("rmcp, older", post(401, "Unauthorized: Session not found"), Lost),
-        ("rmcp, header missing", post(400, "Bad Request: Session ID is required"), Lost),
-        ("rmcp, wrong first message", post(422, "Unexpected message, expect initialize request"), Lost),
+        ("rmcp, older", post(401, "Unauthorized: Session not found"), Suspect(Plain)),
+        ("rmcp, header missing", post(400, "Bad Request: Session ID is required"), Suspect(Plain)),
+        (
+            "rmcp, wrong first message",
+            post(422, "Unexpected message, expect initialize request"),
+            Suspect(Handshake),
+        ),
         ("Go SDK", post(404, "session not found\n"), Lost),
-        ("Go SDK, other user", post(403, "session user mismatch\n"), Lost),
-        ("anubis, 400", post(400, "No active session"), Lost),
-        ("anubis, not initialized", post(400, ours(-32002, "Server not initialized")), Lost),
+        ("Go SDK, other user", post(403, "session user mismatch\n"), Suspect(Plain)),
+        ("anubis, 400", post(400, "No active session"), Suspect(Plain)),
+        ("anubis, not initialized", post(400, ours(-32002, "Server not initialized")), Suspect(Handshake)),
         ("410", post(410, ""), Lost),
         ("bare 404", post(404, ""), Lost),
         ("bare JSON", post(404, r#"{"error":"Session not found"}"#), Lost),
         ("AgentCore", post(404, r#"{"message":"The runtime is gone"}"#), Lost),
         ("agentgateway", post(404, "session not found"), Lost),
-        ("agentgateway, 400", post(400, "session header is required for non-initialize requests"), Lost),
-        ("agentgateway, 422", post(422, "invalid session_id query parameter"), Lost),
-        ("Prisma", post(400, "broken session"), Lost),
+        (
+            "agentgateway, 400",
+            post(400, "session header is required for non-initialize requests"),
+            Suspect(Handshake),
+        ),
+        ("agentgateway, 422", post(422, "invalid session_id query parameter"), Suspect(Plain)),
+        ("Prisma", post(400, "broken session"), Suspect(Plain)),
         ("Python SSE", post(404, "Could not find session"), Lost),
-        ("Python SSE, other status", post(400, "Could not find session"), Lost),
+        ("Python SSE, other status", post(400, "Could not find session"), Suspect(Plain)),
         ("ModelScope", post(404, r#"{"error":{"message":"Invalid session id."}}"#), Lost),
-        ("ModelScope, other status", post(400, r#"{"error":{"message":"Invalid session id."}}"#), Lost),
-        ("Python SSE, in words", post(400, "Received request before initialization was complete"), Lost),
+        (
+            "ModelScope, other status",
+            post(400, r#"{"error":{"message":"Invalid session id."}}"#),
+            Suspect(Plain),
+        ),
+        (
+            "Python SSE, in words",
+            post(400, "Received request before initialization was complete"),
+            Suspect(Handshake),
+        ),
         ("Java, gone", post(404, r#"{"message":"Session not found: 4c1f"}"#), Lost),
     ]
 }
@@ -101,36 +123,36 @@ fn hl_03_known_signatures_are_losses() {
 #[test]
 fn known_signatures_that_need_a_probe() {
     check(&[
-        ("anubis, 200", post(200, ours(-32002, "Server not initialized")), Uninitialized),
-        ("Zilla", post(200, nobodys(-32600, "Invalid Request")), Suspect),
-        ("keryx", post(200, "event: message\ndata: {\"error\":\"Session not found\"}\n\n"), Suspect),
-        ("gortex", post(200, ours(-32001, "session not found")), Suspect),
-        ("agent-wiki", post(200, ours(-32600, "missing or invalid Mcp-Session-Id")), Suspect),
-        ("bare JSON in a 200", post(200, r#"{"error":"Session not found"}"#), Suspect),
+        ("anubis, 200", post(200, ours(-32002, "Server not initialized")), Suspect(Handshake)),
+        ("Zilla", post(200, nobodys(-32600, "Invalid Request")), Suspect(None)),
+        ("keryx", post(200, "event: message\ndata: {\"error\":\"Session not found\"}\n\n"), Suspect(Plain)),
+        ("gortex", post(200, ours(-32001, "session not found")), Suspect(Plain)),
+        ("agent-wiki", post(200, ours(-32600, "missing or invalid Mcp-Session-Id")), Suspect(Plain)),
+        ("bare JSON in a 200", post(200, r#"{"error":"Session not found"}"#), Suspect(Plain)),
         (
             "Python SSE, before the handshake",
             post(200, ours(-32602, "Invalid request parameters")),
-            Uninitialized,
+            Suspect(Handshake),
         ),
-        ("a stranger's id", post(200, rpc("\"server-error\"", -32600, "Bad Request")), Suspect),
-        ("Java, null pointer", post(500, ""), Suspect),
+        ("a stranger's id", post(200, rpc("\"server-error\"", -32600, "Bad Request")), Suspect(None)),
+        ("Java, null pointer", post(500, ""), Suspect(None)),
         (
             "Spring",
             post(
                 500,
                 r#"{"timestamp":"2025-05-01T10:00:00.000+00:00","status":500,"error":"Internal Server Error","path":"/mcp/message"}"#,
             ),
-            Suspect,
+            Suspect(None),
         ),
         (
             "Java, in words",
             post(500, "Cannot invoke \"McpSession.handle()\" because \"session\" is null"),
-            Suspect,
+            Suspect(Hint),
         ),
-        ("mcp-go, older", post(400, ""), Suspect),
-        ("a bare 503", post(503, ""), Suspect),
-        ("a bare 502", post(502, "  \n"), Suspect),
-        ("rmcp, cut", post(422, "Unexpected message, expect …"), Suspect),
+        ("mcp-go, older", post(400, ""), Suspect(None)),
+        ("a bare 503", post(503, ""), Suspect(None)),
+        ("a bare 502", post(502, "  \n"), Suspect(None)),
+        ("rmcp, cut", post(422, "Unexpected message, expect …"), Suspect(None)),
     ]);
 }
 
@@ -138,14 +160,20 @@ fn known_signatures_that_need_a_probe() {
 #[test]
 fn unlisted_wordings_are_losses() {
     let mut rows = Vec::new();
-    for &text in UNLISTED {
-        for status in [400, 401, 403, 409, 422, 500, 503] {
+    let plain = UNLISTED.iter().map(|text| (*text, Suspect(Plain)));
+    let handshake = UNLISTED_HANDSHAKE.iter().map(|text| (*text, Suspect(Handshake)));
+    for (text, verdict) in plain.chain(handshake) {
+        for status in [400, 401, 403, 409, 422, 500, 502, 503] {
+            rows.push((text, post(status, text), verdict));
+        }
+        for status in [404, 410] {
             rows.push((text, post(status, text), Lost));
         }
-        rows.push((text, post(400, nobodys(-32000, text)), Lost));
-        // The same words for our request in a 200 may be a tool's: suspect in either way, no more, no less.
-        let in_success = post(200, ours(-32000, text));
-        assert!(matches!(in_success.judge(), Suspect | Uninitialized), "{text}");
+        rows.push((text, post(400, nobodys(-32000, text)), verdict));
+        // The same words for our request may be a tool's, in a 404 too.
+        for status in [200, 400, 404, 500] {
+            rows.push((text, post(status, ours(-32000, text)), verdict));
+        }
         rows.push((text, post(429, text), Answer));
     }
     check(&rows);
@@ -158,8 +186,8 @@ fn the_reason_may_be_in_the_data() {
             r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32000,"message":"Bad Request","data":{data}}}}}"#
         )
     };
-    assert_eq!(post(400, body(r#"{"reason":"session_expired"}"#)).judge(), Lost);
-    assert_eq!(post(400, body(r#"{"reason":"quota"}"#)).judge(), Suspect);
+    assert_eq!(post(400, body(r#"{"reason":"session_expired"}"#)).judge(), Suspect(Plain));
+    assert_eq!(post(400, body(r#"{"reason":"quota"}"#)).judge(), Suspect(None));
 }
 
 /// Other character sets, as long as they are those of letters.
@@ -169,20 +197,20 @@ fn character_sets() {
         let units = text.encode_utf16().flat_map(u16::to_le_bytes);
         [0xff, 0xfe].into_iter().chain(units).collect()
     };
-    assert_eq!(post(400, utf16("Session not found")).judge(), Lost);
-    assert_eq!(post(400, b"La session est expir\xe9e").judge(), Lost);
-    assert_eq!(post(400, b"Session not found \xe2\x82").judge(), Lost);
-    assert_eq!(post(400, r#"{"error":"\u0053ession\u0020not\u0020found"}"#).judge(), Lost);
+    assert_eq!(post(400, utf16("Session not found")).judge(), Suspect(Plain));
+    assert_eq!(post(400, b"La session est expir\xe9e").judge(), Suspect(Plain));
+    assert_eq!(post(400, b"Session not found \xe2\x82").judge(), Suspect(Plain));
+    assert_eq!(post(400, r#"{"error":"\u0053ession\u0020not\u0020found"}"#).judge(), Suspect(Plain));
 }
 
-/// A driver keeps 512 bytes. What was cut off is not needed where the words came first.
+/// A driver keeps the beginning. What was cut off is not needed where the words came first.
 #[test]
 fn a_cut_body_is_read_as_far_as_it_goes() {
     let long = format!(r#"{{"error":"Session not found","trace":"{}"#, "at handler ".repeat(1000));
-    assert_eq!(post(400, &long[..512]).judge(), Lost);
-    assert_eq!(post(400, &long).judge(), Lost);
+    assert_eq!(post(400, &long[..200]).judge(), Suspect(Plain));
+    assert_eq!(post(400, &long).judge(), Suspect(Plain));
     let late = format!("{} Session not found", "x ".repeat(10_000));
-    assert_eq!(post(400, late).judge(), Suspect);
+    assert_eq!(post(400, late).judge(), Suspect(None));
 }
 
 /// Sentences of servers that nobody has met yet.
@@ -192,7 +220,6 @@ const UNLISTED: &[&str] = &[
     "Invalid or missing session ID",
     "Session ID not provided",
     "Session terminated",
-    "No session found. Please initialize first.",
     "MCP session not found or expired",
     "Your MCP session ended",
     "unknown mcp-session-id",
@@ -216,8 +243,6 @@ const UNLISTED: &[&str] = &[
     "bad session id",
     "No session matches that id",
     "Unknown session, please start again",
-    "Client must send initialize first",
-    "Server not ready: initialize must be called first",
     "Session not established",
     "unknown sid",
     "Session ID unknown",
@@ -265,18 +290,6 @@ const UNLISTED: &[&str] = &[
     "No active transport",
     "Transport is closed",
     "transport not found",
-    "Session is uninitialized",
-    "Server has not been initialized",
-    "Client not initialized",
-    "Connection not initialized",
-    "Not initialized",
-    "Please initialize first",
-    "You must call initialize first",
-    "Send an initialize request before calling tools",
-    "Initialization required",
-    "Initialization not complete",
-    "Expected initialize request",
-    "the handshake has not been completed",
     "Request failed: invalid session ID",
     "Error: Session not found",
     "Bad Request Session not found",
@@ -298,4 +311,23 @@ const UNLISTED: &[&str] = &[
     "セッションが見つかりません",
     "세션이 만료되었습니다",
     "Сессия не найдена",
+];
+
+/// The same of a handshake that did not take place.
+const UNLISTED_HANDSHAKE: &[&str] = &[
+    "No session found. Please initialize first.",
+    "Client must send initialize first",
+    "Server not ready: initialize must be called first",
+    "Session is uninitialized",
+    "Server has not been initialized",
+    "Client not initialized",
+    "Connection not initialized",
+    "Not initialized",
+    "Please initialize first",
+    "You must call initialize first",
+    "Send an initialize request before calling tools",
+    "Initialization required",
+    "Initialization not complete",
+    "Expected initialize request",
+    "the handshake has not been completed",
 ];

@@ -1,0 +1,221 @@
+//! What a refusal and the answer to a probe prove together: the rule of evidence.
+//!
+//! | what is known of the request | proves |
+//! |---|---|
+//! | no byte of it left, or the connection was refused | not executed |
+//! | HTTP/2 said so: GOAWAY with a last stream below ours, REFUSED_STREAM | not executed |
+//! | 404 or 410 without an error for our id, on a session | not executed |
+//! | 401, or 403 with a challenge: by RFC 9110 the request has not been applied | not executed |
+//! | -32020 from a modern server: headers are validated before a request is dispatched | not executed |
+//! | refused, and a probe after it is refused with the same status, code and message | not executed |
+//! | refused, and the probe is answered | the refusal is the server's own answer |
+//! | refused, and the probe is refused differently, or not answered | nothing: `unknown` |
+//! | anything else, whatever it says | nothing: `unknown` |
+//!
+//! The transport knows the first two rows and labels its faults by them; `retry` decides by the rest. A proxy in front
+//! of a server repeats its own words whatever went on behind it, and a server whose every handler fails says the same
+//! of each, so 502, 504 and 52x prove nothing, and other 5xx only where they speak of the session.
+
+use std::borrow::Cow;
+
+use crate::era::Reply;
+use crate::fault::Cause;
+use crate::keepalive::Probe;
+use crate::loss::{Verdict, Words};
+
+/// What a probe shows, weighed against the refusal that it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// The same gate refused the request and the probe: the request was not executed.
+    SameGate,
+    /// Nothing is proved of the request; this is known of the session.
+    Standing(Standing),
+}
+
+/// How a refusal looks, ids and times aside.
+#[derive(Debug, PartialEq, Eq)]
+struct Signature {
+    status: u16,
+    code: Option<i64>,
+    message: String,
+}
+
+/// The first probe for a refusal of these words.
+pub(super) fn first_probe(words: Words, list: Option<&'static str>) -> Probe {
+    match (words, list) {
+        (Words::Handshake, Some(list)) => Probe::List(list),
+        _ => Probe::Ping,
+    }
+}
+
+/// One refusal, as far as it is weighed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal<'a> {
+    pub(super) method: &'a str,
+    pub(super) words: Words,
+    pub(super) reply: &'a Reply,
+}
+
+/// One probe, and what came back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProbeReply<'a> {
+    pub(super) probe: Probe,
+    /// The method that it was sent with.
+    pub(super) method: &'a str,
+    pub(super) verdict: Verdict,
+    pub(super) reply: &'a Reply,
+}
+
+/// What a probe shows of the session alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is there.
+    Lives,
+    /// It is gone.
+    Gone,
+    /// The probe does not settle it; this one may.
+    Ask(Probe),
+    /// Nobody answered, or somebody else did.
+    Unanswered,
+}
+
+/// What the answer to a probe shows of the session. `list` is the list that the server offers, if it does. `plainly`:
+/// something spoke plainly of the session, so that an answer to `ping` alone is not believed.
+pub fn standing(
+    probe: Probe,
+    verdict: Verdict,
+    reply: &Reply,
+    list: Option<&'static str>,
+    plainly: bool,
+) -> Standing {
+    let confirm = list.filter(|_| probe == Probe::Ping).map(Probe::List);
+    let lives = match confirm {
+        // Some servers check sessions everywhere but in `ping`.
+        Some(list) if plainly => Standing::Ask(list),
+        _ => Standing::Lives,
+    };
+    match reply {
+        Reply::Result(_) | Reply::Accepted => lives,
+        Reply::Silence => Standing::Unanswered,
+        Reply::Fault(fault) if fault.is_unreachable() || signature(reply, "").is_none() => {
+            Standing::Unanswered
+        }
+        Reply::Error { .. } | Reply::Fault(_) => match verdict {
+            Verdict::Lost => Standing::Gone,
+            // The server may only dislike the question.
+            Verdict::Suspect(_) => confirm.map_or(Standing::Gone, Standing::Ask),
+            Verdict::Login => Standing::Unanswered,
+            // An error like any other is an answer.
+            Verdict::Answer => lives,
+        },
+    }
+}
+
+/// Weighs the answer to a probe against the refusal that it was asked for.
+pub(super) fn weigh(refusal: Refusal<'_>, answer: ProbeReply<'_>, list: Option<&'static str>) -> Finding {
+    if is_same_gate(refusal, answer) {
+        return Finding::SameGate;
+    }
+    let plainly = matches!(refusal.words, Words::Plain | Words::Handshake);
+    Finding::Standing(standing(answer.probe, answer.verdict, answer.reply, list, plainly))
+}
+
+fn is_same_gate(refusal: Refusal<'_>, answer: ProbeReply<'_>) -> bool {
+    let (Some(first), Some(second)) =
+        (signature(refusal.reply, refusal.method), signature(answer.reply, answer.method))
+    else {
+        return false;
+    };
+    let can_prove = match first.status {
+        502 | 504 | 520..600 => false,
+        500.. => refusal.words != Words::None,
+        _ => true,
+    };
+    can_prove && first == second
+}
+
+/// `None`: it is no refusal.
+fn signature(reply: &Reply, method: &str) -> Option<Signature> {
+    match reply {
+        Reply::Error { status, error, .. } => Some(Signature {
+            status: status.unwrap_or(200),
+            code: Some(error.code),
+            message: normalized(&error.message, method),
+        }),
+        Reply::Fault(fault) => {
+            let body = fault.evidence.body.as_deref().unwrap_or_default();
+            let status = match &fault.cause {
+                Cause::Status { code, .. } | Cause::LoginRequired { code, .. } => *code,
+                // Words that came with a success, but as no message.
+                Cause::Protocol(_) if !body.is_empty() => 200,
+                _ => return None,
+            };
+            Some(Signature { status, code: None, message: normalized(body, method) })
+        }
+        Reply::Result(_) | Reply::Accepted | Reply::Silence => None,
+    }
+}
+
+/// The text without what differs between two refusals of one gate: every run with a digit in it (ids, times, numbers),
+/// the method, and the amount of white space.
+fn normalized(text: &str, method: &str) -> String {
+    let text: Cow<'_, str> =
+        if text.contains(method) { replace_word(text, method).into() } else { text.into() };
+    let mut plain = String::with_capacity(text.len());
+    let in_run = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.' | '+');
+    let mut rest = &*text;
+    while let Some(first) = rest.chars().next() {
+        let matches = in_run(first);
+        let end = rest.find(|c| in_run(c) != matches).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(end);
+        rest = after;
+        if matches && run.chars().any(|c| c.is_ascii_digit()) {
+            plain.push('#');
+        } else if run.chars().all(char::is_whitespace) {
+            plain.push(' ');
+        } else {
+            plain.push_str(run);
+        }
+    }
+    plain.trim().to_owned()
+}
+
+/// Replaces `word` where it stands by itself.
+fn replace_word(text: &str, word: &str) -> String {
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let mut replaced = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(word).filter(|_| !word.is_empty()) {
+        let (before, after) = (&rest[..at], &rest[at + word.len()..]);
+        replaced.push_str(before);
+        let alone = !is_letter(replaced.chars().last()) && !is_letter(after.chars().next());
+        replaced.push_str(if alone { "@" } else { word });
+        rest = after;
+    }
+    replaced.push_str(rest);
+    replaced
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_times_and_the_method_are_set_aside() {
+        for (one, two) in [
+            ("Session 6f1c2a90-aaaa not found", "Session 77-b not found"),
+            ("no session for tools/call (id 7)", "no session for ping (id 12)"),
+            ("at 2025-05-01T10:00:00.000+00:00:  gone\n", "at 2025-05-01T10:00:07.123+00:00: gone"),
+            (r#"{"id":7,"error":"x"}"#, r#"{"id":8,"error":"x"}"#),
+        ] {
+            assert_eq!(normalized(one, "tools/call"), normalized(two, "ping"), "{one}");
+        }
+        for (one, two) in [
+            ("Session not found", "Session expired"),
+            ("tool x: Session not found", "Session not found"),
+            ("mapping failed", "map failed"),
+        ] {
+            assert_ne!(normalized(one, "tools/call"), normalized(two, "ping"), "{one}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Requests that are refused for who we are.
+
+use super::*;
+
+const GUARDED: Link = Link { credentials: true, authorizes: true, ..LINK };
+
+fn denied() -> Fault {
+    let cause = Cause::LoginRequired { code: 401, challenge: vec!["Bearer".to_owned()] };
+    Fault::new(cause).not_executed()
+}
+
+fn play(link: Link) -> Play {
+    let mut play = Play::new();
+    play.link = link;
+    play
+}
+
+#[test]
+fn a_refused_request_goes_again_with_new_credentials() {
+    let mut play = play(Link { proven: false, ..GUARDED });
+    let step = play.fails(Reply::Fault(denied()));
+    assert_eq!(step, Step::LogIn { refused: denied(), quietly: false });
+    assert_eq!(play.retry.handle_login(play.now, Ok(())), Step::Send);
+}
+
+/// Before a person is asked, one new session finds out whether it was the session that was refused.
+#[test]
+fn a_new_session_comes_before_a_person() {
+    let mut play = play(GUARDED);
+    let step = play.fails(Reply::Fault(denied()));
+    assert_eq!(step, Step::LogIn { refused: denied(), quietly: true });
+    assert_eq!(play.retry.handle_login(play.now, Err(denied())), Step::Reconnect);
+    assert!(matches!(play.retry.poll_report(), Some(Report::SessionLost(_))));
+    play.link.proven = false;
+    assert_eq!(play.reconnects(), Step::Send);
+    let step = play.fails(Reply::Fault(denied()));
+    assert_eq!(step, Step::LogIn { refused: denied(), quietly: false });
+    let (cause, execution) = ends(&play.retry.handle_login(play.now, Err(denied())));
+    assert!(matches!(cause, Cause::LoginRequired { .. }));
+    assert_eq!(execution, Execution::NotExecuted);
+}
+
+/// Where nobody can log in, a person is told.
+#[test]
+fn a_login_that_is_not_to_be_had_is_told() {
+    let mut play = play(Link { authorizes: false, credentials: false, ..LINK });
+    let (cause, execution) = ends(&play.fails(Reply::Fault(denied())));
+    assert!(matches!(cause, Cause::LoginRequired { .. }));
+    assert_eq!(execution, Execution::NotExecuted);
+    assert_eq!(play.retry.poll_report(), Some(Report::NeedsLogin(denied())));
+}
+
+/// SC-04: not for ever.
+#[test]
+fn sc_04_credentials_are_asked_for_three_times() {
+    let mut play = play(Link { proven: false, ..GUARDED });
+    for _ in 0..3 {
+        let mut step = play.fails(Reply::Fault(denied()));
+        assert!(matches!(step, Step::LogIn { .. }), "{step:?}");
+        step = play.retry.handle_login(play.now, Ok(()));
+        if let Step::Wait(until) = step {
+            play.now = until;
+            step = play.retry.handle_timeout(play.now);
+        }
+        assert_eq!(step, Step::Send);
+    }
+    ends(&play.fails(Reply::Fault(denied())));
+}
+
+/// Words of the session in a 401 are asked about like any other, also by who has no credentials.
+#[test]
+fn a_401_that_speaks_of_the_session_is_probed() {
+    let gate = || {
+        let cause = Cause::LoginRequired { code: 401, challenge: Vec::new() };
+        Reply::Fault(Fault::new(cause).body(b"Unauthorized: Session not found").not_executed())
+    };
+    let mut play = play(LINK);
+    assert_eq!(play.fails(gate()), Step::Probe(PING));
+    assert_eq!(play.answers(PING, gate()), Step::Reconnect);
+    assert_eq!(play.reconnects(), Step::Send);
+}

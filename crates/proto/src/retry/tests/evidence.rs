@@ -1,0 +1,260 @@
+//! What is proof, and what is not.
+
+use super::*;
+
+const SESSION_LOST: (Cause, Execution) = (Cause::SessionLost, Execution::NotExecuted);
+const UNKNOWN_LOSS: (Cause, Execution) = (Cause::SessionLost, Execution::Unknown);
+
+fn lost(play: &mut Play) -> (Cause, Execution) {
+    match play.retry.poll_report() {
+        Some(Report::SessionLost(fault)) => (fault.cause, fault.execution),
+        other => panic!("no session was lost: {other:?}"),
+    }
+}
+
+/// HL-03: the one status that is proof by itself, as long as no error names our request.
+#[test]
+fn a_404_is_proof_unless_it_names_our_request() {
+    for reply in [text(404, "Session not found"), text(410, ""), text(404, "")] {
+        let mut play = Play::new();
+        assert_eq!(play.fails(reply), Step::Reconnect);
+        assert_eq!(lost(&mut play), SESSION_LOST);
+        assert_eq!(play.reconnects(), Step::Send);
+    }
+    let mut play = Play::new();
+    assert_eq!(play.fails(own(404, -32603, "Session not found")), Step::Probe(PING));
+    assert_eq!(play.retry.poll_report(), None);
+}
+
+/// A tool ran, and the server speaks of a session: while the old session answers, that is the tool's own affair.
+#[test]
+fn words_of_a_living_session_are_handed_on() {
+    for (status, code, message) in [
+        (500, -32603, "Session expired"),
+        (503, -32000, "Session not found"),
+        (400, -32000, "No valid session ID provided"),
+        (404, -32603, "Session not found"),
+        (200, -32001, "Session not found"),
+    ] {
+        for harmless in [Some(true), Some(false), None] {
+            let mut play = Play::of(harmless);
+            assert_eq!(play.fails(own(status, code, message)), Step::Probe(PING), "{status} {message}");
+            assert_eq!(play.answers(PING, result()), Step::Probe(LIST), "{status} {message}");
+            ends_with_own_answer(&play.answers(LIST, result()), message);
+            assert_eq!(play.retry.poll_report(), None, "nothing was lost");
+        }
+    }
+    // In plain text there is nothing to hand on but the status, of which nothing is proved.
+    for status in [400, 500, 503] {
+        let mut play = Play::new();
+        assert_eq!(play.fails(text(status, "Session not found")), Step::Probe(PING));
+        assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
+        let (cause, execution) = ends(&play.answers(LIST, result()));
+        assert_eq!(execution, Execution::Unknown, "{cause:?}");
+    }
+}
+
+/// The same gate refuses the probe: the request was not executed, whatever the status and whosever id.
+#[test]
+fn a_gate_that_refuses_the_probe_is_proof() {
+    let gates: Vec<fn(u64) -> Reply> = vec![
+        |_| own(400, -32000, "Bad Request: No valid session ID provided"),
+        |_| own(404, -32603, "Session not found"),
+        |_| own(400, -32602, "Invalid session"),
+        |_| text(403, "Forbidden: invalid session"),
+        |_| own(503, -32603, "Session not found"),
+        |_| own(200, -32001, "Session not found"),
+        |_| text(400, ""),
+        |at| text(400, &format!("Session 4f-{at} not found at 10:00:0{at}")),
+        |_| text(500, "session is null"),
+    ];
+    for gate in gates {
+        let mut play = Play::new();
+        assert_eq!(play.fails(gate(1)), Step::Probe(PING), "{:?}", gate(1));
+        assert_eq!(play.answers(PING, gate(2)), Step::Reconnect, "{:?}", gate(1));
+        assert_eq!(lost(&mut play), SESSION_LOST);
+        assert_eq!(play.reconnects(), Step::Send);
+        assert_eq!(play.retry.resends(), 1);
+    }
+}
+
+/// Some gates check everything but `ping`.
+#[test]
+fn a_gate_that_lets_ping_pass_is_found_by_a_list() {
+    let gate = || own(400, -32000, "No valid session ID provided");
+    let mut play = Play::new();
+    play.fails(gate());
+    assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
+    assert_eq!(play.answers(LIST, gate()), Step::Reconnect);
+    assert_eq!(lost(&mut play), SESSION_LOST);
+    // Where it speaks of the handshake, `ping` is not even asked.
+    let gate = || own(200, -32002, "Server not initialized");
+    let mut play = Play::new();
+    assert_eq!(play.fails(gate()), Step::Probe(LIST));
+    assert_eq!(play.answers(LIST, gate()), Step::Reconnect);
+    // Where there is no list, the answer to `ping` has to do.
+    let mut play = Play::new();
+    play.link.list = None;
+    play.fails(gate());
+    ends_with_own_answer(&play.answers(PING, result()), "Server not initialized");
+}
+
+/// The session is gone, but nothing is known of the request.
+#[test]
+fn a_probe_that_is_refused_differently_proves_nothing() {
+    let refusals = [text(500, "session expired"), own(500, -32000, "Session expired"), text(400, "broken")];
+    for refusal in refusals {
+        let mut play = Play::new();
+        assert_eq!(play.fails(refusal.clone()), Step::Probe(PING));
+        assert_eq!(ends(&play.answers(PING, text(404, "Session not found"))), UNKNOWN_LOSS, "{refusal:?}");
+        assert_eq!(lost(&mut play), UNKNOWN_LOSS);
+
+        let mut play = Play::of(Some(true));
+        play.fails(refusal.clone());
+        assert_eq!(play.answers(PING, text(404, "Session not found")), Step::Reconnect);
+        assert_eq!(play.reconnects(), Step::Send);
+
+        let mut play = Play::of(None);
+        play.fails(refusal.clone());
+        assert_eq!(play.answers(PING, text(404, "Session not found")), Step::Reconnect);
+        assert_eq!(play.reconnects(), Step::LookUp);
+        assert_eq!(ends(&play.retry.handle_look_up(play.now, false)), UNKNOWN_LOSS);
+
+        let mut play = Play::of(None);
+        play.fails(refusal);
+        play.answers(PING, text(404, "Session not found"));
+        play.reconnects();
+        assert_eq!(play.retry.handle_look_up(play.now, true), Step::Send);
+    }
+}
+
+/// A server may dislike `ping` alone: a list confirms before a session is thrown away.
+#[test]
+fn an_error_to_ping_is_confirmed_by_a_list() {
+    let mut play = Play::new();
+    play.fails(text(500, "oops"));
+    assert_eq!(play.answers(PING, text(400, "no ping here")), Step::Probe(LIST));
+    let (cause, execution) = ends(&play.answers(LIST, result()));
+    assert_eq!((cause, execution), (Cause::Status { code: 500, retry_after: None }, Execution::Unknown));
+    assert_eq!(play.retry.poll_report(), None);
+    // An error like any other is an answer.
+    let mut play = Play::new();
+    play.fails(text(500, "oops"));
+    ends(&play.answers(PING, own(200, -32601, "Method not found")));
+    assert_eq!(play.retry.poll_report(), None);
+}
+
+/// A proxy repeats its own words, and a server that fails at everything does: neither proves anything.
+#[test]
+fn what_anybody_says_is_no_proof() {
+    for reply in [
+        text(500, ""),
+        text(500, "Internal Server Error"),
+        text(502, "Bad Gateway: session closed"),
+        text(504, "session timed out"),
+        text(520, "session not found"),
+        text(503, ""),
+    ] {
+        let mut play = Play::new();
+        assert_eq!(play.fails(reply.clone()), Step::Probe(PING), "{reply:?}");
+        let mut step = play.answers(PING, reply.clone());
+        if step == Step::Probe(LIST) {
+            step = play.answers(LIST, reply.clone());
+        }
+        assert_eq!(ends(&step).1, Execution::Unknown, "{reply:?}");
+    }
+}
+
+#[test]
+fn a_probe_that_is_not_answered_proves_nothing() {
+    let silence = Reply::Fault(Fault::new(Cause::Timeout(crate::fault::Limit::Idle)));
+    for answer in [cut(), refused(), silence, text(502, "Bad Gateway")] {
+        let mut play = Play::new();
+        play.fails(own(400, -32000, "No valid session ID provided"));
+        ends_with_own_answer(&play.answers(PING, answer.clone()), "No valid session ID provided");
+        assert!(matches!(play.retry.poll_report(), Some(Report::LinkLost(_))), "{answer:?}");
+        let mut play = Play::of(Some(true));
+        play.fails(own(400, -32000, "No valid session ID provided"));
+        assert_eq!(play.answers(PING, answer), Step::Reconnect);
+        assert_eq!(play.reconnects(), Step::Send);
+    }
+}
+
+/// The link, by what the transport knows of it.
+#[test]
+fn a_lost_link_is_proof_only_where_nothing_left() {
+    let mut play = Play::new();
+    assert_eq!(play.fails(refused()), Step::Reconnect);
+    assert_eq!(play.reconnects(), Step::Send);
+    let mut play = Play::new();
+    assert_eq!(ends(&play.fails(cut())), (Cause::Cut, Execution::Unknown));
+    assert!(matches!(play.retry.poll_report(), Some(Report::LinkLost(_))));
+    // On a pipe its reader says so.
+    let mut play = Play::new();
+    play.link = Link { list: None, ..Link::default() };
+    ends(&play.fails(cut()));
+    assert_eq!(play.retry.poll_report(), None);
+}
+
+/// A limit refuses everything for a while; a tool that was limited elsewhere has run.
+#[test]
+fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
+    let busy = |seconds| {
+        let retry_after = Some(Duration::from_secs(seconds));
+        Reply::Fault(Fault::new(Cause::Status { code: 429, retry_after }).body(b"slow down"))
+    };
+    let mut play = Play::new();
+    assert_eq!(play.fails(busy(2)), Step::Probe(PING));
+    let until = play.now + Duration::from_secs(2);
+    assert_eq!(play.answers(PING, busy(2)), Step::Wait(until));
+    play.now = until;
+    assert_eq!(play.retry.handle_timeout(play.now), Step::Send);
+    let mut play = Play::new();
+    play.fails(busy(2));
+    assert_eq!(ends(&play.answers(PING, result())).1, Execution::Unknown);
+    // Longer than anybody waits.
+    let mut play = Play::new();
+    assert_eq!(ends(&play.fails(busy(11))).1, Execution::Unknown);
+    let mut play = Play::of(Some(true));
+    assert_eq!(play.fails(busy(2)), Step::Wait(play.now + Duration::from_secs(2)));
+}
+
+/// Once it may have been executed, nothing makes that undone.
+#[test]
+fn a_doubt_outlives_what_comes_after_it() {
+    let mut play = Play::of(Some(true));
+    assert_eq!(play.fails(cut()), Step::Reconnect);
+    assert_eq!(play.reconnects(), Step::Send);
+    assert_eq!(play.fails(refused()), Step::Reconnect);
+    let missing = Fault::before_sending(Cause::Refused);
+    let step = play.retry.handle_link(play.now, Err(missing));
+    assert_eq!(ends(&step), (Cause::Refused, Execution::Unknown));
+}
+
+#[test]
+fn what_is_for_one_link_goes_over_no_other() {
+    let mut play = Play::of(Some(true));
+    play.retry.request.pinned = true;
+    assert_eq!(ends(&play.fails(cut())), (Cause::Cut, Execution::Unknown));
+    let mut play = Play::of(Some(true));
+    play.retry.request.pinned = true;
+    let step = play.retry.handle_failure(play.now, play.link, Failure::Unsent);
+    assert_eq!(step, Step::Finish(Outcome::Left));
+}
+
+/// HM-10: once, for a tool of a modern server over HTTP, and nowhere else.
+#[test]
+fn hm_10_stale_headers_are_corrected_once() {
+    let modern = Link { modern: true, session: false, ..LINK };
+    let stale = || own(400, code::HEADER_MISMATCH, "headers disagree");
+    let mut play = Play::new();
+    play.link = modern;
+    assert_eq!(play.fails(stale()), Step::Correct);
+    assert_eq!(play.retry.handle_corrected(play.now), Step::Send);
+    ends_with_own_answer(&play.fails(stale()), "headers disagree");
+    for link in [Link { modern: false, ..modern }, Link { http: false, ..modern }] {
+        let mut play = Play::new();
+        play.link = link;
+        ends_with_own_answer(&play.fails(stale()), "headers disagree");
+    }
+}

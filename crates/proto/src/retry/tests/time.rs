@@ -1,0 +1,128 @@
+//! How long, and how often.
+
+use super::*;
+
+/// A harmless request fails only by its own limit, and is not sent in a storm until then.
+#[test]
+fn a_harmless_request_is_sent_until_its_time_is_up() {
+    let mut play = Play::of(Some(true));
+    let mut sent = Vec::new();
+    let mut step = play.fails(cut());
+    let end = loop {
+        step = match step {
+            Step::Reconnect => play.reconnects(),
+            Step::Wait(until) => {
+                play.now = until;
+                play.retry.handle_timeout(play.now)
+            }
+            Step::Send => {
+                sent.push(play.now - play.start);
+                play.fails(cut())
+            }
+            other => break other,
+        };
+    };
+    assert_eq!(ends(&end), (Cause::Cut, Execution::Unknown));
+    assert_eq!(play.now - play.start, LIMITS.idle, "nothing was heard for as long as the call may be silent");
+    assert_eq!(sent[0], Duration::ZERO, "the first time at once");
+    assert!(sent.windows(2).all(|pair| pair[0] < pair[1]));
+    assert_eq!(sent.len(), 7, "{sent:?}");
+}
+
+/// A sending that lasted was heard of: the silence is counted anew. What a call may take in all is not.
+#[test]
+fn progress_starts_the_silence_anew() {
+    let mut play = Play::of(Some(true));
+    assert_eq!(play.fails(cut()), Step::Reconnect);
+    assert_eq!(play.retry.deadline(), play.start + LIMITS.idle);
+    assert_eq!(play.reconnects(), Step::Send);
+    play.now = play.start + Duration::from_secs(10);
+    assert_eq!(play.fails(cut()), Step::Reconnect);
+    assert_eq!(play.retry.deadline(), play.start + Duration::from_secs(18));
+    assert_eq!(play.retry.limits(play.now).total, Duration::from_secs(10));
+}
+
+/// Whatever is waited for, the time of the call bounds it, and what is known is told.
+#[test]
+fn every_step_has_an_end() {
+    let gate = || own(400, -32000, "No valid session ID provided");
+    let late = |mut play: Play| {
+        play.now = play.retry.deadline();
+        play.retry.handle_timeout(play.now)
+    };
+    let mut play = Play::new();
+    play.fails(gate());
+    ends_with_own_answer(&late(play), "No valid session ID provided");
+    let mut play = Play::new();
+    play.fails(text(400, "session not found"));
+    assert_eq!(ends(&late(play)).1, Execution::Unknown);
+    let mut play = Play::new();
+    play.fails(gate());
+    play.answers(PING, gate());
+    assert_eq!(ends(&late(play)), (Cause::SessionLost, Execution::NotExecuted));
+    let mut play = Play::of(None);
+    play.fails(cut());
+    play.reconnects();
+    assert_eq!(ends(&late(play)), (Cause::Cut, Execution::Unknown));
+}
+
+/// A person who is asked takes the time that they take.
+#[test]
+fn time_of_a_person_does_not_count() {
+    let mut play = Play::of(Some(true));
+    play.fails(cut());
+    let before = play.retry.deadline();
+    play.retry.exclude(Duration::from_secs(60));
+    assert_eq!(play.retry.deadline(), before + Duration::from_secs(60));
+    assert_eq!(play.retry.limits(play.start).total, LIMITS.total + Duration::from_secs(60));
+}
+
+/// Two new sessions in a row that never answered: another would be lost too.
+#[test]
+fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
+    let mut play = Play::new();
+    assert_eq!(play.fails(text(404, "")), Step::Reconnect);
+    play.link.proven = false;
+    assert_eq!(play.reconnects(), Step::Send);
+    assert_eq!(play.fails(text(404, "")), Step::Reconnect);
+    assert!(matches!(play.reconnects(), Step::Wait(_)));
+    play.now += Duration::from_secs(1);
+    assert_eq!(play.retry.handle_timeout(play.now), Step::Send);
+    assert_eq!(ends(&play.fails(text(404, ""))), (Cause::NotAffine, Execution::NotExecuted));
+    // One that answered in between is another matter.
+    let mut play = Play::new();
+    play.link.proven = false;
+    assert_eq!(play.fails(text(404, "")), Step::Reconnect);
+    play.link.proven = true;
+    play.reconnects();
+    assert_eq!(play.fails(text(404, "")), Step::Reconnect);
+    play.link.proven = false;
+    play.reconnects();
+    play.now += Duration::from_secs(1);
+    play.retry.handle_timeout(play.now);
+    assert_eq!(play.fails(text(404, "")), Step::Reconnect);
+}
+
+/// What was not sent does not count as sent.
+#[test]
+fn a_link_that_was_left_costs_no_retry() {
+    let mut play = Play::new();
+    for _ in 0..5 {
+        let step = play.retry.handle_failure(play.now, play.link, Failure::Unsent);
+        assert_eq!(step, Step::Reconnect);
+        assert_eq!(play.retry.poll_report(), Some(Report::LinkLeft));
+        assert_eq!(play.reconnects(), Step::Send);
+    }
+    assert_eq!(play.retry.resends(), 0);
+}
+
+/// The time ran out: nothing is sent any more.
+#[test]
+fn a_timeout_of_the_request_is_the_end() {
+    let idle = Fault::new(Cause::Timeout(crate::fault::Limit::Idle));
+    for harmless in [Some(true), Some(false), None] {
+        let mut play = Play::of(harmless);
+        let (_, execution) = ends(&play.fails(Reply::Fault(idle.clone())));
+        assert_eq!(execution, Execution::Unknown);
+    }
+}
