@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use bowline_proto::era::{Peer, Reply};
-use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
-use bowline_proto::keepalive::{Heard, Keepalive, Proof};
-use bowline_proto::loss::Verdict;
+use bowline_proto::fault::{Cause, Fault, Limit};
+use bowline_proto::keepalive::{Heard, Keepalive, Probe, Proof};
+use bowline_proto::retry::{Standing, standing};
 use bowline_proto::session::{Attempt, Carrier, Event};
 use bowline_proto::wire::method;
 
@@ -67,38 +67,47 @@ impl World {
         }
         let Some(due) = due(&self.alive, self.now) else { return };
         let busy = !self.calls.is_empty();
-        if self.alive.keepalive.handle_timeout(self.now, busy).is_none() {
+        let Some(probe) = self.alive.keepalive.handle_timeout(self.now, busy) else {
             let later = self.alive.keepalive.poll_timeout();
             assert!(later.is_none_or(|later| later > due), "a probe that is due for ever");
             self.tally.note("keepalive: not while calls are open");
             return;
-        }
+        };
         assert!(!busy, "a probe while calls are open");
         assert_eq!(self.live, Some(attempt), "a probe of a link that is not live");
         self.tally.note("keepalive: asked");
-        let id = self.post(attempt, Who::Probe, self.links[&attempt].session);
+        self.ask_server(attempt, probe);
+    }
+
+    fn ask_server(&mut self, attempt: Attempt, probe: Probe) {
+        let id = self.post(attempt, Who::Probe(probe), self.links[&attempt].session);
         self.at(self.now + PROBE, Happening::Answer(id, Reply::Silence));
     }
 
     /// What came of a probe.
-    pub(crate) fn probed(&mut self, attempt: Attempt, reply: Reply) {
+    pub(crate) fn probed(&mut self, attempt: Attempt, probe: Probe, reply: Reply) {
         if self.alive.link != Some(attempt) {
             return;
         }
         let named = self.links[&attempt].session.is_some();
-        let event = match (reply.sign(method::PING, named, self.credentials), reply) {
-            (_, Reply::Result(_)) => {
-                self.prove(attempt);
+        let verdict = reply.sign(method::PING, named, self.credentials);
+        let event = match standing(probe, verdict, &reply, self.server.list, false) {
+            Standing::Lives => {
+                if matches!(reply, Reply::Result(_)) {
+                    self.prove(attempt);
+                }
                 self.alive.keepalive.answered(self.now, Heard::Alive);
                 return self.tally.note("keepalive: alive");
             }
-            (Verdict::Lost | Verdict::Suspect | Verdict::Uninitialized, _) => {
+            Standing::Ask(list) => return self.ask_server(attempt, list),
+            Standing::Gone => {
                 let fault = Fault::before_sending(Cause::SessionLost);
                 Event::Forgotten { fault, proven: self.links[&attempt].proven }
             }
-            (_, Reply::Fault(fault)) => Event::Lost(fault),
-            (_, Reply::Silence) => Event::Lost(Fault::new(Cause::Timeout(Limit::Idle))),
-            _ => Event::Lost(Fault::protocol(Misbehaviour::BadResult)),
+            Standing::Unanswered => match reply {
+                Reply::Fault(fault) => Event::Lost(fault),
+                _ => Event::Lost(Fault::new(Cause::Timeout(Limit::Idle))),
+            },
         };
         assert_eq!(self.alive.keepalive.answered(self.now, Heard::Failed), Proof::Dead);
         self.tally.note("keepalive: dead");

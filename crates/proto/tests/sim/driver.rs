@@ -2,16 +2,19 @@
 
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Exit, Fault, Spawn};
+use bowline_proto::keepalive::Probe;
 use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Action, Announcement, Attempt, Carrier, Event, Hello};
 use bowline_proto::wire::method;
 
 use crate::exchange::Who;
+use crate::oracle::Author;
 use crate::server::Nature;
 use crate::world::{Happening, World};
 
 /// A link, as long as anybody may speak of it.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one link")]
 pub(crate) struct Link {
     pub(crate) carrier: Carrier,
     /// The session that is named on it.
@@ -22,6 +25,13 @@ pub(crate) struct Link {
     pub(crate) alive: bool,
     /// The message of the negotiation that waits for an answer.
     pub(crate) hello: Option<u64>,
+    pub(crate) modern: bool,
+    /// A person was told that credentials are missing.
+    pub(crate) challenged: bool,
+    /// Its session is known to be forgotten.
+    pub(crate) forgotten: bool,
+    /// What probes of its session brought, and who wrote that.
+    pub(crate) probes: Vec<(Probe, Reply, Author)>,
 }
 
 impl World {
@@ -58,6 +68,8 @@ impl World {
                     if matches!(self.last_hello, Some(Hello::Resume(_))) {
                         self.tally.note("ready: the old session was still there");
                     }
+                    self.links.get_mut(&attempt).expect("a link that was opened").modern =
+                        peer.era() == Era::Modern;
                     self.live = Some(attempt);
                     let needed = self.needs_keepalive(attempt);
                     self.alive.connected(self.now, attempt, &peer, needed);
@@ -110,7 +122,17 @@ impl World {
 
     fn open(&mut self, attempt: Attempt, carrier: Carrier) {
         let at = self.soon(100);
-        let mut link = Link { carrier, session: None, proven: false, alive: false, hello: None };
+        let mut link = Link {
+            carrier,
+            session: None,
+            proven: false,
+            alive: false,
+            hello: None,
+            modern: false,
+            challenged: false,
+            forgotten: false,
+            probes: Vec::new(),
+        };
         let event = match carrier {
             Carrier::Pipe if self.server.down => {
                 // A program that was there once may be replaced while we look.
@@ -171,9 +193,10 @@ impl World {
     }
 
     /// What came of telling a new session what the old one knew.
-    pub(crate) fn restored(&mut self, attempt: Attempt, session: Option<u64>, reply: Reply) {
+    pub(crate) fn restored(&mut self, attempt: Attempt, session: Option<u64>, author: Author, reply: Reply) {
         let event = match (reply.sign(method::SET_LEVEL, session.is_some(), self.credentials), reply) {
-            (Verdict::Lost, _) => {
+            // What is suspect is asked about, and the answer is the truth.
+            (verdict, _) if verdict == Verdict::Lost || author == Author::Gate => {
                 self.tally.note("forgotten before the first call");
                 Event::Forgotten { fault: Fault::before_sending(Cause::SessionLost), proven: false }
             }

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Exit, Fault, Misbehaviour};
+use bowline_proto::keepalive::Probe;
 use bowline_proto::session::{Attempt, Carrier, Event, Hello};
 use fastrand::Rng;
 
+use crate::oracle::Author;
 use crate::server::{Nature, error, json};
 use crate::world::{Happening, World};
 
@@ -20,6 +22,8 @@ pub(crate) struct Exchange {
     reached: bool,
     /// The server has said, or would have, that an answer will come on the stream.
     taken: bool,
+    /// Who wrote what comes back.
+    author: Author,
 }
 
 /// Whose request it is.
@@ -28,13 +32,13 @@ pub(crate) enum Who {
     Hello(Hello),
     /// What a new session is told.
     Restore,
-    /// Is the server there?
-    Probe,
-    /// Is the session of this suspicious answer still there?
+    /// Is the server there? With when it is given up.
+    Probe(Probe),
+    /// Is the session still there that refused a call?
     Ask {
         id: u64,
         caller: usize,
-        first: Reply,
+        probe: Probe,
     },
     Call {
         id: u64,
@@ -98,7 +102,10 @@ impl World {
         let id = self.next;
         self.say(&(id, &who, session, fate));
         let (soon, later) = (self.soon(30), self.soon(60));
-        self.exchanges.insert(id, Exchange { attempt, who, session, fate, reached: false, taken: false });
+        self.exchanges.insert(
+            id,
+            Exchange { attempt, who, session, fate, reached: false, taken: false, author: Author::Server },
+        );
         match fate {
             // It waits for room that never comes: the process hangs, and dies.
             Fate::Unwritten if carrier == Carrier::Pipe => {
@@ -174,6 +181,10 @@ impl World {
             }
             Fate::Unwritten => unreachable!("what was not written does not arrive"),
         };
+        // What was cut, or said in its place, nobody has seen.
+        if !matches!(fate, Fate::Good) {
+            self.wrote(id, Author::Server);
+        }
         let Some(reply) = reply else { return };
         let long = self.is_unkind() && matches!(who, Who::Call { .. }) && self.rng.u8(..12) == 0;
         let at = self.soon(if long { 12_000 } else { 400 });
@@ -189,26 +200,41 @@ impl World {
             return None;
         }
         if self.server.wants_login && carrier == Carrier::Http {
+            self.wrote(id, Author::Authentication);
             let login = Cause::LoginRequired { code: 401, challenge: vec!["Bearer".into()] };
             return Some(Reply::Fault(Fault::new(login).not_executed()));
         }
         if self.server.misplaced && carrier != Carrier::Pipe {
             self.tally.note("fault: not found where it was");
+            self.wrote(id, Author::NotFound);
             let cause = Cause::Status { code: 404, retry_after: None };
             return Some(Reply::Fault(Fault::new(cause).body(b"404 page not found").not_executed()));
         }
         if self.server.nature == Nature::Older && carrier == Carrier::Http {
             let code = [400, 404, 405][self.rng.usize(..3)];
-            return Some(Reply::Fault(Fault::new(Cause::Status { code, retry_after: None }).not_executed()));
+            return Some(Reply::Fault(Fault::new(Cause::Status { code, retry_after: None })));
+        }
+        if let Some(wait) = self.server.limit(self.now)
+            && carrier == Carrier::Http
+        {
+            self.tally.note("server: too many requests");
+            self.wrote(id, Author::Limit);
+            let cause = Cause::Status { code: 429, retry_after: Some(wait) };
+            return Some(Reply::Fault(Fault::new(cause).body(b"slow down")));
         }
         if let Some(session) = named
             && !self.server.knows(self.now, session, &mut self.rng)
         {
-            if self.server.answers_any_ping() && matches!(who, Who::Probe | Who::Hello(Hello::Resume(_))) {
+            let is_ping = matches!(
+                who,
+                Who::Probe(Probe::Ping) | Who::Ask { probe: Probe::Ping, .. } | Who::Hello(Hello::Resume(_))
+            );
+            if self.server.answers_any_ping() && is_ping {
                 self.tally.note("server: a ping on a session that was not known");
                 return Some(Reply::Result(json("{}")));
             }
             self.tally.note("server: a session was not known");
+            self.wrote(id, self.server.gate());
             return Some(self.server.unknown_session());
         }
         self.take(id);
@@ -233,11 +259,20 @@ impl World {
                 }
                 Some(reply)
             }
-            Who::Restore | Who::Probe | Who::Ask { .. } => Some(Reply::Result(json("{}"))),
-            // Now and then a tool has sessions of its own, and does not know one of them.
-            Who::Call { .. } if self.rng.u8(..40) == 0 => {
+            Who::Restore | Who::Probe(_) | Who::Ask { .. } => Some(Reply::Result(json("{}"))),
+            // Now and then a tool has sessions of its own, and fails for one of them after its work. As often as not
+            // the session that it was called in is lost with that.
+            Who::Call { caller, .. } if self.is_unkind() && self.rng.u8(..20) == 0 => {
                 self.tally.note("server: a decoy");
-                Some(error(None, -32000, "Session not found", false))
+                self.wrote(id, Author::Tool);
+                if self.rng.bool() {
+                    self.server.run(*caller);
+                    self.tally.note("server: a decoy after the work");
+                }
+                if self.rng.u8(..4) == 0 {
+                    self.server.forget_all();
+                }
+                Some(decoy(&mut self.rng, carrier))
             }
             Who::Call { caller, .. } => {
                 self.server.run(*caller);
@@ -246,6 +281,12 @@ impl World {
                 }
                 Some(Reply::Result(json("{}")))
             }
+        }
+    }
+
+    fn wrote(&mut self, id: u64, author: Author) {
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.author = author;
         }
     }
 
@@ -272,7 +313,7 @@ impl World {
 
     /// The answer, or what came in its place, is at the client.
     pub(crate) fn answer(&mut self, id: u64, reply: Reply) {
-        let Some(Exchange { attempt, who, session, .. }) = self.exchanges.remove(&id) else { return };
+        let Some(Exchange { attempt, who, session, author, .. }) = self.exchanges.remove(&id) else { return };
         match who {
             Who::Hello(hello) => {
                 let link = self.links.get_mut(&attempt).expect("a link that was opened");
@@ -284,19 +325,32 @@ impl World {
                     self.news(attempt, Event::Reply(reply));
                 }
             }
-            Who::Restore => self.restored(attempt, session, reply),
-            Who::Probe => self.probed(attempt, reply),
-            Who::Ask { id, caller, first } => {
+            Who::Restore => self.restored(attempt, session, author, reply),
+            Who::Probe(probe) => self.probed(attempt, probe, reply),
+            Who::Ask { id, caller, probe } => {
                 if self.calls.end(id).is_some() {
-                    self.asked(caller, attempt, first, &reply);
+                    self.asked(caller, attempt, probe, author, reply);
                 }
             }
             Who::Call { id, caller } => {
                 if self.calls.end(id).is_some() {
+                    match (&reply, author) {
+                        (Reply::Result(_), _) => {}
+                        (Reply::Fault(fault), Author::Server) => {
+                            self.callers[caller].oracle.saw_fault(fault);
+                        }
+                        _ => self.callers[caller].oracle.saw_refusal(author),
+                    }
                     self.judge(caller, attempt, reply);
                 }
             }
         }
+    }
+
+    /// What was on its way is cut.
+    pub(crate) fn interrupt(&mut self, id: u64, fault: Fault) {
+        self.wrote(id, Author::Server);
+        self.answer(id, Reply::Fault(fault));
     }
 
     /// The process of a link ends, or its stream of answers does, and with it all that was under way on it.
@@ -334,7 +388,7 @@ impl World {
             } else {
                 Cause::Cut
             };
-            self.at(self.now, Happening::Answer(id, Reply::Fault(Fault::new(cause))));
+            self.at(self.now, Happening::Interrupt(id, Fault::new(cause)));
         }
     }
 
@@ -346,5 +400,21 @@ impl World {
         self.tally.note("fault: refused");
         let causes = [Cause::Refused, Cause::Dns, Cause::Unreachable, Cause::Tls];
         Fault::before_sending(causes[self.rng.usize(..4)].clone())
+    }
+}
+
+/// What a tool says of a session of its own: never what a gate says.
+fn decoy(rng: &mut Rng, carrier: Carrier) -> Reply {
+    let words = ["Vendor session not found", "Session of the upstream API expired", "Session token expired"];
+    let message = words[rng.usize(..3)];
+    match rng.u8(..6) {
+        0 if carrier == Carrier::Http => error(Some(400), -32000, message, false),
+        1 if carrier == Carrier::Http => error(Some(404), -32603, message, false),
+        2 if carrier == Carrier::Http => error(Some(500), -32603, message, false),
+        3 if carrier == Carrier::Http => {
+            let cause = Cause::Status { code: [400, 500, 503][rng.usize(..3)], retry_after: None };
+            Reply::Fault(Fault::new(cause).body(message.as_bytes()))
+        }
+        _ => error(None, -32000, message, false),
     }
 }

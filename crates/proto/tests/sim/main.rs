@@ -1,12 +1,14 @@
 //! The core against a server with sessions and executions, on a virtual clock, with seeded random faults.
 //!
-//! A failing seed is printed; `SIM_SEED=n cargo test -p bowline-proto --test sim` plays it alone, and tells it.
+//! A failing seed is printed; `SIM_SEED=n cargo test -p bowline-proto --test sim -- one_life --nocapture` plays it alone,
+//! and tells it.
 //!
 //! - [`server`]: the peer: its sessions, what it ran, and its moods
 //! - [`exchange`]: one request on its way, and what becomes of it
 //! - [`driver`]: does what the session says, as the real one does
 //! - [`alive`]: the keepalive
-//! - [`caller`]: whoever waits for a call, and when it is sent once more
+//! - [`caller`]: whoever waits for a call, and performs what is decided for it
+//! - [`oracle`]: what a caller must be told
 //! - [`watch`]: what must be true at every step
 //! - [`world`]: the clock, and what happens next
 
@@ -14,6 +16,7 @@ mod alive;
 mod caller;
 mod driver;
 mod exchange;
+mod oracle;
 mod server;
 mod tally;
 mod watch;
@@ -27,31 +30,61 @@ use std::{env, panic, thread};
 use tally::Tally;
 use world::World;
 
-/// How many lives are played.
-const LIVES: u64 = 20_000;
+/// How many lives one test plays. `SIM_LIVES=n` plays as many in each.
+const LIVES: u64 = 10_000;
+
+/// Five tests of 10,000 lives each, so that none takes long on a busy machine.
+#[test]
+fn invariants_hold_for_the_first_seeds() {
+    play_part(0);
+}
+
+#[test]
+fn invariants_hold_for_the_second_seeds() {
+    play_part(1);
+}
+
+#[test]
+fn invariants_hold_for_the_third_seeds() {
+    play_part(2);
+}
+
+#[test]
+fn invariants_hold_for_the_fourth_seeds() {
+    play_part(3);
+}
+
+#[test]
+fn invariants_hold_for_the_fifth_seeds() {
+    play_part(4);
+}
+
+/// Plays one life by hand: `SIM_SEED=n cargo test -p bowline-proto --test sim -- one_life --nocapture`.
+#[test]
+fn one_life_is_played_by_hand() {
+    let seed = env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok());
+    let world = World::new(seed.unwrap_or(1));
+    let tally = if seed.is_some() { world.told().live() } else { world.live() };
+    println!("{tally:#?}");
+}
 
 /// The invariants are asserted inside, at every step of every life.
-#[test]
-fn invariants_hold_for_every_seed() {
-    if let Some(seed) = env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
-        println!("{:#?}", World::new(seed).told().live());
-        return;
-    }
-    let (next, all) = (AtomicU64::new(0), Mutex::new(Tally::default()));
+fn play_part(part: u64) {
+    let lives = env::var("SIM_LIVES").ok().and_then(|lives| lives.parse().ok()).unwrap_or(LIVES);
+    let (first, end) = (part * lives, (part + 1) * lives);
+    let (next, all) = (AtomicU64::new(first), Mutex::new(Tally::default()));
     let play = || {
         let mut mine = Tally::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= LIVES {
+            if seed >= end {
                 break;
             }
             match panic::catch_unwind(|| World::new(seed).live()) {
                 Ok(tally) => mine.add(&tally),
                 Err(cause) => {
-                    next.store(LIVES, Ordering::Relaxed);
-                    eprintln!(
-                        "seed {seed} failed; play it alone: SIM_SEED={seed} cargo test -p bowline-proto --test sim"
-                    );
+                    next.store(end, Ordering::Relaxed);
+                    eprintln!("seed {seed} failed; SIM_SEED={seed} plays it alone, and tells it");
                     panic::resume_unwind(cause);
                 }
             }

@@ -9,6 +9,8 @@ use bowline_proto::session::Hello;
 use bowline_proto::wire::{Json, RpcError};
 use fastrand::Rng;
 
+use crate::oracle::Author;
+
 /// What a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nature {
@@ -56,6 +58,12 @@ pub(crate) struct Server {
     pub(crate) misplaced: bool,
     /// Credentials have to be renewed by a person.
     pub(crate) wants_login: bool,
+    /// The list that it offers.
+    pub(crate) list: Option<&'static str>,
+    /// Whether it checks the session of a `ping`, as of everything else.
+    pub(crate) checks_ping: bool,
+    /// Until when it takes no more requests.
+    pub(crate) limited: Option<Instant>,
     sessions: BTreeMap<u64, Instant>,
     opened: u64,
     /// How often each call was run.
@@ -70,6 +78,7 @@ impl Server {
             _ => Affinity::Always,
         };
         let idle = (rng.u8(..3) == 0).then(|| Duration::from_secs(rng.u64(3..40)));
+        let list = (rng.u8(..4) > 0).then_some("tools/list");
         Self {
             nature: Nature::roll(rng, piped),
             affinity,
@@ -81,6 +90,10 @@ impl Server {
             words: rng.usize(..WORDS),
             misplaced: rng.u8(..20) == 0,
             wants_login: false,
+            list,
+            // Where nothing else can be asked, nobody could find out.
+            checks_ping: list.is_none() || rng.u8(..4) > 0,
+            limited: None,
             sessions: BTreeMap::new(),
             opened: 0,
             runs: Vec::new(),
@@ -95,6 +108,7 @@ impl Server {
         self.names_sessions = true;
         self.down = false;
         self.misplaced = false;
+        self.checks_ping = true;
         self.words = 0;
     }
 
@@ -144,7 +158,22 @@ impl Server {
 
     /// Whether `ping` is answered even on a session it does not know.
     pub(crate) fn answers_any_ping(&self) -> bool {
-        self.words == 12
+        !self.checks_ping || self.words == 12
+    }
+
+    /// How long nothing more is taken.
+    pub(crate) fn limit(&self, now: Instant) -> Option<Duration> {
+        self.limited.filter(|until| *until > now).map(|until| until.duration_since(now))
+    }
+
+    /// Who writes [`Self::unknown_session`].
+    pub(crate) fn gate(&self) -> Author {
+        match self.words {
+            0 | 1 | 5 | 8 => Author::NotFound,
+            9 | 10 => Author::VagueGate,
+            11 => Author::Status,
+            _ => Author::Gate,
+        }
     }
 
     /// Whether its words for a forgotten session could mean anything.
@@ -156,7 +185,7 @@ impl Server {
     pub(crate) fn unknown_session(&self) -> Reply {
         let plain = |code, body: &str| {
             let fault = Fault::new(Cause::Status { code, retry_after: None }).body(body.as_bytes());
-            Reply::Fault(if code < 500 { fault.not_executed() } else { fault })
+            Reply::Fault(if matches!(code, 401 | 404 | 405 | 410) { fault.not_executed() } else { fault })
         };
         match self.words {
             0 => error(Some(404), -32001, "Session not found", true),
@@ -175,13 +204,23 @@ impl Server {
             11 => plain(405, "Method Not Allowed"),
             // It was restarted, and takes the session for one that has not shaken hands yet.
             12 => error(None, -32002, "Server not initialized", false),
+            // With our id, as a tool would say it.
+            13 => error(Some(400), -32000, "Bad Request: No valid session ID provided", false),
+            14 => error(Some(404), -32603, "Session not found", false),
+            15 => error(Some(400), -32602, "Invalid session", false),
+            16 => plain(403, "Forbidden: invalid session"),
+            17 => error(Some(503), -32603, "Session not found", false),
+            18 => {
+                let cause = Cause::LoginRequired { code: 401, challenge: Vec::new() };
+                Reply::Fault(Fault::new(cause).body(b"Unauthorized: Session not found").not_executed())
+            }
             // With a success: only asking again can tell whether it is the session's fault or the tool's.
             _ => error(None, -32001, "Session not found", true),
         }
     }
 }
 
-const WORDS: usize = 14;
+const WORDS: usize = 20;
 
 impl Nature {
     pub(crate) fn roll(rng: &mut Rng, piped: bool) -> Self {

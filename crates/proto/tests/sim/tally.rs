@@ -25,15 +25,20 @@ impl Tally {
     pub(crate) fn assert_all_happened_often(&self) {
         for (what, least) in OFTEN {
             let often = self.of(what);
-            assert!(often >= *least, "only {often} times: {what}\n{self:#?}");
+            assert!(often >= *least / 4, "only {often} times: {what}\n{self:#?}");
         }
     }
 }
 
-/// About a third of what was seen when this was written.
+/// About a third of what was seen in twice as many lives; a quarter of it is asked for.
 const OFTEN: &[(&str, u64)] = &[
-    ("a suspected session was there", 2_000),
-    ("asked whether a suspected session is there", 6_000),
+    ("probe: of a suspected session", 6_000),
+    ("probe: known already", 300),
+    ("call: its link was left", 5_000),
+    ("login: good, in a call", 300),
+    ("server: a decoy after the work", 3_000),
+    ("server: too many requests", 3_000),
+    ("the clock stepped", 1_000),
     ("asked whether the old session is there", 10_000),
     ("call: answered", 100_000),
     ("call: failed, not run", 20_000),
@@ -78,9 +83,7 @@ const OFTEN: &[(&str, u64)] = &[
     ("said: needs login", 200),
     ("said: recovered", 20_000),
     ("said: session lost", 10_000),
-    ("sent again: after a lost session", 10_000),
-    ("sent again: it may have run, and is harmless", 6_000),
-    ("sent again: it was not run", 2_000),
+    ("sent again", 20_000),
     ("server: a decoy", 4_000),
     ("server: a ping on a session that was not known", 300),
     ("fault: no older transport either", 300),

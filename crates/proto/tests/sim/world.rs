@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub(crate) next: u64,
     pub(crate) watch: Watch,
     pub(crate) tally: Tally,
+    /// For how long, in all, nobody looked at the clock.
+    pub(crate) stopped: Duration,
     /// Whether each step is printed.
     told: bool,
 }
@@ -72,11 +74,21 @@ pub(crate) enum Happening {
     Arrive(u64),
     /// An answer reaches the client.
     Answer(u64, Reply),
+    /// A request is cut off.
+    Interrupt(u64, Fault),
     /// So many calls begin.
     Calls(usize),
     Progress(u64),
     Leave(usize),
     StopWaiting(usize),
+    /// The pause of this number is over.
+    PauseOver(usize, u64),
+    /// What came of credentials that a call waited for.
+    CallerEntered(usize, u64, Result<(), Fault>),
+    /// The machine is suspended, or its clock steps.
+    ClockSteps(Duration),
+    /// The server takes no more requests for this long.
+    Limit(Duration),
     /// A process ends by itself, or a stream of answers does.
     Die(Attempt),
     Crash,
@@ -146,6 +158,7 @@ impl World {
             next: 0,
             watch: Watch::default(),
             tally: Tally::default(),
+            stopped: Duration::ZERO,
             told: false,
         }
     }
@@ -190,6 +203,17 @@ impl World {
             self.at(at, Happening::Forget);
             let at = self.start + unkind(&mut self.rng);
             self.at(at, Happening::Wake);
+        }
+        if self.rng.u8(..8) == 0 {
+            let at = self.start + unkind(&mut self.rng);
+            let longest = [100, 5_000, 60_000][self.rng.usize(..3)];
+            let by = Duration::from_millis(self.rng.u64(1..longest));
+            self.at(at, Happening::ClockSteps(by));
+        }
+        for _ in 0..self.rng.u8(..3) {
+            let at = self.start + unkind(&mut self.rng);
+            let length = Duration::from_millis(self.rng.u64(1..8_000));
+            self.at(at, Happening::Limit(length));
         }
         for turn in [Happening::WantsLogin, Happening::Misplaced] {
             if self.rng.u8(..12) == 0 {
@@ -256,12 +280,21 @@ impl World {
             Happening::News(attempt, event) => self.tell(attempt, event),
             Happening::Arrive(id) => self.arrive(id),
             Happening::Answer(id, reply) => self.answer(id, reply),
+            Happening::Interrupt(id, fault) => self.interrupt(id, fault),
             Happening::Calls(many) => (0..many).for_each(|_| self.begin_call()),
             Happening::Progress(id) => {
                 self.calls.heard(self.now, id);
             }
             Happening::Leave(caller) => self.leave_call(caller),
             Happening::StopWaiting(caller) => self.stop_waiting(caller),
+            Happening::PauseOver(caller, turn) => self.pause_over(caller, turn),
+            Happening::CallerEntered(caller, turn, entered) => self.caller_entered(caller, turn, entered),
+            Happening::ClockSteps(by) => {
+                self.tally.note("the clock stepped");
+                self.now += by;
+                self.stopped += by;
+            }
+            Happening::Limit(length) => self.server.limited = Some(self.now + length),
             Happening::Die(attempt) => self.die(attempt),
             Happening::Crash if self.is_unkind() => self.crash(),
             Happening::Crash => {}
@@ -280,6 +313,7 @@ impl World {
                 self.server.misplaced = false;
                 self.server.affinity = Affinity::Always;
                 self.server.sickly = false;
+                self.server.limited = None;
                 if self.server.nature == Nature::Dead {
                     self.server.nature = Nature::Legacy;
                 }
