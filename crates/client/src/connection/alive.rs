@@ -1,18 +1,13 @@
-//! Signs of life: what counts as traffic, the probe of an idle connection, and the question whether a
-//! suspected session is still there.
+//! Signs of life: what counts as traffic, and when an idle connection is probed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_proto::fault::{Cause, Fault, Misbehaviour};
-use bowline_proto::keepalive::{self, Heard, Keepalive, Probe, Proof};
-use bowline_proto::loss::Verdict;
-use bowline_proto::revision::Era;
+use bowline_proto::keepalive::{Heard, Keepalive, Proof};
 use bowline_proto::session::{Attempt, Event};
-use bowline_proto::wire::{code, method};
 
-use super::authorize::Ask as Asking;
-use super::{CallOptions, Failure, Live, News, Shared};
+use super::probe::ProbeOutcome;
+use super::{Live, News, Shared};
 
 /// When calls were begun, and whether anything came of them. Kept under a lock that every call takes anyway.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +16,7 @@ pub(super) struct Traffic {
     /// The last call before the pause that the newest call ended.
     before_pause: Instant,
     /// How often the server answered, or said how far it is.
-    heard: u64,
+    pub(super) heard: u64,
 }
 
 impl Traffic {
@@ -150,24 +145,18 @@ impl Watch {
         self.doubt = None;
         let (shared, live) = (Arc::clone(shared), Arc::clone(live));
         tokio::spawn(async move {
-            let heard = shared.probe(&live, probe).await;
-            let _ = shared.news.send(News::Probed(live.attempt, heard));
+            let probed = shared.probe_server(&live, probe).await;
+            let _ = shared.news.send(News::Probed(live.attempt, probed));
         });
     }
 
     /// What a probe proves. An event: the server is not alive, or no longer knows us.
-    pub(super) fn answered(
-        &mut self,
-        now: Instant,
-        attempt: Attempt,
-        heard: Result<Heard, Failure>,
-    ) -> Option<Event> {
-        let live = self.live.as_ref().filter(|live| live.attempt == attempt)?;
-        let (heard, event) = match heard {
-            Ok(heard) => (heard, None),
-            // Somebody else has found out, and says so.
-            Err(Failure::Left) => return None,
-            Err(failure) => (Heard::Failed, Some(death(live, failure))),
+    pub(super) fn answered(&mut self, now: Instant, attempt: Attempt, probed: ProbeOutcome) -> Option<Event> {
+        self.live.as_ref().filter(|live| live.attempt == attempt)?;
+        let (heard, event) = match probed {
+            ProbeOutcome::Alive(heard) => (heard, None),
+            ProbeOutcome::Dead(event) => (Heard::Failed, Some(event)),
+            ProbeOutcome::Left => return None,
         };
         match self.keepalive.answered(now, heard) {
             Proof::Alive => None,
@@ -176,112 +165,5 @@ impl Watch {
     }
 }
 
-fn death(live: &Live, failure: Failure) -> Event {
-    match failure {
-        Failure::Session(judged) => match (judged.verdict, &judged.shown) {
-            (Verdict::Suspect, Failure::Fault(fault)) if fault.keeps_away() => Event::Lost(fault.clone()),
-            (Verdict::Login | Verdict::Answer, _) => death(live, judged.shown),
-            (_, shown) => Event::Forgotten { fault: shown.as_loss(), proven: live.is_proven() },
-        },
-        // The probe's own time is nobody else's.
-        Failure::Fault(fault) if matches!(fault.cause, Cause::Timeout(_)) => {
-            Event::Lost(Fault::new(Cause::Cut).note("the server answers nothing, not even a probe"))
-        }
-        Failure::Fault(fault) => Event::Lost(fault),
-        Failure::Server(error) | Failure::Declined(error) => {
-            let fault = Fault::protocol(Misbehaviour::BadResult).note("a probe was answered with an error");
-            Event::Lost(fault.body(error.message.as_bytes()))
-        }
-        Failure::Usage(_) | Failure::Left => Event::Lost(Fault::before_sending(Cause::Closed)),
-    }
-}
-
-impl Shared {
-    /// Sends a probe of the keepalive. `Err`: what it proves, beyond that the server is not alive.
-    pub(super) async fn probe(self: &Arc<Self>, live: &Arc<Live>, probe: Probe) -> Result<Heard, Failure> {
-        let method = match probe {
-            // LC-14
-            Probe::Ping if live.peer.era() == Era::Modern => method::DISCOVER,
-            Probe::Ping => method::PING,
-            Probe::List(method) => method,
-        };
-        // A process that works on something may be slow to answer, and is dear to replace.
-        let patience = if live.wire.is_http() { PROBE } else { 3 * PROBE };
-        let options = CallOptions::new().timeout(patience).max_timeout(patience);
-        let before = self.core().traffic.heard;
-        let generation = self.generation();
-        let mut answered = self.once(live, method, None, &options).await;
-        if let Err(failure) = &answered
-            && let Some(refused) = failure.denial()
-            && self.be_let_in(refused, generation, method, Asking::Nobody).await.is_ok()
-        {
-            answered = self.once(live, method, None, &options).await;
-        }
-        match answered {
-            Ok(_) => {
-                live.prove();
-                Ok(Heard::Alive)
-            }
-            Err(Failure::Server(error)) if error.code == code::METHOD_NOT_FOUND => Ok(Heard::Unsupported),
-            // Whoever says that it is asked too often is there, and so is whoever refuses the question.
-            Err(Failure::Fault(Fault { cause: Cause::Status { code: 429, .. }, .. })) => Ok(Heard::Alive),
-            Err(Failure::Fault(Fault { cause: Cause::Status { code: 400..500, .. }, .. })) => {
-                Ok(Heard::Unsupported)
-            }
-            // It answers others, so it is only slow with this.
-            Err(Failure::Fault(Fault { cause: Cause::Timeout(_), .. }))
-                if self.core().traffic.heard != before =>
-            {
-                Ok(Heard::Alive)
-            }
-            Err(failure) => Err(failure),
-        }
-    }
-
-    /// Whether the session of a link is still there, by the cheapest request that has no effect. Many may
-    /// ask at once; one question serves all who came before its answer.
-    pub(super) async fn is_still_there(self: &Arc<Self>, live: &Arc<Live>, verdict: Verdict) -> Standing {
-        let came = Instant::now();
-        let mut asked = live.asked.lock().await;
-        // What is gone stays gone.
-        if let Some((at, standing)) = *asked
-            && (at >= came || standing == Standing::Gone)
-        {
-            return standing;
-        }
-        let begun = Instant::now();
-        let probe = match keepalive::smallest_list(&live.peer) {
-            Some(list) if verdict == Verdict::Uninitialized => Probe::List(list),
-            _ => Probe::Ping,
-        };
-        let standing = match self.probe(live, probe).await {
-            // An error like any other is an answer.
-            Ok(_) | Err(Failure::Server(_)) => Standing::There,
-            Err(Failure::Session(judged)) => match (judged.verdict, &judged.shown) {
-                (Verdict::Login, _) => Standing::Unknown,
-                (Verdict::Suspect, Failure::Fault(fault)) if fault.keeps_away() => Standing::Unknown,
-                _ => Standing::Gone,
-            },
-            // The link was left meanwhile. If that was for the session, this is one more who found out.
-            Err(Failure::Left) if live.is_forgotten() => Standing::Gone,
-            // Nobody could be asked.
-            Err(_) => Standing::Unknown,
-        };
-        *asked = Some((begun, standing));
-        standing
-    }
-}
-
-/// What a question about a session has shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    There,
-    Gone,
-    /// It could not be asked: nothing is thrown away for that.
-    Unknown,
-}
-
 /// The longest that a server is spared the question for the sake of a call whose caller has left.
 const GRACE: Duration = Duration::from_secs(60);
-/// How long a server may take to answer a probe before it counts as dead.
-const PROBE: Duration = Duration::from_secs(10);

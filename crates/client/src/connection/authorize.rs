@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bowline_auth::{AuthError, AuthErrorKind, Refusal};
+use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::session::{Attempt, Command, Event, Status};
 use bowline_proto::wire::outgoing::Frame;
@@ -207,7 +208,10 @@ impl Failure {
     pub(super) fn denial(&self) -> Option<&Fault> {
         match self {
             Self::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => Some(fault),
-            Self::Session(judged) => judged.shown.denial(),
+            Self::Session(refused) => match &refused.reply {
+                Reply::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => Some(fault),
+                _ => None,
+            },
             _ => None,
         }
     }

@@ -11,8 +11,8 @@ use bowline_proto::revision::Era;
 use bowline_proto::wire::view::CacheHint;
 use bowline_proto::wire::{Json, method};
 
-use super::heal::Ask;
 use super::link::lock;
+use super::retry::Ask;
 use super::{CallOptions, Live, Shared};
 use crate::error::Result;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bowline_proto::calls::{Due, Limits};
 use bowline_proto::era::Reply;
-use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Attempt, Event as SessionEvent};
@@ -18,9 +18,10 @@ use tokio::sync::oneshot;
 
 use super::event_stream;
 use super::exchange::Exchange;
-use super::heal::Ask;
+use super::options::Purpose;
 use super::record::Record;
-use super::{CallOptions, Failure, Judged, Live, News, Outcome, Sent, Shared, Waiter, Wire};
+use super::retry::{Ask, FirstFailure};
+use super::{CallOptions, Failure, JudgedReply, Live, News, Outcome, Sent, Shared, Waiter, Wire};
 use crate::error::{Error, ErrorKind, Result};
 
 impl Shared {
@@ -78,7 +79,7 @@ impl Shared {
         Box::pin(self.rounds(live, ask, result)).await.map(|result| (result, false))
     }
 
-    /// Sends a request, and saves it if that fails. Gives the link on which it was answered, if that is another.
+    /// Sends a request, and retries it if that fails. Gives the link on which it was answered, if that is another.
     pub(super) async fn deliver(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -92,7 +93,8 @@ impl Shared {
             }
             // What is rare is boxed, so that the future of every call stays small.
             Err(failure) => {
-                let (live, result) = Box::pin(self.save(live, ask, begun, generation, failure)).await?;
+                let first = FirstFailure { begun, generation, failure };
+                let (live, result) = Box::pin(self.retry_request(live, ask, first)).await?;
                 Ok((Some(live), result))
             }
         }
@@ -170,7 +172,7 @@ impl Shared {
                         }
                         return match reply {
                             Reply::Result(result) => Ok(result),
-                            reply => Err(self.judged(live, method, reply)),
+                            reply => Err(self.judged(live, method, options, reply)),
                         };
                     }
                     outcome = &mut answer => outcome.unwrap_or_else(|_| gone()),
@@ -185,7 +187,7 @@ impl Shared {
                     refused = &mut posting => match refused {
                         Some(reply) => {
                             guard.end();
-                            return Err(self.judged(live, method, reply));
+                            return Err(self.judged(live, method, options, reply));
                         }
                         None if self.mark_taken(live, id) => answer.await.unwrap_or_else(|_| gone()),
                         None => {
@@ -201,7 +203,8 @@ impl Shared {
                 // A server may have kept the stream and forgotten the handshake.
                 outcome.map_err(|failure| match failure {
                     Failure::Server(error) => {
-                        self.judged(live, method, Reply::Error { status: None, error, stray: false })
+                        let reply = Reply::Error { status: None, error, stray: false };
+                        self.judged(live, method, options, reply)
                     }
                     other => other,
                 })
@@ -212,21 +215,13 @@ impl Shared {
     }
 
     /// An answer that is no result: is it about the request, or about the session?
-    fn judged(&self, live: &Live, method: &str, reply: Reply) -> Failure {
+    fn judged(&self, live: &Live, method: &str, options: &CallOptions, reply: Reply) -> Failure {
         let verdict = reply.sign(method, live.session, self.proves_who(live));
-        let refused = verdict != Verdict::Answer && reply.refuses(method);
-        let failure = match reply {
-            Reply::Error { error, .. } => Failure::Server(error),
-            Reply::Fault(fault) => Failure::Fault(fault),
-            Reply::Result(_) | Reply::Accepted | Reply::Silence => {
-                Failure::Fault(Fault::protocol(Misbehaviour::NoAnswer))
-            }
-        };
+        let refused = JudgedReply { verdict, reply };
         match verdict {
-            Verdict::Answer => failure,
-            Verdict::Lost | Verdict::Suspect | Verdict::Uninitialized | Verdict::Login => {
-                Failure::Session(Box::new(Judged { verdict, refused, shown: failure }))
-            }
+            // A probe is weighed with all that came back.
+            Verdict::Answer if options.purpose != Purpose::Probe => refused.shown(),
+            _ => Failure::Session(Box::new(refused)),
         }
     }
 
@@ -270,7 +265,9 @@ impl Shared {
         let mut core = self.core();
         // Under the same lock the session leaves a link, and then its calls are failed. Whoever comes later
         // with that link in hand would wait for nobody.
-        if core.session.attempt() != live.attempt {
+        // A probe is of the old session, and over HTTP that can be asked as long as its id is known.
+        let may_be_late = options.purpose == Purpose::Probe && live.wire.is_http();
+        if core.session.attempt() != live.attempt && !may_be_late {
             return Err(Failure::Left);
         }
         core.traffic.begun(now);
@@ -380,7 +377,7 @@ impl Shared {
             Failure::Fault(fault) => ErrorKind::Fault(fault),
             Failure::Declined(error) => ErrorKind::Declined(error),
             Failure::Usage(what) => ErrorKind::Usage(what.to_owned()),
-            Failure::Session(judged) => return self.error(method, judged.shown),
+            Failure::Session(refused) => return self.error(method, refused.shown()),
             Failure::Left => ErrorKind::Fault(Fault::before_sending(Cause::Closed)),
         };
         Error::new(kind, &self.name, method)

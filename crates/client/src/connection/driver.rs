@@ -241,8 +241,8 @@ impl Driver {
                 }
                 core.session.handle_event(now, attempt, event);
             }
-            News::Probed(attempt, heard) => {
-                if let Some(event) = self.alive.answered(now, attempt, heard) {
+            News::Probed(attempt, probed) => {
+                if let Some(event) = self.alive.answered(now, attempt, probed) {
                     if matches!(event, Event::Forgotten { .. }) {
                         self.alive.session_dropped(now, core.traffic);
                     }

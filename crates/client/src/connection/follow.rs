@@ -20,7 +20,7 @@ use tokio::time::sleep_until;
 
 use doing::{Doing, Seen, slot};
 
-use super::heal::Ask;
+use super::retry::Ask;
 use super::tokens::Tracked;
 use super::{CallOptions, Failure, Shared, Wire};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};

@@ -96,7 +96,7 @@ impl OpenLink {
             forgotten: AtomicBool::new(false),
             challenged: AtomicBool::new(false),
             unlistable: AtomicBool::new(false),
-            asked: tokio::sync::Mutex::default(),
+            probes: tokio::sync::Mutex::default(),
         });
         self.live = Some(Arc::clone(&live));
         live

@@ -6,11 +6,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_proto::loss::Verdict;
+use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire;
 use bowline_transport::http::{Answer, Body};
 
-use super::alive::Standing;
 use super::authorize::{Ask, denial};
 use super::exchange::{Resume, is_message, is_too_large};
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
@@ -81,8 +80,9 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
             // A server that had a stream and has none now has most likely forgotten the session. What a GET
             // says of it is not proof; a request without effect is.
             Ok(Answer { status: 400 | 404 | 410, .. }) if opened_once && live.session => {
-                if shared.is_still_there(&live, Verdict::Suspect).await == Standing::Gone {
-                    shared.forget_session(&live, "its stream is gone, and so is the session");
+                if shared.is_session_gone(&live).await {
+                    let fault = Fault::before_sending(Cause::SessionLost);
+                    shared.lose_session(&live, fault.note("its stream is gone, and so is the session"));
                 }
                 return;
             }

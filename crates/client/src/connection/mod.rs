@@ -16,16 +16,17 @@ mod event_stream;
 mod exchange;
 mod follow;
 mod headers;
-mod heal;
 mod hello;
 mod link;
 mod listen;
 mod meta;
 mod options;
 mod pages;
+mod probe;
 mod record;
 mod requests;
 mod restore;
+mod retry;
 mod rounds;
 mod subscribe;
 mod target;
@@ -44,7 +45,6 @@ use bowline_config::Timeouts;
 use bowline_proto::calls::Calls;
 use bowline_proto::era::{Peer, Reply};
 use bowline_proto::fault::{Cause, Fault, Misbehaviour};
-use bowline_proto::keepalive::Heard;
 use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Attempt, Carrier, Command, Event as SessionEvent, Session, Status};
@@ -166,8 +166,8 @@ pub(crate) struct Live {
     proven: AtomicBool,
     /// Whether the server is known to have forgotten the session.
     forgotten: AtomicBool,
-    /// The last time somebody asked whether the session is still there, and what came of it.
-    asked: tokio::sync::Mutex<Option<(Instant, alive::Standing)>>,
+    /// The last probes of the session. Held while one is under way, so that one serves all who wait.
+    probes: tokio::sync::Mutex<Vec<probe::ProbeRecord>>,
     /// Whether a new session was already tried for refused credentials, in vain.
     challenged: AtomicBool,
     /// Whether its tools could not be listed when a call wanted to know of one.
@@ -211,8 +211,8 @@ type Outcome = Result<Json, Failure>;
 pub(crate) enum Failure {
     Server(RpcError),
     Fault(Fault),
-    /// An answer that says, or may say, that the session is gone. With what it would be otherwise.
-    Session(Box<Judged>),
+    /// An answer that says, or may say, that the session is gone.
+    Session(Box<JudgedReply>),
     /// The link was left before anything was sent on it.
     Left,
     /// The host's own handler said no.
@@ -221,13 +221,10 @@ pub(crate) enum Failure {
     Usage(&'static str),
 }
 
-/// An answer that says something of the session.
-pub(crate) struct Judged {
+/// An answer that is no result, and what it says of the session.
+pub(crate) struct JudgedReply {
     verdict: Verdict,
-    /// Whether it says that the request was refused for its session.
-    refused: bool,
-    /// What it is to the caller, if the session is there after all.
-    shown: Failure,
+    reply: Reply,
 }
 
 /// What the driver is told.
@@ -237,7 +234,7 @@ enum News {
     /// The answer to the message of the negotiation with this id.
     Reply(Attempt, u64, Reply),
     /// What came of a probe of the keepalive.
-    Probed(Attempt, Result<Heard, Failure>),
+    Probed(Attempt, probe::ProbeOutcome),
     /// A call has a deadline earlier than any before.
     Deadline,
     /// A caller left this call after a long silence. With the time for which it would still have waited.
@@ -437,6 +434,7 @@ impl Shared {
                 }
             }
         }
+        let fault = fault.for_calls_under_way();
         for waiter in ended {
             if let Waiter::Call { answer, sent, .. } = waiter {
                 let unsent = sent == Sent::No;
@@ -511,7 +509,7 @@ fn into_reply(outcome: Outcome) -> Reply {
             Reply::Error { status: None, error, stray: false }
         }
         Err(Failure::Fault(fault)) => Reply::Fault(fault),
-        Err(Failure::Session(judged)) => into_reply(Err(judged.shown)),
+        Err(Failure::Session(refused)) => refused.reply,
         Err(Failure::Left) => Reply::Fault(Fault::before_sending(Cause::Closed)),
         Err(Failure::Usage(what)) => Reply::Fault(Fault::before_sending(Cause::Closed).note(what)),
     }

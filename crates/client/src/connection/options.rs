@@ -40,8 +40,19 @@ pub struct CallOptions {
     /// Means nothing in another session, and is not sent there.
     pub(crate) pinned: bool,
     pub(crate) task: TaskOptions,
-    /// Nobody waits for it: no person is brought to a login.
-    pub(crate) quiet: bool,
+    pub(crate) purpose: Purpose,
+}
+
+/// Whom a request is sent for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Somebody waits for its result.
+    #[default]
+    Caller,
+    /// Nobody does: no person is brought to a login for it.
+    Background,
+    /// Nobody does. It probes the session of its link, also when that link was left meanwhile.
+    Probe,
 }
 
 impl CallOptions {
@@ -52,7 +63,12 @@ impl CallOptions {
 
     /// For what nobody has asked for.
     pub(crate) fn quietly() -> Self {
-        Self { quiet: true, ..Self::default() }
+        Self { purpose: Purpose::Background, ..Self::default() }
+    }
+
+    /// For a probe of a session.
+    pub(crate) fn for_probe() -> Self {
+        Self { purpose: Purpose::Probe, ..Self::default() }
     }
 
     /// Gives up when nothing was heard for this long. Progress starts it anew.

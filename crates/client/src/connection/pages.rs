@@ -11,8 +11,8 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::sleep;
 
 use super::call::FAR;
-use super::heal::Ask;
 use super::requests::purpose;
+use super::retry::Ask;
 use super::{Failure, Live, Shared};
 use crate::events::Event;
 use crate::handler::Onward;

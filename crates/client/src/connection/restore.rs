@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
 use bowline_proto::session::Event as SessionEvent;
 use bowline_proto::wire::object::Edit;
@@ -120,8 +119,8 @@ impl Shared {
         for (method, params) in requests {
             match self.once(&live, method, Some(&params), &options).await {
                 Ok(_) => live.prove(),
-                Err(Failure::Session(judged)) if judged.verdict == Verdict::Lost => {
-                    let fault = judged.shown.as_loss();
+                Err(failure @ Failure::Session(_)) if self.is_session_lost(&live, &failure).await => {
+                    let fault = failure.into_loss();
                     self.report(live.attempt, SessionEvent::Forgotten { fault, proven: false });
                     return;
                 }

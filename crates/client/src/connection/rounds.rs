@@ -8,8 +8,8 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 
-use super::heal::Ask;
 use super::requests::purpose;
+use super::retry::Ask;
 use super::{CallOptions, Failure, Live, Shared};
 use crate::error::Result;
 

@@ -8,6 +8,7 @@ use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::session::{Command, Status};
 
 use super::call::FAR;
+use super::options::Purpose;
 use super::{CallOptions, Failure, Live, Shared};
 
 /// Somebody waits for a link, until it is dropped.
@@ -44,7 +45,7 @@ impl Shared {
         let mut begun = Instant::now();
         let mut status = self.status();
         let mut looked = false;
-        let _waiting = (!options.quiet).then(|| Waiting::begin(&self.waiting));
+        let _waiting = (options.purpose == Purpose::Caller).then(|| Waiting::begin(&self.waiting));
         loop {
             let seen = status.borrow_and_update().clone();
             if let Some(live) = self.live() {
@@ -55,7 +56,10 @@ impl Shared {
                 (core.session.hopeless(Instant::now()).cloned(), core.session.is_down())
             };
             if let Some(fault) = hopeless {
-                if options.quiet || std::mem::replace(&mut looked, true) || !self.may_log_in().await {
+                if options.purpose != Purpose::Caller
+                    || std::mem::replace(&mut looked, true)
+                    || !self.may_log_in().await
+                {
                     return Err(Failure::Fault(fault.not_executed()));
                 }
                 self.command(Command::LoggedIn);

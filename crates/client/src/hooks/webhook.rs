@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bowline_config::{Http, Secret};
-use bowline_proto::fault::Fault;
+use bowline_proto::fault::{Execution, Fault};
 use bowline_transport::http::{HttpLink, Limits};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -50,7 +50,7 @@ impl Webhook {
         let posting = async {
             match self.once(body.clone()).await {
                 // It cannot have arrived, so it does not arrive twice.
-                Err(fault) if fault.may_resend(false) => {
+                Err(fault) if fault.is_outage() && fault.execution == Execution::NotExecuted => {
                     pause.await;
                     self.once(body).await
                 }

@@ -96,9 +96,12 @@ async fn a_forgotten_session_is_renewed_in_the_same_call() {
         let server = testkit::server().http_sse().tool("counter").run().await;
         let client = Client::connect(sse(&server)).await.unwrap();
         client.call_tool("counter", &Value::Null).await.unwrap();
-        server.arm(Fault::answer(answer).on("tools/call"));
+        for method in ["tools/call", "ping"] {
+            server.arm(Fault::answer(answer.clone()).on(method));
+        }
         client.call_tool("counter", &Value::Null).await.unwrap();
         assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2));
+        server.disarm();
         client.close().await;
     }
 }

@@ -10,81 +10,111 @@ use serde_json::{Value, json};
 
 use crate::support::{everywhere, http};
 
-/// A fault, by name; what it is on a link of HTTP and on a pipe.
-fn faults() -> Vec<(&'static str, Option<Fault>, Option<Fault>)> {
-    let status = |code| Fault::answer(Answer::new(code).html("<h1>upstream</h1>"));
-    let both = |name, fault: Fault| (name, Some(fault.clone()), Some(fault));
-    vec![
-        ("reset before it is run", Some(Fault::reset()), None),
-        ("reset after it was run", Some(Fault::reset().executed()), None),
-        ("closed before", Some(Fault::close()), None),
-        ("closed after", Some(Fault::close().executed()), None),
-        ("cut in the reply", Some(Fault::cut_after(10)), Some(Fault::cut_after(10))),
-        ("502 before", Some(status(502)), None),
-        ("502 after", Some(status(502).executed()), None),
-        ("503 before", Some(status(503)), None),
-        ("503 after", Some(status(503).executed()), None),
-        ("504 after", Some(status(504).executed()), None),
-        ("500 after", Some(status(500).executed()), None),
-        ("session forgotten", Some(Fault::drop_sessions()), None),
-        both("silent before", Fault::silent()),
-        both("silent after", Fault::silent().executed()),
-        both("garbage", Fault::raw(*b"{\"jsonrpc\":\"2.0\",")),
-        ("exit before", None, Some(Fault::exit(7))),
-        ("exit after", None, Some(Fault::exit(7).executed())),
-    ]
+/// What a caller is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Done,
+    NotExecuted,
+    Unknown,
 }
 
-/// One call with the fault armed. Then: a success ran once, what was not executed ran never, and what is
-/// unknown ran at most once. After it the next call finds a server.
-async fn check(name: &str, server: &Control, client: &Client, tool: &str, fault: Fault, most: u64) {
+/// What a caller is told, and how often the tool ran.
+type Account = (Told, u64);
+
+/// One fault: its name, what it is over HTTP and on a pipe, and the exact account of a tool that may have effects and
+/// of one that is idempotent.
+struct Row {
+    name: &'static str,
+    web: Option<Fault>,
+    pipe: Option<Fault>,
+    effects: Account,
+    idempotent: Account,
+}
+
+fn rows() -> Vec<Row> {
+    use Told::{Done, Unknown};
+    let status = |code| Fault::answer(Answer::new(code).html("<h1>upstream</h1>"));
+    let web =
+        |name, fault, effects, idempotent| Row { name, web: Some(fault), pipe: None, effects, idempotent };
+    let pipe =
+        |name, fault, effects, idempotent| Row { name, web: None, pipe: Some(fault), effects, idempotent };
+    let (before, after) = (((Unknown, 0), (Done, 1)), ((Unknown, 1), (Done, 2)));
+    let mut rows = Vec::new();
+    for (name, fault) in [("reset", Fault::reset()), ("closed", Fault::close())] {
+        rows.push(web(name, fault.clone(), before.0, before.1));
+        rows.push(web(name, fault.executed(), after.0, after.1));
+    }
+    for (name, code) in [("502", 502), ("503", 503), ("504", 504)] {
+        rows.push(web(name, status(code), before.0, before.1));
+        rows.push(web(name, status(code).executed(), after.0, after.1));
+    }
+    rows.push(web("cut in the reply", Fault::cut_after(10), after.0, after.1));
+    rows.push(pipe("cut in the reply", Fault::cut_after(10), after.0, after.1));
+    // An answer that is no outage is the server's own: nothing is sent again for it.
+    rows.push(web("500 after", status(500).executed(), (Unknown, 1), (Unknown, 1)));
+    rows.push(web("session forgotten", Fault::drop_sessions(), (Done, 1), (Done, 1)));
+    rows.push(pipe("exit", Fault::exit(7), before.0, before.1));
+    rows.push(pipe("exit", Fault::exit(7).executed(), after.0, after.1));
+    // Silence takes all the time that there is.
+    for (name, fault, ran) in [("silent", Fault::silent(), 0), ("silent", Fault::silent().executed(), 1)] {
+        rows.push(web(name, fault.clone(), (Unknown, ran), (Unknown, ran)));
+        rows.push(pipe(name, fault, (Unknown, ran), (Unknown, ran)));
+    }
+    let garbage = || Fault::raw(*b"{\"jsonrpc\":\"2.0\",");
+    rows.push(web("garbage", garbage(), (Unknown, 1), (Unknown, 1)));
+    rows.push(pipe("garbage", garbage(), (Unknown, 1), (Unknown, 1)));
+    rows
+}
+
+/// One call with the fault armed, and its account. After it the next call finds a server.
+async fn account(server: &Control, client: &Client, tool: &str, fault: Fault) -> Account {
     let before = server.executions(tool);
     server.arm(fault.on_tool(tool));
     let limits = CallOptions::new().timeout(Duration::from_millis(700));
-    let outcome = client.call_tool_with(tool, &Value::Null, &limits).await;
+    let told = told(&client.call_tool_with(tool, &Value::Null, &limits).await);
     let ran = server.executions(tool) - before;
-    let told = match &outcome {
-        Ok(_) => "done",
-        Err(error) if error.execution() == Execution::NotExecuted => "not executed",
-        Err(_) => "unknown",
-    };
-    match told {
-        "done" => assert!((1..=most).contains(&ran), "{name}: {told}, ran {ran} times"),
-        "not executed" => assert_eq!(ran, 0, "{name}: {outcome:?}"),
-        _ => assert!(ran <= most.min(1), "{name}: {told}, ran {ran} times"),
-    }
     server.disarm();
     // Half a reply ends the call before the process that wrote it has ended: one more may fall into that gap,
     // and must be told the truth too.
     let before = server.executions(tool);
     if let Err(error) = client.call_tool(tool, &Value::Null).await {
         let ran = server.executions(tool) - before;
-        assert!(
-            ran == 0 || (ran == 1 && error.execution() == Execution::Unknown),
-            "{name}: {error}, ran {ran}"
-        );
+        assert!(ran == 0 || error.execution() == Execution::Unknown, "afterwards: {error}, ran {ran}");
     }
     let before = server.executions(tool);
-    client.call_tool(tool, &Value::Null).await.unwrap_or_else(|error| panic!("{name}, afterwards: {error}"));
-    assert_eq!(server.executions(tool) - before, 1, "{name}, afterwards");
+    client.call_tool(tool, &Value::Null).await.unwrap_or_else(|error| panic!("afterwards: {error}"));
+    assert_eq!(server.executions(tool) - before, 1, "afterwards");
+    (told, ran)
 }
 
-/// A tool that says nothing of itself runs at most once per call, always. One that is idempotent is repeated
-/// at most once.
+fn told<T>(outcome: &bowline::Result<T>) -> Told {
+    match outcome.as_ref().map_err(bowline::Error::execution) {
+        Ok(_) => Told::Done,
+        Err(Execution::NotExecuted) => Told::NotExecuted,
+        Err(Execution::Unknown) => Told::Unknown,
+    }
+}
+
+/// For each fault, on each transport, in each era: exactly what is told, and exactly how often the tool ran.
 #[tokio::test]
 async fn every_fault_leaves_a_true_account() {
     let script = testkit::server().tool("counter").tool(Tool::like("again", "counter").idempotent());
+    let mut wrong = Vec::new();
     for (transport, running, entry) in everywhere(script).await {
         let client = Client::connect(entry).await.unwrap();
         client.list_tools().await.unwrap();
-        for (name, web, pipe) in faults() {
+        for Row { name, web, pipe, effects, idempotent } in rows() {
             let Some(fault) = (if transport.ends_with("http") { web } else { pipe }) else { continue };
-            let name = format!("{transport}, {name}");
-            check(&name, &running, &client, "counter", fault.clone(), 1).await;
-            check(&name, &running, &client, "again", fault, 2).await;
+            for (tool, wanted) in [("counter", effects), ("again", idempotent)] {
+                let given = account(&running, &client, tool, fault.clone()).await;
+                if given != wanted {
+                    wrong.push(format!("{transport}, {name}, {tool}: {given:?} instead of {wanted:?}"));
+                }
+            }
         }
         client.close().await;
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// The same where the tools were never listed: nothing is known of them, so they are looked up before
@@ -117,25 +147,32 @@ async fn what_cannot_be_reached_was_not_executed() {
     }
 }
 
-/// What may have run the first time is not said to have never run because the second attempt was refused.
+/// What may have run the first time is not said to have never run because the server could not be reached again.
 #[tokio::test]
 async fn a_doubt_is_not_forgotten_with_the_second_attempt() {
     let script = testkit::server().legacy().tool(Tool::like("again", "counter").idempotent());
     let server = script.run().await;
-    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    let entry = http(&server).with_protocol(Protocol::Legacy).with_reconnect_wait(Duration::from_millis(300));
+    let client = Client::connect(entry).await.unwrap();
     client.list_tools().await.unwrap();
     server.arm(Fault::reset().on_tool("again").executed());
-    server.arm(Fault::answer(Answer::new(404).text("Session not found")).on_tool("again"));
+    for method in ["ping", "initialize", "server/discover"] {
+        server.arm(Fault::reset().on(method).always());
+    }
     let error = client.call_tool("again", &Value::Null).await.unwrap_err();
     assert_eq!((error.execution(), server.executions("again")), (Execution::Unknown, 1), "{error}");
     client.close().await;
 }
 
-/// Words about a session are no proof that a request was not run: not those of a tool that answers by our id,
-/// not those of what stands in front of the server, and not where the session could not be asked.
+fn own(code: i64, message: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": code, "message": message } })
+}
+
+/// Words about a session are no proof that a request was not run: not those of a tool, with or without our id, nor
+/// those of what stands in front of the server; whether the session answers the probe, could not be asked, or was lost
+/// in the same moment.
 #[tokio::test]
 async fn words_alone_run_nothing_twice() {
-    let own = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": code, "message": message } });
     let stray =
         json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32603, "message": "Internal error" } });
     let answers = [
@@ -143,15 +180,18 @@ async fn words_alone_run_nothing_twice() {
         Answer::new(400).json(&own(-32000, "Session 5 not found")),
         Answer::new(404).json(&own(-32004, "Session 5 not found")),
         Answer::new(500).json(&own(-32000, "Session expired")),
+        Answer::new(503).json(&own(-32000, "Session expired")),
         Answer::new(500).json(&own(-32603, "Payment session expired")),
         Answer::new(500).json(&own(-32000, "Internal Server Error")),
         Answer::new(504).text("Gateway Timeout: session timed out"),
         Answer::new(502).text("Bad Gateway: upstream session closed"),
         Answer::new(500).text("Error: Session closed"),
+        Answer::new(503).text("Session expired"),
+        Answer::new(400).text("Session expired"),
+        Answer::new(403).text("Session expired"),
         Answer::new(200).json(&stray),
     ];
-    // How the question that follows is answered: well, too busy, away, cut, and by a server that has lost the
-    // session meanwhile.
+    // How the probe is answered: well, too busy, away, cut, and by a server that has lost the session meanwhile.
     let probes = [
         None,
         Some(Fault::status(429)),
@@ -159,11 +199,8 @@ async fn words_alone_run_nothing_twice() {
         Some(Fault::reset()),
         Some(Fault::drop_sessions()),
     ];
-    for (at, answer) in answers.into_iter().enumerate() {
-        // A refusal by our id in plain words, and a session that is gone in the same moment: that is how servers
-        // report a lost session, and cannot be told from it.
-        let telling = matches!(at, 1 | 2);
-        for probe in probes.iter().take(if telling { 4 } else { 5 }) {
+    for answer in answers {
+        for probe in &probes {
             let server = testkit::server().legacy().tool("counter").run().await;
             let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
             server.arm(Fault::answer(answer.clone()).on("tools/call").executed());
@@ -171,15 +208,89 @@ async fn words_alone_run_nothing_twice() {
                 server.arm(probe.clone().on("ping"));
             }
             let outcome = client.call_tool("counter", &Value::Null).await;
-            let ran = server.executions("counter");
-            assert_eq!(ran, 1, "{answer:?}, then {probe:?}: {outcome:?}");
+            let account = (told(&outcome), server.executions("counter"));
+            assert_eq!(account, (Told::Unknown, 1), "{answer:?}, then {probe:?}: {outcome:?}");
             client.close().await;
         }
     }
 }
 
-/// A refusal in whatever words is asked about; if the session turns out to be gone it is replaced, and what was
-/// refused is sent again.
+/// A gate that refuses everything, in whatever words, with our id or without: the session is replaced, and the call
+/// is sent again in the same breath.
+#[tokio::test]
+async fn a_gate_that_refuses_the_probe_too_is_recovered_from_in_the_same_call() {
+    let gates = [
+        Answer::new(400).json(&own(-32000, "Bad Request: No valid session ID provided")),
+        Answer::new(400).json(&own(-32603, "Session not found")),
+        Answer::new(404).json(&own(-32603, "Session not found")),
+        Answer::new(400).json(&own(-32602, "Invalid session")),
+        Answer::new(403).json(&own(-32000, "Invalid session")),
+        Answer::new(503).json(&own(-32000, "Session not found")),
+        Answer::new(200).json(&own(-32001, "Session not found")),
+        Answer::new(401).text("Unauthorized: Session not found"),
+        Answer::new(404).text("Session not found"),
+        Answer::new(400).text("KeyError: 3f"),
+        Answer::new(400).text(""),
+    ];
+    for gate in gates {
+        let server = testkit::server().legacy().tool("counter").session_gone(gate.clone()).run().await;
+        let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+        client.call_tool("counter", &Value::Null).await.unwrap();
+        server.drop_sessions();
+        client.call_tool("counter", &Value::Null).await.unwrap_or_else(|error| panic!("{gate:?}: {error}"));
+        assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2), "{gate:?}");
+        client.close().await;
+    }
+}
+
+/// Some gates check every session but that of a `ping`.
+#[tokio::test]
+async fn a_gate_that_lets_ping_pass_is_recovered_from_in_the_same_call() {
+    let gate = Answer::new(400).json(&own(-32000, "Bad Request: No valid session ID provided"));
+    let server = testkit::server().legacy().tool("counter").session_gone(gate).run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    server.drop_sessions();
+    server.arm(Fault::reply(json!({})).on("ping").always());
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2));
+    client.close().await;
+}
+
+/// A tool ran, and the session is really gone: it is replaced, and the call is not sent again.
+#[tokio::test]
+async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
+    let gone = Answer::new(404).text("Session not found");
+    let server = testkit::server().legacy().tool("counter").session_gone(gone).run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    server.arm(Fault::answer(Answer::new(500).text("session expired")).on("tools/call").executed());
+    server.arm(Fault::drop_sessions().on("ping"));
+    let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
+    assert_eq!((error.execution(), server.executions("counter")), (Execution::Unknown, 2), "{error}");
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!((server.executions("counter"), server.initialize_count()), (3, 2));
+    client.close().await;
+}
+
+/// One probe serves all calls that wait for it.
+#[tokio::test]
+async fn many_refused_calls_share_one_probe() {
+    let gate = Answer::new(400).json(&own(-32000, "Bad Request: No valid session ID provided"));
+    let server = testkit::server().legacy().tool("counter").session_gone(gate).run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    server.drop_sessions();
+    // Slow enough for all of them to wait for it.
+    server.arm(Fault::delay(Duration::from_millis(500)).on("ping"));
+    crate::support::burst(&client, 50, "counter").await;
+    assert_eq!((server.executions("counter"), server.initialize_count()), (51, 2));
+    let probes = server.count("ping");
+    assert!(probes <= 4, "{probes} probes for 50 calls");
+    client.close().await;
+}
+
+/// A refusal in words that nobody knows is asked about too.
 #[tokio::test]
 async fn unknown_wordings_are_asked_about() {
     for text in
@@ -216,8 +327,12 @@ async fn a_legacy_error_of_that_number_is_not_mended() {
 #[tokio::test]
 async fn a_status_says_no_more_than_it_means() {
     for (code, execution) in [
+        (400, Execution::Unknown),
+        (403, Execution::Unknown),
         (408, Execution::Unknown),
         (409, Execution::Unknown),
+        (422, Execution::Unknown),
+        (429, Execution::Unknown),
         (424, Execution::Unknown),
         (499, Execution::Unknown),
         (405, Execution::NotExecuted),

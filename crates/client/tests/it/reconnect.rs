@@ -109,18 +109,25 @@ async fn gateway_errors_are_outages() {
     }
 }
 
-/// `Retry-After` is kept to, within the time a call has.
+/// `Retry-After` is kept to, within the time a call has, where the limit is on everything. A tool that says so of
+/// itself may have run.
 #[tokio::test]
 async fn a_busy_server_is_asked_when_it_wants_to_be() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
-    server.arm(Fault::answer(Answer::new(429).header("retry-after", "1")).on("tools/call"));
+    let busy = |after| Fault::answer(Answer::new(429).header("retry-after", after).text("slow down"));
+    server.arm(busy("1").on("tools/call"));
+    server.arm(busy("1").on("ping"));
     let begun = std::time::Instant::now();
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_secs(1));
-    server.arm(Fault::answer(Answer::new(429).header("retry-after", "3600")).on("tools/call"));
+    assert_eq!(server.executions("counter"), 1);
+    server.arm(busy("1").on("tools/call").executed());
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!(error.execution(), Execution::NotExecuted, "{error}");
+    assert_eq!((error.execution(), server.executions("counter")), (Execution::Unknown, 2), "{error}");
+    server.arm(busy("3600").on("tools/call"));
+    let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
+    assert_eq!((error.execution(), server.executions("counter")), (Execution::Unknown, 2), "{error}");
     client.close().await;
 }
 

@@ -39,29 +39,12 @@ pub enum Body {
     Other(Bytes),
 }
 
-/// Statuses that a server gives before it works on a request, by their meaning. Of others (408, 409, 424, 499) that
-/// is not certain.
-fn says_not_taken(code: u16) -> bool {
-    matches!(
-        code,
-        400 | 401
-            | 403
-            | 404
-            | 405
-            | 406
-            | 410
-            | 411
-            | 412
-            | 413
-            | 414
-            | 415
-            | 421
-            | 422
-            | 426
-            | 428
-            | 429
-            | 431
-    )
+/// Statuses that by their definition are given before the work: the request was not applied (401), there is nothing
+/// that could apply it (404, 405, 410), or it was refused for its form (411, 413, 414, 415, 417, 421, 426, 431). Any
+/// other may follow the work: frameworks map what a tool throws to 400, 403, 409, 422 and 429 as well.
+fn says_not_taken(code: u16, challenged: bool) -> bool {
+    matches!(code, 401 | 404 | 405 | 410 | 411 | 413 | 414 | 415 | 417 | 421 | 426 | 431)
+        || (code == 403 && challenged)
 }
 
 /// How long the body of a refusal may take: what came until then has to do.
@@ -94,7 +77,8 @@ impl Answer {
         let texts = self.headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let challenge: Vec<String> = texts.map(str::to_owned).collect();
         let code = self.status;
-        let cause = if code == 401 || (code == 403 && !challenge.is_empty()) {
+        let challenged = !challenge.is_empty();
+        let cause = if code == 401 || (code == 403 && challenged) {
             Cause::LoginRequired { code, challenge }
         } else {
             let retry_after = self.header(RETRY_AFTER.as_str());
@@ -106,7 +90,7 @@ impl Answer {
             Body::Json(body) | Body::Other(body) => Fault::new(cause).body(body),
             Body::Empty | Body::Events(_) => Fault::new(cause),
         };
-        if says_not_taken(code) { fault.not_executed() } else { fault }
+        if says_not_taken(code, challenged) { fault.not_executed() } else { fault }
     }
 
     pub(super) async fn read(
