@@ -65,11 +65,6 @@ pub(super) fn exchanging_shared(error: &(dyn Error + 'static)) -> Fault {
     }
 }
 
-/// A connection ended before the request was written to it.
-pub(super) fn unsent(error: &(dyn Error + 'static)) -> Fault {
-    exchanging(error).not_executed()
-}
-
 fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     find::<rustls::Error>(error)
 }
