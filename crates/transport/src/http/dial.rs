@@ -80,10 +80,15 @@ impl Dialer {
         let mut tcp = HttpConnector::new_with_resolver(Resolver::new(naming.names, pass));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        // Keeps a quiet event stream alive in address translators, and finds out when its server is gone.
-        tcp.set_keepalive(Some(Duration::from_secs(60)));
-        tcp.set_keepalive_interval(Some(Duration::from_secs(15)));
-        tcp.set_keepalive_retries(Some(4));
+        // Finds out that the peer is gone while an answer is awaited, and keeps a quiet event stream alive in
+        // address translators.
+        tcp.set_keepalive(Some(KEEPALIVE_IDLE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+        tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+        // Probes are sent only when nothing is unacknowledged, so a request that a dead peer never acknowledges needs
+        // a limit of its own. Other systems give up on it after their own number of retransmissions.
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
         Ok(Self { tcp, route, server, trust, https, sockets: OpenSockets::default() })
     }
 
@@ -191,6 +196,14 @@ async fn h2(stream: Stream) -> Result<Opened, Fault> {
     Ok(Opened::Shared(sender, Box::new(connection)))
 }
 
+/// Together the first three say that a peer which answers no probe is given up after 30 s, the same as one that does
+/// not acknowledge what was sent. Linux takes the larger of the two for both.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
+#[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
+
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -233,5 +246,35 @@ impl Service<Uri> for Made {
 
     fn call(&mut self, _: Uri) -> Self::Future {
         ready(Ok(self.0.take().expect("called once")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::Tls;
+    use socket2::SockRef;
+    use tokio::net::TcpListener;
+
+    use super::super::tls::Versions;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dead_peer_is_given_up_within_half_a_minute() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let target = Target::new(url.parse().unwrap()).unwrap();
+        let trust = Arc::new(Trust::new(Tls::default(), Versions::Any));
+        let dialer = Dialer::new(&target, Route::Direct, trust, Naming::default()).unwrap();
+        let (socket, _) = dialer.connect(&dialer.server).await.unwrap();
+        let socket = SockRef::from(socket.tcp());
+        assert!(socket.keepalive().unwrap());
+        #[cfg(any(target_os = "linux", target_os = "macos"))]
+        {
+            assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(15));
+            assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(5));
+            assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+        }
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(30)));
     }
 }

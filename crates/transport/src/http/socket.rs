@@ -57,6 +57,11 @@ impl Socket {
         (Self { stream, state: Arc::clone(&state) }, SocketControl(state))
     }
 
+    #[cfg(test)]
+    pub(super) fn tcp(&self) -> &TcpStream {
+        self.stream.inner()
+    }
+
     fn ensure_writable(&self) -> io::Result<()> {
         self.state.ensure_not_cut()?;
         if self.state.check_before_write.load(Ordering::Relaxed) { self.ensure_silent() } else { Ok(()) }
