@@ -220,8 +220,9 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     }
     let evidence = &fault.evidence;
     if let Some(body) = &evidence.body {
-        report.facts.push(Fact { label: "body begins", lines: body.lines().map(Into::into).collect() });
-        report.members.insert("body".into(), body.as_str().into());
+        let head = body_head(body);
+        report.facts.push(Fact { label: "body begins", lines: head.lines().map(Into::into).collect() });
+        report.members.insert("body".into(), head.into());
     }
     if !evidence.stderr.is_empty() {
         let from = evidence.stderr.len().saturating_sub(STDERR_LINES);
@@ -231,6 +232,13 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     report.hint = hint::for_fault(fault, server);
     report
 }
+
+/// As much of a body as people read.
+fn body_head(body: &str) -> &str {
+    body.char_indices().nth(MAX_BODY_CHARS).map_or(body, |(end, _)| &body[..end])
+}
+
+const MAX_BODY_CHARS: usize = 512;
 
 /// How a command ends that failed for this reason.
 pub(crate) fn exit_of(cause: &Cause) -> Exit {
@@ -265,3 +273,14 @@ pub(crate) fn problem_json(problem: &Problem) -> Value {
 
 /// What the library calls the phase before any call.
 const CONNECT: &str = "connect";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_shown_512_characters_of_a_body() {
+        assert_eq!(body_head("short"), "short");
+        assert_eq!(body_head(&"é".repeat(600)), "é".repeat(512));
+    }
+}

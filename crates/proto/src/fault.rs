@@ -291,8 +291,9 @@ impl Fault {
     }
 }
 
-/// How much of a body is kept as evidence.
-pub const BODY_HEAD: usize = 512;
+/// How much of a body is kept as evidence, in bytes: enough for a verdict on session loss. Whoever shows it to people
+/// shows less.
+pub const BODY_HEAD: usize = 4_096;
 
 /// The cause, then the note. Body and stderr are for those who lay them out.
 impl fmt::Display for Fault {
@@ -428,7 +429,7 @@ mod tests {
     #[test]
     fn evidence_is_bounded() {
         let fault = Fault::new(Cause::Cut).body(&[b'x'; 10_000]).note("reset by peer");
-        assert_eq!(fault.evidence.body.as_ref().unwrap().len(), BODY_HEAD);
+        assert_eq!(fault.evidence.body.as_ref().unwrap().len(), 4_096);
         assert_eq!(fault.to_string(), "connection lost: reset by peer");
     }
 }

@@ -7,6 +7,7 @@ use bowline_proto::fault::{Cause, Execution, Misbehaviour};
 use bowline_transport::http::{Body, HttpLink, Limits, Proxies};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
+use support::raw::{Raw, settle};
 use support::{
     Server, body_events, body_json, config, config_with, json, link_to, post, reply, stream, with,
 };
@@ -101,6 +102,23 @@ async fn ht_03_an_accepted_notification_has_no_body() {
 }
 
 #[tokio::test]
+async fn ht_03_a_body_that_was_announced_and_does_not_come_is_not_waited_for() {
+    let raw = Raw::bind().await;
+    let link = support::link(&raw.url());
+    let asking = tokio::spawn(async move { post(&link).await });
+    let mut peer = raw.accept().await;
+    peer.request().await;
+    peer.write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 8\r\n\r\n").await;
+    settle().await;
+    // Nobody has anything to do any more but wait, so the clock jumps.
+    tokio::time::pause();
+    let limit = std::time::Duration::from_secs(10);
+    let answer = tokio::time::timeout(limit, asking).await.expect("not waited for");
+    assert_eq!(answer.unwrap().unwrap().status, 202);
+    peer.closed().await;
+}
+
+#[tokio::test]
 async fn ht_03_a_refusal_keeps_its_status_and_body() {
     const ERROR: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}"#;
     let server = Server::start(async |seen| match &*seen.body {
@@ -141,6 +159,63 @@ async fn ht_03_a_refusal_keeps_its_status_and_body() {
     let answer = ask("events").await;
     assert_eq!(answer.status, 400);
     assert_eq!(body_json(answer), ERROR);
+}
+
+/// The body of a refusal that is framed as events, and how the server goes on after it.
+#[tokio::test]
+async fn a_refusal_counts_however_its_event_stream_ends() {
+    const ERROR: &str = r#"{"error":{"code":-32600,"message":"Session not found"}}"#;
+    for stays_open in [false, true] {
+        for (written, json) in [
+            (format!("event: message\ndata: {ERROR}"), true),
+            (format!("event: message\r\ndata: {ERROR}\r\n"), true),
+            (format!(": ping\n\nid: 1\ndata:\n\ndata: {ERROR}\r"), true),
+            (ERROR.to_owned(), true),
+            (format!(" {ERROR}\n"), true),
+            ("Session not found".to_owned(), false),
+            (": ping\n\n".to_owned(), false),
+        ] {
+            let sent = written.clone();
+            let (tell, mut told) = tokio::sync::mpsc::channel(1);
+            let server = Server::start(move |_| {
+                let (sent, tell) = (sent.clone(), tell.clone());
+                async move {
+                    let (pieces, reply) = stream(404, "text/event-stream");
+                    tokio::spawn(async move {
+                        pieces.send(sent.into()).await.unwrap();
+                        if stays_open {
+                            tell.send(()).await.unwrap();
+                            pieces.closed().await;
+                        }
+                    });
+                    reply
+                }
+            })
+            .await;
+            let link = server.link();
+            let asking = tokio::spawn(async move { post(&link).await });
+            if stays_open {
+                told.recv().await.unwrap();
+                settle().await;
+                // Nobody has anything to do any more but wait, so the clock jumps.
+                tokio::time::pause();
+            }
+            let limit = std::time::Duration::from_secs(10);
+            let answer = tokio::time::timeout(limit, asking).await.expect("not waited for");
+            if stays_open {
+                tokio::time::resume();
+            }
+            let answer = answer.unwrap().unwrap();
+            assert_eq!(answer.status, 404);
+            match answer.body {
+                Body::Json(body) => {
+                    assert!(json && body.trim_ascii() == ERROR.as_bytes(), "{written:?}: {body:?}");
+                }
+                Body::Other(body) => assert!(!json && body == written, "{written:?}: {body:?}"),
+                other => panic!("{written:?}: {other:?}"),
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -239,7 +314,7 @@ async fn events_come_as_they_are_sent() {
     tokio::select! {
         biased;
         event = events.next() => panic!("{event:?}"),
-        () = support::raw::settle() => {}
+        () = settle() => {}
     }
     pieces.send("wo\r\n\r\n".into()).await.unwrap();
     assert_eq!(events.next().await.unwrap().unwrap().data, "two");

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::frame::sse;
 use bytes::{Bytes, BytesMut};
 use http::header::{DATE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
@@ -31,7 +32,7 @@ pub enum Body {
     /// None, or one that means nothing (202 and 204).
     Empty,
     /// JSON by its media type, whole. Of a status other than 2xx at most 64 KiB, and if it came as an event
-    /// stream, the data of its first event.
+    /// stream, the data of its first event, be that terminated or not.
     Json(Bytes),
     /// An event stream, with a status of 2xx.
     Events(Events),
@@ -47,7 +48,7 @@ fn says_not_taken(code: u16, challenged: bool) -> bool {
         || (code == 403 && challenged)
 }
 
-/// How long the body of a refusal may take: what came until then has to do.
+/// How long the body of a refusal may take, however it is framed: what came until then has to do.
 const HEAD_TIME: Duration = Duration::from_secs(2);
 
 /// Nobody is told to come back next year.
@@ -136,7 +137,7 @@ impl Body {
 
     async fn of_failure(media: Media, chunks: Chunks) -> Self {
         if media == Media::Events {
-            return first_data(chunks).await.map_or(Self::Empty, Self::Json);
+            return first_data(chunks).await;
         }
         match head(chunks).await {
             (body, _) if body.is_empty() => Self::Empty,
@@ -202,11 +203,37 @@ pub(super) async fn head(mut chunks: Chunks) -> (Bytes, Rest) {
 
 const HEAD: usize = 64 * 1024;
 
-/// The data of the first event that has any. The stream need not end after it, so it is not read on.
-async fn first_data(chunks: Chunks) -> Option<Bytes> {
-    let mut events = Events::new(chunks, HEAD);
+/// The data of the first event that has any. The stream need not end after it, so it is not read on. If it ends, or
+/// time runs out, before the event does, the event counts all the same: a refusal is said once and not resumed. Some
+/// servers promise events and write plain JSON; then the body is what it is.
+async fn first_data(mut chunks: Chunks) -> Body {
+    let mut head = BytesMut::new();
+    let mut decoder = sse::Decoder::with_limit(HEAD);
+    let until = Instant::now() + HEAD_TIME;
+    while head.len() < HEAD
+        && let Ok(Some(Ok(mut chunk))) = timeout_at(until, chunks.chunk()).await
+    {
+        chunk.truncate(HEAD - head.len());
+        head.extend_from_slice(&chunk);
+        decoder.push(chunk);
+        if let Some(data) = next_data(&mut decoder) {
+            return Body::Json(data);
+        }
+    }
+    // Ends the line, and with it the event.
+    decoder.push(Bytes::from_static(b"\n\n"));
+    match next_data(&mut decoder) {
+        Some(data) => Body::Json(data),
+        None if head.is_empty() => Body::Empty,
+        None if head.trim_ascii_start().starts_with(b"{") => Body::Json(head.freeze()),
+        None => Body::Other(head.freeze()),
+    }
+}
+
+fn next_data(decoder: &mut sse::Decoder) -> Option<Bytes> {
     loop {
-        let event = events.next().await.ok()??;
+        // The limit of an event is that of all that is read, so none is too long.
+        let event = decoder.next()?.ok()?;
         if !event.data.is_empty() {
             return Some(event.data);
         }

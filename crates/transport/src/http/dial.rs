@@ -8,9 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault};
-use bytes::Bytes;
 use http::Uri;
-use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -21,16 +19,14 @@ use rustls_pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-use super::counted::{Counted, Written};
 use super::failure;
-use super::pool::Line;
+use super::line::Line;
+use super::payload::Payload;
 use super::proxy::Route;
 use super::resolve::{Names, Pass, Resolver};
+use super::socket::{OpenSockets, Socket, SocketControl};
 use super::target::Target;
 use super::tls::Trust;
-
-/// What requests carry.
-pub(super) type Payload = Full<Bytes>;
 
 /// The bytes of a connection, whatever it goes through.
 pub(super) type Stream = Box<dyn Io>;
@@ -43,9 +39,12 @@ impl<T: Read + Write + Send + Unpin> Io for T {}
 pub(super) enum Opened {
     /// To be driven by whoever uses it.
     Own(Box<Line>),
-    /// Shared by many, so it is driven by a task of its own.
-    Shared(http2::SendRequest<Payload>),
+    /// Shared by many, so it needs a task of its own.
+    Shared(http2::SendRequest<Payload>, Box<SharedDriver>),
 }
+
+/// Drives a connection of HTTP/2, and ends when no more requests can be sent on it.
+pub(super) type SharedDriver = http2::Connection<Stream, Payload, TokioExecutor>;
 
 /// Makes connections to one server.
 pub(super) struct Dialer {
@@ -56,6 +55,7 @@ pub(super) struct Dialer {
     /// For an `https` server, or an `https` proxy.
     trust: Arc<Trust>,
     https: bool,
+    sockets: OpenSockets,
 }
 
 /// How names become addresses.
@@ -80,11 +80,16 @@ impl Dialer {
         let mut tcp = HttpConnector::new_with_resolver(Resolver::new(naming.names, pass));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        // Keeps a quiet event stream alive in address translators, and finds out when its server is gone.
-        tcp.set_keepalive(Some(Duration::from_secs(60)));
-        tcp.set_keepalive_interval(Some(Duration::from_secs(15)));
-        tcp.set_keepalive_retries(Some(4));
-        Ok(Self { tcp, route, server, trust, https })
+        // Finds out that the peer is gone while an answer is awaited, and keeps a quiet event stream alive in
+        // address translators.
+        tcp.set_keepalive(Some(KEEPALIVE_IDLE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+        tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+        // Probes are sent only when nothing is unacknowledged, so a request that a dead peer never acknowledges needs
+        // a limit of its own. Other systems give up on it after their own number of retransmissions.
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
+        Ok(Self { tcp, route, server, trust, https, sockets: OpenSockets::default() })
     }
 
     /// Whether it can turn out that one connection is enough for all requests.
@@ -92,18 +97,21 @@ impl Dialer {
         self.https
     }
 
+    /// Breaks every connection that was made, also one that is still being made.
+    pub(super) fn cut_all(&self) {
+        self.sockets.cut_all();
+    }
+
     pub(super) async fn open(&self) -> Result<Opened, Fault> {
-        let stream = match self.route.proxy() {
+        let (stream, socket) = match self.route.proxy() {
             None => self.tcp(&self.server).await?,
             Some(proxy) => self.through(proxy).await.map_err(|fault| {
                 let why = fault.evidence.note.clone().unwrap_or_default();
                 fault.note(format!("proxy {}: {why}", proxy.uri()))
             })?,
         };
-        // Below TLS, which keeps what it has encrypted until the system takes it.
-        let (stream, written) = Counted::new(stream);
         if !self.https {
-            return h1(Box::new(stream), written).await;
+            return h1(stream, socket).await;
         }
         let tls = TlsConnector::from(self.trust.config().await?);
         let name = server_name(&self.server)?;
@@ -111,10 +119,10 @@ impl Dialer {
             tls.connect(name, TokioIo::new(stream)).await.map_err(|error| failure::dialling(&error))?;
         let shared = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream: Stream = Box::new(TokioIo::new(stream));
-        if shared { h2(stream).await } else { h1(stream, written).await }
+        if shared { h2(stream).await } else { h1(stream, socket).await }
     }
 
-    async fn through(&self, proxy: &Intercept) -> Result<Stream, Fault> {
+    async fn through(&self, proxy: &Intercept) -> Result<(Stream, SocketControl), Fault> {
         let default_port = match proxy.uri().scheme_str() {
             Some("https") => 443,
             Some("http") => 80,
@@ -124,7 +132,7 @@ impl Dialer {
         if matches!(self.route, Route::Unusable(_)) {
             return Err(Fault::before_sending(Cause::Unreachable).note("this kind of proxy is not supported"));
         }
-        let mut stream = self.tcp(&address).await?;
+        let (mut stream, socket) = self.tcp(&address).await?;
         if proxy.uri().scheme_str() == Some("https") {
             let tls = TlsConnector::from(self.trust.proxy_config().await?);
             let name = server_name(&address)?;
@@ -132,28 +140,36 @@ impl Dialer {
             stream = Box::new(TokioIo::new(secured.map_err(|error| failure::dialling(&error))?));
         }
         let made = Made(Some(stream));
-        match self.route {
+        let stream = match self.route {
             Route::Tunnel(_) => {
                 let mut tunnel = Tunnel::new(address, made);
                 if let Some(auth) = proxy.basic_auth() {
                     tunnel = tunnel.with_auth(auth.clone());
                 }
-                tunnel.call(self.server.clone()).await.map_err(|error| failure::dialling(&error))
+                tunnel.call(self.server.clone()).await.map_err(|error| failure::dialling(&error))?
             }
             Route::Socks(_) => {
                 let mut socks = SocksV5::new(address, made);
                 if let Some((user, password)) = proxy.raw_auth() {
                     socks = socks.with_auth(user.to_owned(), password.to_owned());
                 }
-                socks.call(self.server.clone()).await.map_err(|error| failure::dialling(&error))
+                socks.call(self.server.clone()).await.map_err(|error| failure::dialling(&error))?
             }
-            Route::Direct | Route::Forward(_) | Route::Unusable(_) => Ok(made.take()),
-        }
+            Route::Direct | Route::Forward(_) | Route::Unusable(_) => made.take(),
+        };
+        Ok((stream, socket))
     }
 
-    async fn tcp(&self, address: &Uri) -> Result<Stream, Fault> {
+    async fn tcp(&self, address: &Uri) -> Result<(Stream, SocketControl), Fault> {
+        let (socket, control) = self.connect(address).await?;
+        Ok((Box::new(socket), control))
+    }
+
+    async fn connect(&self, address: &Uri) -> Result<(Socket, SocketControl), Fault> {
         let stream = self.tcp.clone().call(address.clone()).await;
-        Ok(Box::new(stream.map_err(|error| failure::dialling(&error))?))
+        let (socket, control) = Socket::new(stream.map_err(|error| failure::dialling(&error))?);
+        self.sockets.insert(&control);
+        Ok((socket, control))
     }
 }
 
@@ -166,9 +182,9 @@ impl fmt::Debug for Dialer {
     }
 }
 
-async fn h1(stream: Stream, written: Written) -> Result<Opened, Fault> {
+async fn h1(stream: Stream, socket: SocketControl) -> Result<Opened, Fault> {
     let (sender, connection) = http1::handshake(stream).await.map_err(|error| failure::dialling(&error))?;
-    Ok(Opened::Own(Box::new(Line::new(sender, connection, written))))
+    Ok(Opened::Own(Box::new(Line::new(sender, connection, socket))))
 }
 
 async fn h2(stream: Stream) -> Result<Opened, Fault> {
@@ -177,10 +193,16 @@ async fn h2(stream: Stream) -> Result<Opened, Fault> {
     // a ping finds out before TCP does, and each new request would fall into the same hole.
     builder.timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_PATIENCE);
     let (sender, connection) = builder.handshake(stream).await.map_err(|error| failure::dialling(&error))?;
-    // How it ends is told to each request on it.
-    drop(tokio::spawn(connection));
-    Ok(Opened::Shared(sender))
+    Ok(Opened::Shared(sender, Box::new(connection)))
 }
+
+/// Together the first three say that a peer which answers no probe is given up after 30 s, the same as one that does
+/// not acknowledge what was sent. Linux takes the larger of the two for both.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
+#[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
 
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_PATIENCE: Duration = Duration::from_secs(10);
@@ -224,5 +246,35 @@ impl Service<Uri> for Made {
 
     fn call(&mut self, _: Uri) -> Self::Future {
         ready(Ok(self.0.take().expect("called once")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::Tls;
+    use socket2::SockRef;
+    use tokio::net::TcpListener;
+
+    use super::super::tls::Versions;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dead_peer_is_given_up_within_half_a_minute() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let target = Target::new(url.parse().unwrap()).unwrap();
+        let trust = Arc::new(Trust::new(Tls::default(), Versions::Any));
+        let dialer = Dialer::new(&target, Route::Direct, trust, Naming::default()).unwrap();
+        let (socket, _) = dialer.connect(&dialer.server).await.unwrap();
+        let socket = SockRef::from(socket.tcp());
+        assert!(socket.keepalive().unwrap());
+        #[cfg(any(target_os = "linux", target_os = "macos"))]
+        {
+            assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(15));
+            assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(5));
+            assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+        }
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(30)));
     }
 }

@@ -52,8 +52,22 @@ pub(super) fn exchanging(error: &(dyn Error + 'static)) -> Fault {
         return Fault::protocol(Misbehaviour::ContentType).note(format!("not HTTP: {}", story(error)));
     }
     let fault = Fault::new(Cause::Cut).note(story(error));
-    let refused = find::<h2::Error>(error).is_some_and(|h2| h2.reason() == Some(h2::Reason::REFUSED_STREAM));
-    if refused { fault.not_executed() } else { fault }
+    if find::<h2::Error>(error).is_some_and(is_unprocessed) { fault.not_executed() } else { fault }
+}
+
+/// Whether the server said over HTTP/2 that it did not process the request.
+///
+/// It can say so with a reset of that stream as refused, or with a GOAWAY in good order whose last stream is before
+/// that of the request. `h2` gives the error of a GOAWAY to just those streams, and to requests that came too late to
+/// get a stream at all. Streams up to the last one go on, and end with an I/O error if the connection does. A GOAWAY
+/// with another code comes from a server that has lost its way, so it is not believed about what it processed.
+fn is_unprocessed(error: &h2::Error) -> bool {
+    error.is_remote()
+        && match error.reason() {
+            Some(h2::Reason::REFUSED_STREAM) => error.is_reset(),
+            Some(h2::Reason::NO_ERROR) => error.is_go_away(),
+            _ => false,
+        }
 }
 
 /// The same over HTTP/2, which keeps only the kind of an I/O error and its text. Only TLS has errors of this
@@ -63,11 +77,6 @@ pub(super) fn exchanging_shared(error: &(dyn Error + 'static)) -> Fault {
         Some(io::ErrorKind::InvalidData) => Fault::new(Cause::Tls).note(story(error)),
         _ => exchanging(error),
     }
-}
-
-/// A connection ended before the request was written to it.
-pub(super) fn unsent(error: &(dyn Error + 'static)) -> Fault {
-    exchanging(error).not_executed()
 }
 
 fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
@@ -148,12 +157,5 @@ mod tests {
         assert_eq!(alert(AlertDescription::CertificateRequired).execution, Execution::NotExecuted);
         assert_eq!(alert(AlertDescription::InternalError).execution, Execution::Unknown);
         assert_eq!(alert(AlertDescription::InternalError).cause, Cause::Tls);
-    }
-
-    #[test]
-    fn a_refused_stream_was_not_executed() {
-        let reset = |reason| exchanging(&h2::Error::from(reason));
-        assert_eq!(reset(h2::Reason::REFUSED_STREAM).execution, Execution::NotExecuted);
-        assert_eq!(reset(h2::Reason::INTERNAL_ERROR).execution, Execution::Unknown);
     }
 }

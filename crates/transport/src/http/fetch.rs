@@ -10,17 +10,17 @@ use bowline_proto::fault::{Cause, Fault, Limit};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
 use tokio::time::timeout;
 use url::{Origin, Url};
 
 use super::answer;
 use super::coding::Chunks;
-use super::dial::{Dialer, Naming, Payload};
+use super::dial::{Dialer, Naming};
 use super::flow::{self, Flow, Form};
 use super::guard::{self, Guard, Refusal, Zone};
 use super::headers::{CODINGS, USER_AGENT};
 use super::media::Coding;
+use super::payload::Payload;
 use super::pool::Pool;
 use super::proxy::{Proxies, Route};
 use super::resolve::{Lookup, Names, Pass};
@@ -301,7 +301,7 @@ impl Draft {
     }
 
     fn request(&self, form: Form, target: &Target, headers: &HeaderMap, forwarded: bool) -> Request<Payload> {
-        let mut request = Request::new(Full::new(self.body.clone()));
+        let mut request = Request::new(Payload::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = headers.clone();
         if form == Form::Http2 {

@@ -11,10 +11,12 @@ use bowline_proto::fault::{Execution, Fault};
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body, Incoming};
+use tokio::time::timeout;
 
-use super::dial::Payload;
 use super::failure;
-use super::pool::{KEEP, Lease, Line, Pool};
+use super::line::Line;
+use super::payload::Payload;
+use super::pool::{KEEP, Lease, Pool};
 
 /// A body that is arriving.
 ///
@@ -34,6 +36,18 @@ pub(super) struct Tail {
     keep: Duration,
 }
 
+/// What has become of a tail.
+pub(super) enum TailEnd {
+    /// It has ended, and its connection may be kept this long.
+    Ended(Box<Line>, Duration),
+    /// Its connection broke.
+    Cut,
+    /// More came than a connection is worth.
+    TooLong,
+    /// Its end is still to come.
+    Pending(Tail),
+}
+
 /// Which form of a request a connection needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -44,7 +58,8 @@ pub(super) enum Form {
 /// Sends a request and waits for the head of the answer.
 ///
 /// A kept connection that turns out to be closed before the request was written costs nothing: the request
-/// is made again for the next one. `request` is therefore called more than once.
+/// is made again for the next one. `request` is therefore called more than once. A close that is seen after bytes of
+/// the request have left proves nothing: the server may have read them before it closed.
 pub(super) async fn exchange(
     pool: &Arc<Pool>,
     request: impl Fn(Form) -> Request<Payload>,
@@ -52,8 +67,11 @@ pub(super) async fn exchange(
     loop {
         let (reused, sent, line, untouched) = match pool.lease().await? {
             Lease::Own(mut line) => {
-                let before = line.written.bytes();
-                let Line { sender, driven, gate, reused, .. } = &mut *line;
+                let before = line.socket.written();
+                let Line { sender, driven, gate, socket, kept } = &mut *line;
+                if kept.is_some() {
+                    socket.check_before_write();
+                }
                 let mut response = pin!(sender.try_send_request(request(Form::Http1)));
                 let sent = poll_fn(|cx| {
                     gate.poll(cx, |cx| {
@@ -61,27 +79,43 @@ pub(super) async fn exchange(
                         response.as_mut().poll(cx)
                     })
                 });
-                let (reused, sent) = (*reused, sent.await);
-                let untouched = line.written.bytes() == before;
+                let (reused, sent) = (kept.is_some(), sent.await);
+                let untouched = line.socket.written() == before;
                 (reused, sent, Some(line), untouched)
             }
             Lease::Shared { mut sender, reused } => {
-                (reused, sender.try_send_request(request(Form::Http2)).await, None, false)
+                let mut request = request(Form::Http2);
+                let payload = request.body_mut().watch();
+                let sent = sender.try_send_request(request).await;
+                (reused, sent, None, payload.is_untouched())
             }
         };
         match sent {
             Ok(response) => {
+                if reused {
+                    pool.answered_on_kept();
+                }
                 let (head, body) = response.into_parts();
                 let keep = keep(&head.headers);
                 return Ok((head.status, head.headers, Flow { body, line, pool: Arc::clone(pool), keep }));
             }
-            // Not a byte of it has left, whatever became of the message.
-            Err(mut error) => match (error.take_message().is_some() || untouched, reused) {
-                (true, true) => {}
-                (true, false) => return Err(failure::unsent(&error.into_error())),
-                (false, _) if line.is_none() => return Err(failure::exchanging_shared(&error.into_error())),
-                (false, _) => return Err(failure::exchanging(&error.into_error())),
-            },
+            Err(mut error) => {
+                // A connection that gives the message back takes no more, and neither does one of HTTP/1.1 that
+                // failed. One of HTTP/2 may live on, so the request would come back to it.
+                let over = error.take_message().is_some();
+                if reused && (over || (untouched && line.is_some())) {
+                    if line.is_some() {
+                        pool.found_closed();
+                    }
+                    continue;
+                }
+                let error = error.into_error();
+                let fault = match line {
+                    Some(_) => failure::exchanging(&error),
+                    None => failure::exchanging_shared(&error),
+                };
+                return Err(if over || untouched { fault.not_executed() } else { fault });
+            }
         }
     }
 }
@@ -94,7 +128,7 @@ impl Flow {
             Some(Ok(_)) => {}
             Some(Err(_)) => self.line = None,
             None => {
-                if let Some(line) = self.line.take().and_then(rested) {
+                if let Some(line) = self.line.take() {
                     self.pool.put(line, self.keep);
                 }
             }
@@ -103,16 +137,9 @@ impl Flow {
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
-        let Self { body, line, .. } = self;
-        match line {
-            Some(line) => {
-                let Line { driven, gate, .. } = &mut **line;
-                gate.poll(cx, |cx| {
-                    driven.drive(cx);
-                    poll_data(body, cx)
-                })
-            }
-            None => poll_data(body, cx),
+        match &mut self.line {
+            Some(line) => poll_line(line, &mut self.body, cx),
+            None => poll_data(&mut self.body, cx),
         }
     }
 
@@ -150,6 +177,11 @@ impl Flow {
 
     /// Lets the body go, but not the connection if the rest is short or already there.
     pub(super) async fn discard(mut self) {
+        // A server that announces a body need not send it.
+        let _ = timeout(DISCARD_TIME, self.drain()).await;
+    }
+
+    async fn drain(&mut self) {
         let mut allowance = DISCARD;
         let told = self.length().is_some_and(|length| length <= DISCARD as u64);
         loop {
@@ -167,6 +199,18 @@ impl Flow {
             }
         }
     }
+}
+
+fn poll_line(
+    line: &mut Line,
+    body: &mut Incoming,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, Fault>>> {
+    let Line { driven, gate, .. } = line;
+    gate.poll(cx, |cx| {
+        driven.drive(cx);
+        poll_data(body, cx)
+    })
 }
 
 fn poll_data(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
@@ -194,6 +238,7 @@ impl std::fmt::Debug for Flow {
 }
 
 const DISCARD: usize = 64 * 1024;
+const DISCARD_TIME: Duration = Duration::from_secs(2);
 
 /// More pieces than this after the last one that mattered are not worth a connection.
 const TAIL_PIECES: usize = 4;
@@ -201,28 +246,19 @@ const TAIL_PIECES: usize = 4;
 // === impl Tail ===
 
 impl Tail {
-    /// The connection, if the body has ended meanwhile; the tail again, if it is still to come.
-    pub(super) fn end(self, pool: &Arc<Pool>) -> Result<Option<Box<Line>>, Self> {
-        let Self { body, line, keep } = self;
-        let mut flow = Flow { body, line: Some(line), pool: Arc::clone(pool), keep };
-        let mut cx = Context::from_waker(Waker::noop());
+    /// Reads what has come. `idle` is woken when there is more to read.
+    pub(super) fn end(mut self, idle: &Waker) -> TailEnd {
+        let mut cx = Context::from_waker(idle);
         for _ in 0..TAIL_PIECES {
-            match flow.poll_piece(&mut cx) {
+            match poll_line(&mut self.line, &mut self.body, &mut cx) {
                 Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(Some(Err(_))) => return Ok(None),
-                Poll::Ready(None) => return Ok(flow.line.take().and_then(rested)),
-                Poll::Pending => {
-                    let Flow { body, line, keep, .. } = flow;
-                    return line.map_or(Ok(None), |line| Err(Self { body, line, keep }));
-                }
+                Poll::Ready(Some(Err(_))) => return TailEnd::Cut,
+                Poll::Ready(None) => return TailEnd::Ended(self.line, self.keep),
+                Poll::Pending => return TailEnd::Pending(self),
             }
         }
-        Ok(None)
+        TailEnd::TooLong
     }
-}
-
-fn rested(mut line: Box<Line>) -> Option<Box<Line>> {
-    line.rest().then_some(line)
 }
 
 /// How long to keep the connection. A server that names its limit closes at it, so we stay a second below:

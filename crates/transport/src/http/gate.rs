@@ -46,12 +46,7 @@ impl Gate {
         cx: &Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        {
-            let mut task = self.inner.task();
-            if !task.will_wake(cx.waker()) {
-                task.clone_from(cx.waker());
-            }
-        }
+        self.set_task(cx.waker());
         for _ in 0..LOOKS {
             self.inner.state.store(SHUT, Ordering::SeqCst);
             if let Poll::Ready(value) = poll(&mut Context::from_waker(&self.waker)) {
@@ -67,6 +62,18 @@ impl Gate {
         self.inner.state.store(OPEN, Ordering::SeqCst);
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Has nobody woken until the next poll.
+    pub(super) fn detach(&self) {
+        self.set_task(Waker::noop());
+    }
+
+    fn set_task(&self, waker: &Waker) {
+        let mut task = self.inner.task();
+        if !task.will_wake(waker) {
+            task.clone_from(waker);
+        }
     }
 }
 

@@ -11,14 +11,14 @@ use bowline_proto::frame::DEFAULT_LIMIT;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION};
 use http::{Method, Request, StatusCode};
-use http_body_util::Full;
 
 use super::answer::{Answer, Body};
 use super::cookies::Jar;
 use super::credentials::Credentials;
-use super::dial::{Dialer, Naming, Payload};
+use super::dial::{Dialer, Naming};
 use super::flow::{self, Flow, Form};
 use super::headers::Bases;
+use super::payload::Payload;
 use super::pool::Pool;
 use super::proxy::{Proxies, Route};
 use super::target::{self, Target};
@@ -40,7 +40,8 @@ pub struct Limits {
 ///
 /// # Behavior
 ///
-/// - Connections are kept and used again. A kept one that the server has closed is replaced unnoticed.
+/// - Connections are kept and used again. Before a request is written to a kept one, the system is asked whether
+///   the server has closed it; if so, it is replaced unnoticed.
 /// - Only the making of a connection has a time limit. How long a request may take is up to the caller, who
 ///   ends it by dropping its future.
 /// - Dropping the future of a request ends the exchange: over HTTP/1.1 its connection is closed, over HTTP/2
@@ -139,6 +140,32 @@ impl HttpLink {
         self.shared.pool.forget();
     }
 
+    /// Ends everything that is under way on this link and its clones, at once: requests and event streams fail with
+    /// [`Cause::Cut`], and the outcome of a request that was written is unknown. Later requests make new connections.
+    ///
+    /// It is for the moment after the machine was suspended. The connections may be dead by then, and nobody would
+    /// find out before the limit of a call runs out.
+    pub fn abort_in_flight(&self) {
+        self.shared.pool.abort();
+    }
+
+    /// Waits until the server has closed, or reset, a connection that is kept for later requests.
+    ///
+    /// A server that dies closes its connections within milliseconds, so this is the quickest sign of it. It is only
+    /// a sign: a server that is well closes kept connections too, after its keep-alive timeout, and a connection of
+    /// HTTP/2 also in use. So the caller has to probe the server. It never resolves without a kept connection, nor
+    /// because of what is done on our side.
+    ///
+    /// Nothing runs in the background for this. A close that nobody waited for is told to the next who waits, unless
+    /// a request ran into it first and met the server then.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any point and called again.
+    pub async fn idle_closed(&self) {
+        self.shared.pool.idle_closed().await;
+    }
+
     /// Forgets all cookies: they belong to a session.
     pub fn clear_cookies(&self) {
         self.shared.jar.clear();
@@ -203,7 +230,7 @@ impl HttpLink {
     }
 
     fn request(&self, form: Form, target: &Target, draft: &Draft<'_>) -> Request<Payload> {
-        let mut request = Request::new(Full::new(draft.body.clone()));
+        let mut request = Request::new(Payload::new(draft.body.clone()));
         *request.method_mut() = draft.method.clone();
         let mut headers = self.shared.bases.with(draft.base, draft.extra);
         self.shared.jar.apply(&target.url, &mut headers);

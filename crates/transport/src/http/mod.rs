@@ -13,8 +13,9 @@
 //! | `sse_legacy` | which stream and which endpoint make an HTTP+SSE link |
 //! | `coding` | which compressions are understood |
 //! | `flow` | when a connection may be used again |
-//! | `pool` | which connection a request takes |
+//! | `pool`, `line` | which connection a request takes, and which are kept |
 //! | `dial`, `resolve`, `proxy`, `tls` | how a connection is made |
+//! | `socket`, `payload` | what is provable about the bytes of a request |
 //! | `cookies` | what a load balancer gets back |
 //! | `credentials` | what is asked of whoever proves who we are |
 //! | `fetch` | one request to any address, and where it may be redirected |
@@ -31,7 +32,6 @@
 mod answer;
 mod coding;
 mod cookies;
-mod counted;
 mod credentials;
 mod dial;
 mod events;
@@ -41,11 +41,14 @@ mod flow;
 mod gate;
 mod guard;
 mod headers;
+mod line;
 mod link;
 mod media;
+mod payload;
 mod pool;
 mod proxy;
 mod resolve;
+mod socket;
 mod sse_legacy;
 mod target;
 mod tls;

@@ -5,21 +5,22 @@
 //! exchange closes the socket. Over HTTP/2 one connection is shared.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault, Limit};
-use hyper::client::conn::{http1, http2};
-use tokio::task::{AbortHandle, unconstrained};
+use hyper::client::conn::http2;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::counted::Written;
-use super::dial::{Dialer, Opened, Payload, Stream};
-use super::flow::Tail;
-use super::gate::Gate;
+use super::dial::{Dialer, Opened, SharedDriver};
+use super::flow::{Tail, TailEnd};
+use super::line::Line;
+use super::payload::Payload;
 
 /// The connections to one server.
 #[derive(Debug)]
@@ -29,6 +30,20 @@ pub(super) struct Pool {
     state: Mutex<State>,
     /// Held while the first connection is made, until it is known whether one is enough for all.
     first: tokio::sync::Mutex<()>,
+    closes: Arc<CloseAlarm>,
+    /// Rings `closes`. Woken by what happens to connections that are kept.
+    idle_waker: Waker,
+    /// The last kept connection that a request was to take was closed.
+    closes_early: AtomicBool,
+}
+
+/// Wakes whoever waits for a kept connection to be closed by the server.
+#[derive(Debug, Default)]
+struct CloseAlarm {
+    /// How many were found closed so far.
+    closed: AtomicU64,
+    /// Something happened to a kept connection.
+    rung: Notify,
 }
 
 #[derive(Default)]
@@ -36,7 +51,9 @@ struct State {
     idle: Vec<Idle>,
     /// Connections on which the end of an answer is still to come.
     tails: VecDeque<(Tail, Instant)>,
-    shared: Option<http2::SendRequest<Payload>>,
+    shared: Option<Shared>,
+    /// How many connections of HTTP/2 there were.
+    shared_count: u64,
     /// The server was seen to speak HTTP/1.1 over TLS.
     one_each: bool,
     /// Ends with the pool.
@@ -45,8 +62,14 @@ struct State {
 
 struct Idle {
     line: Box<Line>,
-    since: Instant,
     until: Instant,
+}
+
+/// An HTTP/2 connection.
+struct Shared {
+    sender: http2::SendRequest<Payload>,
+    /// Tells it from its predecessors.
+    number: u64,
 }
 
 /// A connection, for one request.
@@ -55,48 +78,60 @@ pub(super) enum Lease {
     Shared { sender: http2::SendRequest<Payload>, reused: bool },
 }
 
-/// An HTTP/1.1 connection.
-pub(super) struct Line {
-    pub(super) sender: http1::SendRequest<Payload>,
-    pub(super) driven: Driven,
-    pub(super) gate: Gate,
-    pub(super) written: Written,
-    pub(super) reused: bool,
-}
-
-/// A connection that moves when it is polled. `None` when it has ended.
-pub(super) struct Driven(Option<http1::Connection<Stream, Payload>>);
-
 // === impl Pool ===
 
 impl Pool {
     pub(super) fn new(dialer: Dialer, connect: Duration) -> Self {
-        Self { dialer, connect, state: Mutex::default(), first: tokio::sync::Mutex::default() }
+        let closes = Arc::<CloseAlarm>::default();
+        let idle_waker = Waker::from(Arc::clone(&closes));
+        let (state, first) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { dialer, connect, state, first, closes, idle_waker, closes_early: AtomicBool::new(false) }
     }
 
     /// A connection that is there, or else a new one.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Fault> {
-        if self.is_cold() {
-            // Lets the runtime see what has happened to the connections meanwhile. A request that is written
-            // to one that the server has closed may or may not have been read: nobody can tell any more.
-            tokio::task::yield_now().await;
-        }
         match self.idle() {
+            Some(Lease::Own(line)) if self.closes_early.load(Ordering::Relaxed) => {
+                Box::pin(self.lease_warily(line)).await
+            }
             Some(lease) => Ok(lease),
             // Rare and large, so it is kept out of the future of every request.
             None => Box::pin(self.dial()).await,
         }
     }
 
-    /// Gives back a connection whose exchange is over.
-    pub(super) fn put(self: &Arc<Self>, mut line: Box<Line>, keep: Duration) {
-        line.reused = true;
-        let mut state = self.state();
-        if state.idle.len() < MOST_IDLE {
-            let since = Instant::now();
-            state.idle.push(Idle { line, since, until: since + keep });
+    /// A connection to a server that closes kept ones: one that it has left open for a moment, or else a new one.
+    /// Some servers close after each reply without saying so, and a request that crosses the close may have been read.
+    async fn lease_warily(self: &Arc<Self>, mut line: Box<Line>) -> Result<Lease, Fault> {
+        loop {
+            let until = line.kept.unwrap_or_else(Instant::now) + CLOSE_DELAY;
+            if Instant::now() >= until || line.outlasts(until).await {
+                return Ok(Lease::Own(line));
+            }
+            self.found_closed();
+            match self.idle() {
+                Some(Lease::Own(next)) => line = next,
+                Some(lease) => return Ok(lease),
+                None => return self.dial().await,
+            }
         }
+    }
+
+    /// Gives back a connection whose exchange is over.
+    pub(super) fn put(self: &Arc<Self>, line: Box<Line>, keep: Duration) {
+        let mut state = self.state();
+        self.keep(&mut state, line, keep);
         self.watch(&mut state);
+    }
+
+    /// Keeps a connection if there can be another exchange on it. It rests under the lock, so that whoever hears of a
+    /// close finds the connection in the list.
+    fn keep(&self, state: &mut State, mut line: Box<Line>, keep: Duration) {
+        if state.idle.len() < MOST_IDLE && line.rest(&self.idle_waker) {
+            let now = Instant::now();
+            line.kept = Some(now);
+            state.idle.push(Idle { line, until: now + keep });
+        }
     }
 
     /// Takes a connection on which the end of an answer is still to come. Whoever needs one next looks
@@ -104,7 +139,8 @@ impl Pool {
     pub(super) fn linger(self: &Arc<Self>, tail: Tail) {
         let mut state = self.state();
         if state.tails.len() < MOST_IDLE {
-            state.tails.push_back((tail, Instant::now() + LINGER));
+            let until = Instant::now() + LINGER;
+            self.settle_tail(&mut state, tail, until);
         }
         self.watch(&mut state);
     }
@@ -115,53 +151,51 @@ impl Pool {
         }
     }
 
-    fn idle(self: &Arc<Self>) -> Option<Lease> {
+    fn idle(&self) -> Option<Lease> {
         let mut state = self.state();
-        if let Some(sender) = &state.shared {
-            if !sender.is_closed() {
-                return Some(Lease::Shared { sender: sender.clone(), reused: true });
+        if let Some(shared) = &state.shared {
+            if !shared.sender.is_closed() {
+                return Some(Lease::Shared { sender: shared.sender.clone(), reused: true });
             }
-            state.shared = None;
+            self.retire(&mut state);
         }
         if state.idle.is_empty() {
-            return self.ended_tail(&mut state).map(Lease::Own);
+            self.ended_tail(&mut state);
         }
-        let now = Instant::now();
         // The one used last is the least likely to be closed by now.
-        while let Some(Idle { mut line, since, until }) = state.idle.pop() {
-            if until <= now {
-                // All others are older, and need not be so by much, but none is worth the doubt.
-                state.idle.clear();
-            } else if now < since + COLD || line.rest() {
-                return Some(Lease::Own(line));
-            }
+        let Idle { line, until } = state.idle.pop()?;
+        if until <= Instant::now() {
+            // All others are older, and need not be so by much, but none is worth the doubt.
+            state.idle.clear();
+            return None;
         }
-        None
+        // The request that it is for shall wake nobody else.
+        line.gate.detach();
+        Some(Lease::Own(line))
     }
 
-    /// Whether the connections were left alone long enough for the server to have closed them unnoticed.
-    fn is_cold(&self) -> bool {
-        let state = self.state();
-        state.idle.last().is_some_and(|idle| idle.since.elapsed() >= COLD)
-    }
-
-    /// A connection whose last answer has ended since it was left.
-    fn ended_tail(self: &Arc<Self>, state: &mut State) -> Option<Box<Line>> {
-        let now = Instant::now();
+    /// Keeps a connection whose last answer has ended since it was left.
+    fn ended_tail(&self, state: &mut State) {
         // The oldest first: it had the most time. One that is not done goes to the back, so that a few that
         // never end do not stand before all others.
         for _ in 0..state.tails.len().min(TAILS_LOOK) {
-            let (tail, until) = state.tails.pop_front()?;
-            match tail.end(self) {
-                Ok(Some(mut line)) => {
-                    line.reused = true;
-                    return Some(line);
-                }
-                Err(tail) if until > now => state.tails.push_back((tail, until)),
-                Ok(None) | Err(_) => {}
+            let Some((tail, until)) = state.tails.pop_front() else { return };
+            self.settle_tail(state, tail, until);
+            if !state.idle.is_empty() {
+                return;
             }
         }
-        None
+    }
+
+    /// Keeps the connection of a tail that has ended; the tail, if it may still end.
+    fn settle_tail(&self, state: &mut State, tail: Tail, until: Instant) {
+        match tail.end(&self.idle_waker) {
+            TailEnd::Ended(line, keep) => self.keep(state, line, keep),
+            TailEnd::Cut => self.count_closed(1),
+            TailEnd::TooLong => {}
+            TailEnd::Pending(tail) if until > Instant::now() => state.tails.push_back((tail, until)),
+            TailEnd::Pending(_) => {}
+        }
     }
 
     /// Uses no connection again that is there now: the network they were made on may be gone, and a
@@ -171,6 +205,83 @@ impl Pool {
         state.idle.clear();
         state.tails.clear();
         state.shared = None;
+    }
+
+    /// Breaks every connection there is, whatever is under way on it.
+    pub(super) fn abort(&self) {
+        self.forget();
+        self.dialer.cut_all();
+    }
+
+    /// Waits until the server has closed a connection that was kept.
+    pub(super) async fn idle_closed(&self) {
+        let before = self.closes.closed.load(Ordering::SeqCst);
+        loop {
+            let mut rung = pin!(self.closes.rung.notified());
+            // From here on no ring is missed.
+            rung.as_mut().enable();
+            self.drop_closed();
+            if self.closes.closed.load(Ordering::SeqCst) != before {
+                return;
+            }
+            rung.await;
+        }
+    }
+
+    /// Lets go of the connections that the server has closed.
+    fn drop_closed(&self) {
+        let mut state = self.state();
+        let kept = state.idle.len();
+        state.idle.retain_mut(|idle| idle.line.rest(&self.idle_waker));
+        self.count_closed(kept - state.idle.len());
+        for _ in 0..state.tails.len() {
+            let Some((tail, until)) = state.tails.pop_front() else { break };
+            self.settle_tail(&mut state, tail, until);
+        }
+    }
+
+    /// A kept connection was found closed before a request could be written to it.
+    pub(super) fn found_closed(&self) {
+        self.closes_early.store(true, Ordering::Relaxed);
+        self.count_closed(1);
+    }
+
+    /// The server has answered a request on a kept connection.
+    pub(super) fn answered_on_kept(&self) {
+        if self.closes_early.load(Ordering::Relaxed) {
+            self.closes_early.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn count_closed(&self, count: usize) {
+        if count > 0 {
+            self.closes.closed.fetch_add(count as u64, Ordering::SeqCst);
+            self.closes.rung.notify_waiters();
+        }
+    }
+
+    /// Lets go of the HTTP/2 connection, on which the server takes no more requests.
+    fn retire(&self, state: &mut State) {
+        state.shared = None;
+        self.count_closed(1);
+    }
+
+    /// Keeps a connection for all, and drives it.
+    fn share(self: &Arc<Self>, sender: http2::SendRequest<Payload>, driver: Box<SharedDriver>) {
+        let mut state = self.state();
+        state.shared_count += 1;
+        let number = state.shared_count;
+        state.shared = Some(Shared { sender, number });
+        let pool = Arc::downgrade(self);
+        tokio::spawn(async move {
+            // How it ends is told to each request on it.
+            let _ = driver.await;
+            let Some(pool) = pool.upgrade() else { return };
+            let mut state = pool.state();
+            if state.shared.as_ref().is_some_and(|shared| shared.number == number) {
+                pool.retire(&mut state);
+            }
+        });
     }
 
     async fn dial(self: &Arc<Self>) -> Result<Lease, Fault> {
@@ -186,8 +297,8 @@ impl Pool {
                     self.state().one_each = true;
                     Lease::Own(line)
                 }
-                Opened::Shared(sender) => {
-                    self.state().shared = Some(sender.clone());
+                Opened::Shared(sender, driver) => {
+                    self.share(sender.clone(), driver);
                     Lease::Shared { sender, reused: false }
                 }
             })
@@ -237,12 +348,13 @@ async fn reap(pool: Weak<Pool>) {
 
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// A connection that was used a moment ago is used again without a look: a busy client does not pay for it.
-const COLD: Duration = Duration::from_millis(1);
-
 /// How long a connection is kept when the server says nothing about it: less than the minute after which
 /// common load balancers close theirs.
 pub(super) const KEEP: Duration = Duration::from_secs(50);
+
+/// How long after its reply a server that closes early may take to close. The wait ends with the close, so only a
+/// server that has changed its ways lets it run out, and then only once.
+const CLOSE_DELAY: Duration = Duration::from_millis(10);
 
 /// How long the end of an answer may take to come after the answer.
 const LINGER: Duration = Duration::from_secs(2);
@@ -264,38 +376,14 @@ impl std::fmt::Debug for State {
     }
 }
 
-// === impl Driven ===
+// === impl CloseAlarm ===
 
-impl Driven {
-    /// Moves bytes. When the connection has ended it is dropped, which tells everybody who waits on it.
-    pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Some(connection) = &mut self.0
-            && Pin::new(connection).poll(cx).is_ready()
-        {
-            self.0 = None;
-        }
-    }
-}
-
-// === impl Line ===
-
-impl Line {
-    pub(super) fn new(
-        sender: http1::SendRequest<Payload>,
-        connection: http1::Connection<Stream, Payload>,
-        written: Written,
-    ) -> Self {
-        Self { sender, driven: Driven(Some(connection)), gate: Gate::default(), written, reused: false }
+impl Wake for CloseAlarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
     }
 
-    /// Ends an exchange. Says whether there can be another on this connection.
-    pub(super) fn rest(&mut self) -> bool {
-        let mut drive = pin!(unconstrained(poll_fn(|cx| {
-            self.driven.drive(cx);
-            Poll::Ready(())
-        })));
-        // Makes it forget who drove it, or the next request would wake that task for nothing.
-        let _ = drive.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        self.sender.is_ready()
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.notify_waiters();
     }
 }

@@ -3,6 +3,8 @@
 // Each test binary includes this and uses its own part of it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod closing;
+pub mod frames;
 pub mod proxy;
 pub mod raw;
 pub mod tls;

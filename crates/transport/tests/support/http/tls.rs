@@ -36,6 +36,11 @@ impl Authority {
 
     /// A server for `server.test` and 127.0.0.1 that offers these protocols.
     pub fn server(&self, protocols: &[&[u8]], clients: Clients) -> TlsAcceptor {
+        TlsAcceptor::from(self.server_config(protocols, clients))
+    }
+
+    /// The settings of such a server.
+    pub fn server_config(&self, protocols: &[&[u8]], clients: Clients) -> Arc<ServerConfig> {
         let names = ["server.test".to_owned(), "127.0.0.1".to_owned()];
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
@@ -55,7 +60,7 @@ impl Authority {
         };
         let mut config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-        TlsAcceptor::from(Arc::new(config))
+        Arc::new(config)
     }
 
     /// Settings that trust this authority.

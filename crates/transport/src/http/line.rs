@@ -1,0 +1,78 @@
+//! Owns one HTTP/1.1 connection while it is in use and while it is kept.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use hyper::client::conn::http1;
+use tokio::task::unconstrained;
+use tokio::time::{Instant, timeout_at};
+
+use super::dial::Stream;
+use super::gate::Gate;
+use super::payload::Payload;
+use super::socket::SocketControl;
+
+/// An HTTP/1.1 connection.
+pub(super) struct Line {
+    pub(super) sender: http1::SendRequest<Payload>,
+    pub(super) driven: Driven,
+    pub(super) gate: Gate,
+    pub(super) socket: SocketControl,
+    /// When it was kept; `None`, if it is new.
+    pub(super) kept: Option<Instant>,
+}
+
+/// A connection that moves when it is polled. `None` when it has ended.
+pub(super) struct Driven(Option<http1::Connection<Stream, Payload>>);
+
+// === impl Line ===
+
+impl Line {
+    pub(super) fn new(
+        sender: http1::SendRequest<Payload>,
+        connection: http1::Connection<Stream, Payload>,
+        socket: SocketControl,
+    ) -> Self {
+        Self { sender, driven: Driven(Some(connection)), gate: Gate::default(), socket, kept: None }
+    }
+
+    /// Ends an exchange. Says whether there can be another on this connection. `idle` is woken when something
+    /// happens to the connection from now on, in place of the task that had the exchange.
+    pub(super) fn rest(&mut self, idle: &Waker) -> bool {
+        let Self { driven, gate, .. } = self;
+        let mut drive = pin!(unconstrained(poll_fn(|cx| {
+            gate.poll(cx, |cx| {
+                driven.drive(cx);
+                Poll::Ready(())
+            })
+        })));
+        let _ = drive.as_mut().poll(&mut Context::from_waker(idle));
+        self.sender.is_ready()
+    }
+
+    /// Waits until `until` for the server to close the connection. Says whether it has not.
+    pub(super) async fn outlasts(&mut self, until: Instant) -> bool {
+        let Self { sender, driven, gate, .. } = self;
+        let closed = poll_fn(|cx| {
+            gate.poll(cx, |cx| {
+                driven.drive(cx);
+                if sender.is_ready() { Poll::Pending } else { Poll::Ready(()) }
+            })
+        });
+        timeout_at(until, closed).await.is_err()
+    }
+}
+
+// === impl Driven ===
+
+impl Driven {
+    /// Moves bytes. When the connection has ended it is dropped, which tells everybody who waits on it.
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(connection) = &mut self.0
+            && Pin::new(connection).poll(cx).is_ready()
+        {
+            self.0 = None;
+        }
+    }
+}

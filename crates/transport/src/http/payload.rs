@@ -1,0 +1,67 @@
+//! Owns the body of a request, and the proof that it never left.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+
+/// The body of a request: one piece, or nothing.
+#[derive(Debug, Default)]
+pub(super) struct Payload {
+    data: Option<Bytes>,
+    taken: Option<Arc<AtomicBool>>,
+}
+
+/// Tells whether the connection has taken the body of a request.
+///
+/// Over HTTP/2 the bytes of many requests share one socket, so counting them proves nothing about one request. A
+/// message whose body was never taken cannot have reached the server whole, and half a message is not executed.
+#[derive(Debug)]
+pub(super) struct PayloadWatch(Option<Arc<AtomicBool>>);
+
+impl Payload {
+    pub(super) fn new(data: Bytes) -> Self {
+        Self { data: (!data.is_empty()).then_some(data), taken: None }
+    }
+
+    pub(super) fn watch(&mut self) -> PayloadWatch {
+        if self.data.is_some() {
+            self.taken = Some(Arc::default());
+        }
+        PayloadWatch(self.taken.clone())
+    }
+}
+
+impl PayloadWatch {
+    /// Whether there was a body, and none of it was taken.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.0.as_ref().is_some_and(|taken| !taken.load(Ordering::SeqCst))
+    }
+}
+
+impl Body for Payload {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(taken) = &self.taken {
+            taken.store(true, Ordering::SeqCst);
+        }
+        Poll::Ready(self.data.take().map(|data| Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
+    }
+}

@@ -1,0 +1,204 @@
+//! Owns the TCP socket below a connection: whether the peer has closed it, how many bytes it has taken, and how it
+//! is cut from outside.
+//!
+//! A write that fails says that the connection is gone, not whether the request is. If the system has taken no byte
+//! of the request, no server has seen it. A write that succeeds proves nothing either way, so a connection that was
+//! idle is checked for a close right before the first byte of a request is written to it.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use socket2::SockRef;
+use tokio::net::TcpStream;
+
+/// A connected socket, as hyper reads and writes it.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: TokioIo<TcpStream>,
+    state: Arc<State>,
+}
+
+/// A handle to a socket that is in use elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct SocketControl(Arc<State>);
+
+/// The sockets of one server, for as long as they are open.
+#[derive(Debug, Default)]
+pub(super) struct OpenSockets(Mutex<Vec<Weak<State>>>);
+
+#[derive(Debug)]
+struct State {
+    /// How many bytes the system has taken so far.
+    written: AtomicU64,
+    /// The next write is the first of a request on a connection that was idle.
+    check_before_write: AtomicBool,
+    /// Reads and writes fail from now on.
+    cut: AtomicBool,
+    /// Whoever waits for bytes to read.
+    reader: Mutex<Waker>,
+}
+
+// === impl Socket ===
+
+impl Socket {
+    pub(super) fn new(stream: TokioIo<TcpStream>) -> (Self, SocketControl) {
+        let state = Arc::new(State {
+            written: AtomicU64::new(0),
+            check_before_write: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
+            reader: Mutex::new(Waker::noop().clone()),
+        });
+        (Self { stream, state: Arc::clone(&state) }, SocketControl(state))
+    }
+
+    #[cfg(test)]
+    pub(super) fn tcp(&self) -> &TcpStream {
+        self.stream.inner()
+    }
+
+    fn ensure_writable(&self) -> io::Result<()> {
+        self.state.ensure_not_cut()?;
+        if self.state.check_before_write.load(Ordering::Relaxed) { self.ensure_silent() } else { Ok(()) }
+    }
+
+    /// Fails if the peer has closed or reset the connection, or has said something that nobody asked for.
+    ///
+    /// This asks the system itself. The runtime learns of a close only when it next waits for events, and a client
+    /// that sends requests one after the other can be faster than that.
+    fn ensure_silent(&self) -> io::Result<()> {
+        let socket = SockRef::from(self.stream.inner());
+        loop {
+            let told = match socket.peek(&mut [MaybeUninit::uninit()]) {
+                Ok(0) => "the server has closed the idle connection",
+                Ok(_) => "the server has spoken on the idle connection",
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, told));
+        }
+    }
+
+    fn record(&self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes @ 1..)) = written {
+            self.state.written.fetch_add(*bytes as u64, Ordering::Relaxed);
+            self.state.check_before_write.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Read for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.state.ensure_not_cut()?;
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if read.is_pending() {
+            self.state.set_reader(cx.waker());
+            // A cut between the first check and the registration woke nobody.
+            self.state.ensure_not_cut()?;
+        }
+        read
+    }
+}
+
+impl Write for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.ensure_writable()?;
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.record(&written);
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.ensure_writable()?;
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.record(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+// === impl SocketControl ===
+
+impl SocketControl {
+    /// How many bytes the system has taken so far.
+    pub(super) fn written(&self) -> u64 {
+        self.0.written.load(Ordering::Relaxed)
+    }
+
+    /// Has the next write fail, with nothing written, if the peer has closed the connection by then.
+    pub(super) fn check_before_write(&self) {
+        self.0.check_before_write.store(true, Ordering::Relaxed);
+    }
+}
+
+// === impl OpenSockets ===
+
+impl OpenSockets {
+    pub(super) fn insert(&self, socket: &SocketControl) {
+        let mut open = self.open();
+        open.retain(|state| state.strong_count() > 0);
+        open.push(Arc::downgrade(&socket.0));
+    }
+
+    /// Has every read and write on these sockets fail from now on, and wakes whoever waits for one.
+    pub(super) fn cut_all(&self) {
+        // Not under the lock: whoever is woken may open the next one.
+        let cut = std::mem::take(&mut *self.open());
+        for state in cut.iter().filter_map(Weak::upgrade) {
+            state.cut.store(true, Ordering::SeqCst);
+            let reader = state.reader().clone();
+            reader.wake();
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Weak<State>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn ensure_not_cut(&self) -> io::Result<()> {
+        if self.cut.load(Ordering::SeqCst) {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was given up"));
+        }
+        Ok(())
+    }
+
+    fn set_reader(&self, waker: &Waker) {
+        let mut reader = self.reader();
+        if !reader.will_wake(waker) {
+            reader.clone_from(waker);
+        }
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Waker> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
