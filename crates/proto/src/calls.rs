@@ -34,8 +34,11 @@ struct Call<T> {
     idle_end: Instant,
     /// When to give up whatever is heard.
     total_end: Instant,
-    /// Since when the clock stands still: a person is answering.
+    /// Since when the clocks stand still, and for how many: a person is answering.
     paused: Option<Instant>,
+    pauses: u32,
+    /// How long they stood still before.
+    past_pauses: Duration,
 }
 
 /// What a look at the clock says of a call.
@@ -77,6 +80,8 @@ impl<T> Calls<T> {
             idle_end: far(now, limits.idle),
             total_end: far(now, limits.total),
             paused: None,
+            pauses: 0,
+            past_pauses: Duration::ZERO,
         };
         self.open.insert(id, call);
         id
@@ -90,7 +95,8 @@ impl<T> Calls<T> {
     /// A sign of life: progress, or any message that belongs to the call. `None`: unknown or ended (PR-02).
     pub fn heard(&mut self, now: Instant, id: u64) -> Option<&mut T> {
         let call = self.open.get_mut(&id)?;
-        call.idle_end = far(now, call.idle);
+        // While the clocks stand still it is as late as it was when they stopped: the pause is added at its end.
+        call.idle_end = far(call.paused.unwrap_or(now), call.idle);
         Some(&mut call.waiter)
     }
 
@@ -112,21 +118,27 @@ impl<T> Calls<T> {
         Some((call.idle.saturating_sub(call.idle_end.saturating_duration_since(now)), left))
     }
 
-    /// Stops the clocks of a call while a person is asked.
-    pub fn pause(&mut self, now: Instant, id: u64) {
-        if let Some(call) = self.open.get_mut(&id) {
-            call.paused.get_or_insert(now);
-        }
+    /// Stops the clocks of a call while a person is asked. Pauses are counted: each is ended by one
+    /// [`resume`](Self::resume), and the clocks run when none is left, or when they stood still for [`MAX_PAUSE`] in
+    /// all. Says whether there is such a call.
+    pub fn pause(&mut self, now: Instant, id: u64) -> bool {
+        let Some(call) = self.open.get_mut(&id) else { return false };
+        call.paused.get_or_insert(now);
+        call.pauses += 1;
+        true
     }
 
-    /// Lets the clocks run on, with the time they had left.
+    /// Ends one pause. With the last, the clocks run on with the time they had left.
     pub fn resume(&mut self, now: Instant, id: u64) {
-        if let Some(call) = self.open.get_mut(&id)
+        let Some(call) = self.open.get_mut(&id) else { return };
+        call.pauses = call.pauses.saturating_sub(1);
+        if call.pauses == 0
             && let Some(since) = call.paused.take()
         {
-            let slept = now.saturating_duration_since(since);
-            call.idle_end += slept;
-            call.total_end += slept;
+            let pause = call.pause_until(now, since);
+            call.idle_end += pause;
+            call.total_end += pause;
+            call.past_pauses += pause;
         }
     }
 
@@ -176,8 +188,19 @@ impl<T> Call<T> {
         } else {
             (self.idle_end, Limit::Idle)
         };
-        // A paused clock never strikes; its owner looks again a while later.
-        if self.paused.is_some() { (far(now, PAUSED_LOOK), limit) } else { (end, limit) }
+        let Some(since) = self.paused else { return (end, limit) };
+        let left = MAX_PAUSE.saturating_sub(self.past_pauses);
+        if now.saturating_duration_since(since) < left {
+            // Clocks that stand still do not strike; their owner looks again a while later.
+            (far(now, PAUSED_LOOK), limit)
+        } else {
+            (end + left, limit)
+        }
+    }
+
+    /// How much of a pause that began at `since` counts.
+    fn pause_until(&self, now: Instant, since: Instant) -> Duration {
+        now.saturating_duration_since(since).min(MAX_PAUSE.saturating_sub(self.past_pauses))
     }
 }
 
@@ -204,6 +227,10 @@ impl Hasher for Spread {
 }
 
 const PAUSED_LOOK: Duration = Duration::from_secs(1);
+
+/// How long the clocks of one call can stand still in all: no handler, and nobody who leaves a form open, keeps a call
+/// for ever.
+pub const MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// Nobody waits longer.
 const FOREVER: Duration = Duration::from_secs(86_400 * 365);
@@ -262,10 +289,60 @@ mod tests {
         let mut calls = Calls::default();
         let t0 = Instant::now();
         let id = calls.begin(t0, LIMITS, ());
-        calls.pause(t0 + 5 * S, id);
+        assert!(calls.pause(t0 + 5 * S, id));
         assert!(matches!(calls.due(t0 + 3_600 * S, id), Due::At(_)));
         calls.resume(t0 + 3_600 * S, id);
         assert_eq!(calls.due(t0 + 3_600 * S, id), Due::At(t0 + 3_605 * S));
+        assert!(!calls.pause(t0, id + 1), "there is no such call");
+    }
+
+    /// Two questions at once: the clocks run when the last is answered.
+    #[test]
+    fn pauses_are_counted() {
+        let mut calls = Calls::default();
+        let t0 = Instant::now();
+        let id = calls.begin(t0, LIMITS, ());
+        calls.pause(t0 + S, id);
+        calls.pause(t0 + 2 * S, id);
+        calls.resume(t0 + 50 * S, id);
+        assert!(matches!(calls.due(t0 + 60 * S, id), Due::At(_)));
+        calls.resume(t0 + 101 * S, id);
+        assert_eq!(calls.due(t0 + 102 * S, id), Due::At(t0 + 110 * S));
+        // One more than there are changes nothing.
+        calls.resume(t0 + 105 * S, id);
+        assert_eq!(calls.due(t0 + 110 * S, id), Due::Expired((), Limit::Idle));
+    }
+
+    /// Progress while the clocks stand still starts the idle one anew, once.
+    #[test]
+    fn progress_in_a_pause_is_not_counted_twice() {
+        let mut calls = Calls::default();
+        let t0 = Instant::now();
+        let id = calls.begin(t0, LIMITS, ());
+        calls.pause(t0 + 5 * S, id);
+        calls.heard(t0 + 15 * S, id);
+        calls.resume(t0 + 25 * S, id);
+        assert_eq!(calls.due(t0 + 25 * S, id), Due::At(t0 + 35 * S), "ten seconds from the end of the pause");
+    }
+
+    /// Both limits hold, whatever a handler does.
+    #[test]
+    fn a_pause_has_an_end() {
+        let mut calls = Calls::default();
+        let t0 = Instant::now();
+        let id = calls.begin(t0, LIMITS, ());
+        calls.pause(t0, id);
+        calls.heard(t0 + S, id);
+        assert!(matches!(calls.due(t0 + MAX_PAUSE - S, id), Due::At(_)));
+        assert_eq!(calls.due(t0 + MAX_PAUSE + S, id), Due::At(t0 + MAX_PAUSE + 10 * S));
+        assert_eq!(calls.due(t0 + MAX_PAUSE + 10 * S, id), Due::Expired((), Limit::Idle));
+        // Many short ones add up.
+        let id = calls.begin(t0, LIMITS, ());
+        for n in 0..4 {
+            calls.pause(t0 + n * MAX_PAUSE / 2, id);
+            calls.resume(t0 + (n + 1) * MAX_PAUSE / 2, id);
+        }
+        assert_eq!(calls.due(t0 + 2 * MAX_PAUSE, id), Due::Expired((), Limit::Idle));
     }
 
     #[test]

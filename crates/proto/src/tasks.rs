@@ -32,6 +32,8 @@ pub struct Follow {
     /// The clocks of the call that waits. An answer about the task starts the idle one anew, and it does not run
     /// while the server wants to be left alone.
     clock: Calls<()>,
+    /// Whether they stand still.
+    paused: bool,
     call: u64,
     pace: Pace,
     /// When the server was last asked for the state, or has answered that.
@@ -164,6 +166,7 @@ impl Follow {
             phase: Phase::NextPoll(now),
             fetch: Fetch::Not,
             clock,
+            paused: false,
             call,
             pace: Pace { given: start.poll_interval, guess: GUESS },
             looked: now,
@@ -316,12 +319,16 @@ impl Follow {
 
     /// A person is being asked: that time is not the server's.
     pub fn pause(&mut self, now: Instant) {
-        self.clock.pause(now, self.call);
+        if !std::mem::replace(&mut self.paused, true) {
+            self.clock.pause(now, self.call);
+        }
     }
 
     /// The person has answered.
     pub fn resume(&mut self, now: Instant) {
-        self.clock.resume(now, self.call);
+        if std::mem::take(&mut self.paused) {
+            self.clock.resume(now, self.call);
+        }
     }
 
     /// Looks at the clock.
