@@ -154,7 +154,7 @@ pub(crate) struct RawServer {
     pub(crate) probe_timeout: Option<Located<Duration>>,
 
     /// How long the server may be silent before it is asked for a sign of life. 0 is never; less than
-    /// 5 seconds is raised to that.
+    /// 5 seconds is used as 5 seconds, which `config check` says.
     #[schemars(schema_with = "interval", extend("default" = Server::KEEPALIVE))]
     pub(crate) keepalive_interval: Option<Located<Duration>>,
 

@@ -99,7 +99,7 @@ impl Resolver<'_, '_> {
         }
         let floor = Server::KEEPALIVE_FLOOR;
         if interval.value < floor {
-            let message = format!("raised to {} s, the shortest there is", floor.as_secs());
+            let message = format!("used as {} s, the shortest there is", floor.as_secs());
             let finding = Finding::new(ProblemKind::Doubtful, message).hint("write 0 to turn it off");
             self.report.note(&interval.place, finding);
         }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bowline::auth::wanted_scopes;
-use bowline::fault::{Cause, Execution, Fault};
+use bowline::fault::{Cause, Execution, Fault, Misbehaviour};
 use bowline::wire::{Json, RpcError, code, method};
 use bowline::{Error, ErrorKind, Status};
 use serde_json::{Map, Value, json};
@@ -17,11 +17,29 @@ pub const UNREACHABLE: i64 = -32050;
 /// What a person runs to be logged in with these scopes beside those that they have.
 pub(crate) type LoginCommand = dyn Fn(&[String]) -> String + Send + Sync;
 
+/// What is known of the connection when a call has failed.
+#[derive(Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    pub(crate) status: &'a Status,
+    /// How long the server has been away, if it is.
+    pub(crate) away: Option<Duration>,
+    /// How long a call waits for a server that is away.
+    pub(crate) reconnect_wait: Duration,
+    pub(crate) login: Option<&'a LoginCommand>,
+}
+
+impl Standing<'_> {
+    /// Nothing.
+    pub(crate) fn unknown() -> Self {
+        Self { status: &Status::Idle, away: None, reconnect_wait: Duration::ZERO, login: None }
+    }
+}
+
 /// The answer to a call that failed. A server's own error passes as it came.
-pub(crate) fn of(error: &Error, status: &Status, login: Option<&LoginCommand>) -> RpcError {
+pub(crate) fn of(error: &Error, standing: &Standing<'_>) -> RpcError {
     match error.kind() {
         ErrorKind::Server(error) | ErrorKind::Declined(error) => error.clone(),
-        ErrorKind::Fault(fault) => unreachable(error.server(), fault, status, login),
+        ErrorKind::Fault(fault) => unreachable(error.server(), fault, standing),
         ErrorKind::NotOffered(_) => plain(code::METHOD_NOT_FOUND, error.to_string()),
         _ => plain(code::INVALID_PARAMS, error.to_string()),
     }
@@ -29,35 +47,42 @@ pub(crate) fn of(error: &Error, status: &Status, login: Option<&LoginCommand>) -
 
 /// Says what is known of a failure, for a person and for a machine. The server's words are left out: a
 /// body or a line of stderr can hold anything, and ends up in a model's context.
-pub(crate) fn unreachable(
-    server: &str,
-    fault: &Fault,
-    status: &Status,
-    login: Option<&LoginCommand>,
-) -> RpcError {
+pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) -> RpcError {
     let (execution, told) = match fault.execution {
         Execution::NotExecuted => ("not_executed", "the request was not executed"),
         Execution::Unknown => ("unknown", "the server may have executed the request"),
-    };
-    let words = match &fault.cause {
-        // The place may hold a secret.
-        Cause::Redirect { .. } => "it wants us to go elsewhere".to_owned(),
-        _ => fault.to_string(),
     };
     let mut facts = Map::new();
     facts.insert("server".into(), server.into());
     facts.insert("cause".into(), fault.cause.kind().into());
     facts.insert("execution".into(), execution.into());
-    if let Status::BackingOff { until, .. } = status {
+    let mut words = words(fault);
+    if let Status::BackingOff { until, cause } = standing.status {
         let wait = until.saturating_duration_since(Instant::now());
         facts.insert("retry_in".into(), seconds(wait));
+        // What is known of the outage, without the time of the next attempt: that is in the facts.
+        if cause.cause == fault.cause {
+            words = self::words(cause);
+        }
     }
-    let mut message = format!("bowline: no answer from `{server}`: {words} ({told})");
+    let mut message = format!("bowline: {}: {words} ({told})", lead(server, fault));
+    if let Some(away) = standing.away
+        && fault.execution == Execution::NotExecuted
+        && fault.keeps_away()
+    {
+        facts.insert("away".into(), seconds(away));
+        facts.insert("reconnect_wait".into(), seconds(standing.reconnect_wait));
+        let (away, wait) = (seconds(away), seconds(standing.reconnect_wait));
+        message = format!(
+            "{message}; it has been away for {away} s, and a call waits {wait} s for it to come back: raise \
+             --reconnect-wait, or reconnect_wait in its entry, if it needs longer"
+        );
+    }
     if let Some(scopes) = missing(fault) {
         if !scopes.is_empty() {
             facts.insert("scopes".into(), json!(scopes));
         }
-        if let Some(login) = login {
+        if let Some(login) = standing.login {
             let command = login(&scopes);
             // A model that reads this cannot log in, but it can say who can.
             message = format!("{message}; a person has to run `{command}`");
@@ -65,6 +90,44 @@ pub(crate) fn unreachable(
         }
     }
     RpcError { code: UNREACHABLE, message, data: Json::of(&json!({ "bowline": facts })).ok() }
+}
+
+/// How the message begins: what the server did, if it did anything.
+fn lead(server: &str, fault: &Fault) -> String {
+    match &fault.cause {
+        Cause::Status { .. } => format!("`{server}` answered with an error"),
+        Cause::LoginRequired { .. } | Cause::Redirect { .. } | Cause::SessionLost => {
+            format!("`{server}` refused the request")
+        }
+        Cause::Protocol(Misbehaviour::NoAnswer) => format!("no answer from `{server}`"),
+        Cause::Protocol(_) => format!("the answer of `{server}` cannot be used"),
+        Cause::Versions { .. }
+        | Cause::NotAffine
+        | Cause::Spawn(_)
+        | Cause::Store
+        | Cause::HeadersCommand
+        | Cause::LoginUnavailable => format!("`{server}` cannot be used"),
+        _ if fault.execution == Execution::NotExecuted => format!("`{server}` cannot be reached"),
+        _ => format!("no answer from `{server}`"),
+    }
+}
+
+fn words(fault: &Fault) -> String {
+    match &fault.cause {
+        // The place may hold a secret.
+        Cause::Redirect { .. } => "it wants us to go elsewhere".to_owned(),
+        _ => fault.to_string(),
+    }
+}
+
+/// A request beyond those that can be under way and can wait.
+pub(crate) fn too_many(server: &str) -> RpcError {
+    let message = format!(
+        "bowline: too many requests to `{server}` are under way (the request was not executed); send it again when \
+         others have been answered"
+    );
+    let facts = json!({ "bowline": { "server": server, "cause": "busy", "execution": "not_executed" } });
+    RpcError { code: UNREACHABLE, message, data: Json::of(&facts).ok() }
 }
 
 /// The scopes that a login would have to have more, none included. `None`: no login would help.
@@ -115,6 +178,8 @@ fn seconds(wait: Duration) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use bowline::fault::Limit;
+
     use super::*;
 
     fn data(error: &RpcError) -> Value {
@@ -126,7 +191,7 @@ mod tests {
         let fault = Fault::new(Cause::Redirect { location: "https://evil.example/?token=s3cret".into() })
             .body(b"s3cret")
             .stderr(vec!["s3cret".into()]);
-        let error = unreachable("docs", &fault, &Status::Connecting, None);
+        let error = unreachable("docs", &fault, &Standing::unknown());
         assert_eq!(error.code, UNREACHABLE);
         assert!(!format!("{error:?}").contains("s3cret"));
         assert_eq!(
@@ -139,11 +204,51 @@ mod tests {
     fn a_server_that_is_tried_again_says_when() {
         let cause = Fault::before_sending(Cause::Refused);
         let until = Instant::now() + Duration::from_secs(3600);
-        let error = unreachable("docs", &cause.clone(), &Status::BackingOff { until, cause }, None);
+        let status = Status::BackingOff { until, cause: cause.clone() };
+        let gave_up = cause.note("next attempt in 0.0 s");
+        let standing = Standing {
+            status: &status,
+            away: Some(Duration::from_millis(12_340)),
+            reconnect_wait: Duration::from_secs(10),
+            login: None,
+        };
+        let error = unreachable("docs", &gave_up, &standing);
         let facts = data(&error)["bowline"].clone();
         assert_eq!(facts["execution"], "not_executed");
         assert!((3599.0..=3600.0).contains(&facts["retry_in"].as_f64().unwrap()));
-        assert!(error.message.contains("connection refused"), "{}", error.message);
+        assert_eq!((&facts["away"], &facts["reconnect_wait"]), (&json!(12.3), &json!(10.0)));
+        assert_eq!(
+            error.message,
+            "bowline: `docs` cannot be reached: connection refused (the request was not executed); it has been away \
+             for 12.3 s, and a call waits 10.0 s for it to come back: raise --reconnect-wait, or reconnect_wait in \
+             its entry, if it needs longer"
+        );
+        // A call that may have run did not fail for want of patience.
+        let cut = unreachable("docs", &Fault::new(Cause::Cut), &standing);
+        assert_eq!(
+            cut.message,
+            "bowline: no answer from `docs`: connection lost (the server may have executed the request)"
+        );
+    }
+
+    #[test]
+    fn a_server_that_answered_is_not_said_to_be_silent() {
+        for (cause, lead) in [
+            (
+                Cause::Status { code: 503, retry_after: None },
+                "`docs` answered with an error: HTTP status 503",
+            ),
+            (Cause::SessionLost, "`docs` refused the request: the server no longer knows the session"),
+            (
+                Cause::Protocol(Misbehaviour::ContentType),
+                "the answer of `docs` cannot be used: the server answered",
+            ),
+            (Cause::Protocol(Misbehaviour::NoAnswer), "no answer from `docs`: the server ended the exchange"),
+            (Cause::Timeout(Limit::Idle), "no answer from `docs`: no answer in time"),
+        ] {
+            let message = unreachable("docs", &Fault::new(cause), &Standing::unknown()).message;
+            assert!(message.starts_with(&format!("bowline: {lead}")), "{message}");
+        }
     }
 
     // SC-03
@@ -153,7 +258,8 @@ mod tests {
         let refused = |code, header: &str| {
             let fault =
                 Fault::before_sending(Cause::LoginRequired { code, challenge: vec![header.to_owned()] });
-            let error = unreachable("docs", &fault, &Status::Connecting, Some(&run));
+            let standing = Standing { login: Some(&run), ..Standing::unknown() };
+            let error = unreachable("docs", &fault, &standing);
             (error.message.clone(), data(&error)["bowline"].clone())
         };
         let (message, facts) = refused(403, "Bearer error=\"insufficient_scope\", scope=\"a b\"");

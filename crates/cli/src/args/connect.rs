@@ -1,9 +1,11 @@
 //! `bowline connect`: what can be typed. The flags of `mcp-remote` that people have in their
 //! configurations mean here what they mean there.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 
-use super::{TargetArgs, Verb};
+use super::{TargetArgs, Verb, duration};
 
 /// `bowline connect`
 ///
@@ -18,6 +20,7 @@ In a host's configuration:
 Examples:
   bowline connect docs
   bowline connect https://mcp.example.com/mcp --header 'Authorization: Bearer ${DOCS_TOKEN}'
+  bowline connect http://127.0.0.1:8080/mcp --reconnect-wait 1m    # one that takes long to start
   bowline connect -- npx -y @modelcontextprotocol/server-everything")]
 pub(crate) struct ConnectArgs {
     /// A configured name, or a URL; left out with `-- COMMAND`. A port after it is ignored
@@ -29,6 +32,13 @@ pub(crate) struct ConnectArgs {
     /// Which transport to use for a server with a URL
     #[arg(long, value_name = "WHICH")]
     pub(crate) transport: Option<Strategy>,
+    /// Let a call wait this long for a server that is away, before it fails [default: 10s]
+    ///
+    /// A server that restarts is away for as long as it takes to start. A call that comes meanwhile is sent when the
+    /// server is back, if that is within this time and within the limits of the call; else the host gets an error that
+    /// says that nothing was executed. 0 fails at once. The same as `reconnect_wait` in the server's entry.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_any)]
+    pub(crate) reconnect_wait: Option<Duration>,
     /// Log to stderr what happens
     #[arg(long)]
     pub(crate) debug: bool,

@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::settings::words::Words;
 
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
-    let ConnectArgs { mut words, allow_http, transport, debug: _, mut target } = args;
+    let ConnectArgs { mut words, allow_http, transport, reconnect_wait, debug: _, mut target } = args;
     // Hosts may never read it, and nothing here waits for them to.
     stderr::detach();
     let printer = &settings.printer;
@@ -35,6 +35,9 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     let mut server = settings.server(name.as_deref(), target)?;
     if let Some(strategy) = transport {
         server.transport = chosen(server.transport, strategy)?;
+    }
+    if let Some(wait) = reconnect_wait {
+        server = server.with_reconnect_wait(wait);
     }
     if !allow_http {
         refuse_plain(&server)?;

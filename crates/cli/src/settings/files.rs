@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bowline::config::{Config, Environment, Problem, Server, Source, parse_partial};
+use bowline::config::{Config, Environment, Problem, ProblemKind, Server, Source, parse_partial};
 
 use crate::env;
 use crate::failure::{Failure, Outcome};
@@ -129,6 +129,16 @@ impl Layers {
         names.sort_unstable();
         names.dedup();
         names
+    }
+}
+
+impl Layer {
+    /// Logs what of this server's entry is used otherwise than it was written, now that it is used.
+    pub(crate) fn log_doubts(&self, server: &str) {
+        let notes = self.config.notes.iter().filter(|note| note.kind == ProblemKind::Doubtful);
+        for note in notes.filter(|note| note.server.as_deref() == Some(server)) {
+            tracing::warn!("{}:{}: {}: {}", note.file.display(), note.line, note.key, note.message);
+        }
     }
 }
 

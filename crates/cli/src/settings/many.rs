@@ -73,7 +73,10 @@ impl Settings {
                 {
                     other(name, Why::NotTrusted, None);
                 }
-                Found::Server(server, _) => many.servers.push(server.clone().with_common_hooks(hooks)),
+                Found::Server(server, layer) => {
+                    layer.log_doubts(name);
+                    many.servers.push(server.clone().with_common_hooks(hooks));
+                }
                 Found::Broken(problems) => {
                     let wrong = layers.iter().flat_map(|layer| &layer.problems);
                     let wrong = wrong.filter(|problem| problem.server.as_deref() == Some(name)).count() > 0;

@@ -95,6 +95,7 @@ impl Settings {
             let file = other.path.display();
             self.printer.note(&format!("{file} has problems elsewhere; see `bowline config check`"));
         }
+        layer.log_doubts(name);
         Ok(server.clone().with_common_hooks(&self.common_hooks(&layers)))
     }
 

@@ -243,3 +243,30 @@ async fn no_terminal_no_progress_bar() {
     let shown = context.run(context.bowline(["call", &server.url(), "slow", "ms=200"]));
     assert!(shown.ends_with("--- stderr\n---"), "{shown}");
 }
+
+/// ST-02: log records on stdout have ids and errors of their own, and no word of `jsonrpc`.
+#[tokio::test(flavor = "multi_thread")]
+async fn st_02_log_records_on_stdout_do_not_end_a_call() {
+    let context = Context::new();
+    let server = script().legacy().stdio().await;
+    // Whichever id the call has, it is among these.
+    let records: Vec<String> = (0..32)
+        .flat_map(|id| {
+            [
+                json!({"id": id, "level": "info", "msg": "x"}).to_string(),
+                json!({"id": id, "level": "error", "error": "no such file"}).to_string(),
+            ]
+        })
+        .chain([json!({"level": "error", "error": {"code": 14, "message": "unavailable"}}).to_string()])
+        .collect();
+    server.arm(Fault::noise(&records.join("\n")).on_tool("echo"));
+    snapshot!(context.run(context.started(&["call", "echo", "a=1"], &server.command())), @r#"
+    exit: 0
+    --- stdout
+    {"a":"1"}
+    --- stderr
+    ---
+    "#);
+    assert!(server.armed().is_empty(), "nothing was printed");
+    assert_eq!(server.executions("echo"), 1);
+}

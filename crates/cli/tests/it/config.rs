@@ -144,6 +144,31 @@ fn check() {
     assert_eq!(found["files"][0]["problems"][0]["line"], 2);
 }
 
+/// What is used otherwise than it was written is said where the file is looked at, and logged where it is used.
+#[tokio::test]
+async fn a_keepalive_below_the_floor_is_said_to_be_raised() {
+    let context = Context::new();
+    let server = testkit::server().tool("echo").run().await;
+    context.user_config(&format!("[servers.rope]\nurl = '{}'\nkeepalive_interval = '1s'\n", server.url()));
+    let line = "config.toml:3:22: servers.rope.keepalive_interval: used as 5 s, the shortest there is";
+    let checked = context.bowline(["config", "check"]).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0));
+    let stderr = String::from_utf8_lossy(&checked.stderr);
+    assert!(stderr.contains(line), "{stderr}");
+    for verb in [&["tools", "rope", "-v"][..], &["status", "-v"]] {
+        let used = context.bowline(verb).output().unwrap();
+        let stderr = String::from_utf8_lossy(&used.stderr);
+        let logged = stderr.lines().find(|line| line.contains("WARN"));
+        let logged = logged.unwrap_or_else(|| panic!("{verb:?} logs nothing:\n{stderr}"));
+        assert!(
+            logged.ends_with(
+                "config.toml:3: servers.rope.keepalive_interval: used as 5 s, the shortest there is"
+            ),
+            "{logged}"
+        );
+    }
+}
+
 #[test]
 fn a_file_of_another_host() {
     let context = Context::new();

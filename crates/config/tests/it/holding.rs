@@ -51,7 +51,7 @@ fn a_short_keepalive_is_raised_with_a_note() {
         let text = format!("[servers.a]\ncommand = 'x'\nkeepalive_interval = {written}");
         let (server, notes) = only("c.toml", &text);
         assert_eq!(server.keepalive, Some(Server::KEEPALIVE_FLOOR), "{written}");
-        let expected = "c.toml:3:22: servers.a.keepalive_interval: raised to 5 s, the shortest there is\n  \
+        let expected = "c.toml:3:22: servers.a.keepalive_interval: used as 5 s, the shortest there is\n  \
                         hint: write 0 to turn it off";
         assert_eq!(notes, expected, "{written}");
     }

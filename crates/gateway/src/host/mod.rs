@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use asks::Asks;
 use output::Output;
-pub(crate) use requests::{Requests, Twice};
+pub(crate) use requests::{Refused, Requests};
 use stdin::Stdin;
 
 /// A host that speaks to us over a pair of byte streams.

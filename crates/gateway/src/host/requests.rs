@@ -1,5 +1,6 @@
-//! What the host asked and has no answer to yet: each a task, so many at most, and each can be taken back.
-//! Whoever has more to ask waits.
+//! What the host asked and has no answer to yet: each request is a task that can be cancelled. So many run at
+//! once, more wait for their turn, and what is beyond that is refused. The host is read all the while, so that
+//! its cancellations and answers are never behind its requests.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,42 +16,68 @@ use tokio_util::task::TaskTracker;
 /// Requests of the host that are under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
-    room: Arc<Semaphore>,
+    /// A permit for each request that runs.
+    running: Arc<Semaphore>,
+    /// A permit for each KiB of the requests that wait to run.
+    waiting: Arc<Semaphore>,
     tasks: TaskTracker,
     /// By the text of the id: `1` and `"1"` are two.
     open: Arc<Mutex<HashMap<String, AbortHandle>>>,
 }
 
-/// One with the same id is under way: to answer this one would be to answer that one.
+/// Why a request is not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Twice;
+pub(crate) enum Refused {
+    /// One with the same id is under way: to answer this one would be to answer that one.
+    DuplicateId,
+    /// As many run as may, and no more can wait.
+    Full,
+}
 
 impl Requests {
     /// More at once than any host has; each keeps a task and perhaps a result.
-    pub(crate) const MOST: usize = 512;
+    pub(crate) const MAX_RUNNING: usize = 512;
 
-    /// Begins `work`, which ends with the answer to `id`, as soon as there is room for it.
-    ///
-    /// Dropping the future before that begins nothing.
-    pub(crate) async fn begin(
+    /// Begins `work`, which ends with the answer to `id`: now, or when there is room for it. `size` is how many bytes
+    /// the request keeps until then.
+    pub(crate) fn begin(
         &self,
         id: &Id,
+        size: usize,
         work: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), Twice> {
-        let place = Arc::clone(&self.room).acquire_owned().await.expect("it is never closed");
+    ) -> Result<(), Refused> {
         let key = id.to_string();
         // Held until the entry is in, so that quick work cannot take it out before.
         let mut open = self.open();
         if open.contains_key(&key) {
-            return Err(Twice);
+            return Err(Refused::DuplicateId);
         }
-        let entry = Entry { open: Arc::clone(&self.open), key: key.clone(), _place: place };
+        let place = self.place(size).ok_or(Refused::Full)?;
+        let entry = Entry { open: Arc::clone(&self.open), key: key.clone() };
+        let running = Arc::clone(&self.running);
         let task = self.tasks.spawn(async move {
+            let place = match place {
+                Place::Running(permit) => permit,
+                Place::Waiting(permit) => {
+                    let running = running.acquire_owned().await.expect("it is never closed");
+                    drop(permit);
+                    running
+                }
+            };
             work.await;
+            drop(place);
             drop(entry);
         });
         open.insert(key, task.abort_handle());
         Ok(())
+    }
+
+    fn place(&self, size: usize) -> Option<Place> {
+        if let Ok(permit) = Arc::clone(&self.running).try_acquire_owned() {
+            return Some(Place::Running(permit));
+        }
+        let kib = u32::try_from(size / 1024).unwrap_or(u32::MAX).max(MIN_WAITING_KIB);
+        Arc::clone(&self.waiting).try_acquire_many_owned(kib).ok().map(Place::Waiting)
     }
 
     /// The host no longer wants the answer to the request with the id in `params`.
@@ -86,16 +113,27 @@ impl Requests {
 
 impl Default for Requests {
     fn default() -> Self {
-        let room = Arc::new(Semaphore::new(Self::MOST));
-        Self { room, tasks: TaskTracker::new(), open: Arc::default() }
+        let running = Arc::new(Semaphore::new(Self::MAX_RUNNING));
+        let waiting = Arc::new(Semaphore::new(MAX_WAITING_KIB));
+        Self { running, waiting, tasks: TaskTracker::new(), open: Arc::default() }
     }
 }
 
-/// A request that is under way. Takes itself out however its task ends.
+/// What a request holds while it is open.
+enum Place {
+    Running(OwnedSemaphorePermit),
+    Waiting(OwnedSemaphorePermit),
+}
+
+/// How much of requests may wait to run: 64 MiB, or 4,096 small ones.
+const MAX_WAITING_KIB: usize = 64 * 1024;
+/// What a request costs at least while it waits: its task and its entry are not free.
+const MIN_WAITING_KIB: u32 = 16;
+
+/// A request that is open. Takes itself out of the table however its task ends.
 struct Entry {
     open: Arc<Mutex<HashMap<String, AbortHandle>>>,
     key: String,
-    _place: OwnedSemaphorePermit,
 }
 
 impl Drop for Entry {
@@ -106,4 +144,53 @@ impl Drop for Entry {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    fn full() -> Requests {
+        let requests = Requests::default();
+        for id in 0..512 {
+            assert_eq!(requests.begin(&Id::Int(id), 0, pending()), Ok(()));
+        }
+        requests
+    }
+
+    fn cancel(requests: &Requests, id: i64) {
+        requests.cancel(Some(&Json::parse(format!(r#"{{"requestId":{id}}}"#)).unwrap()));
+    }
+
+    /// Large requests use up what may wait sooner than small ones.
+    #[tokio::test]
+    async fn what_waits_is_bounded_in_bytes_and_in_number() {
+        let requests = full();
+        assert_eq!(requests.begin(&Id::Int(1000), 64 * 1024 * 1024, pending()), Ok(()));
+        assert_eq!(requests.begin(&Id::Int(1001), 0, pending()), Err(Refused::Full));
+        assert_eq!(requests.begin(&Id::Int(1000), 0, pending()), Err(Refused::DuplicateId));
+        let requests = full();
+        for id in 1000..1000 + 4096 {
+            assert_eq!(requests.begin(&Id::Int(id), 100, pending()), Ok(()));
+        }
+        assert_eq!(requests.begin(&Id::Int(0x1000_0000), 0, pending()), Err(Refused::Full));
+    }
+
+    #[tokio::test]
+    async fn what_waits_runs_in_its_turn_and_can_be_cancelled() {
+        let requests = full();
+        let (sender, mut ran) = tokio::sync::mpsc::unbounded_channel();
+        for id in [1000, 1001, 1002] {
+            let sender = sender.clone();
+            let work = async move { sender.send(id).unwrap() };
+            assert_eq!(requests.begin(&Id::Int(id), 0, work), Ok(()));
+        }
+        cancel(&requests, 1001);
+        cancel(&requests, 7);
+        assert_eq!((ran.recv().await, ran.recv().await), (Some(1000), Some(1002)));
+        requests.end().await;
+        assert!(ran.try_recv().is_err());
+    }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bowline::config::Timeouts;
 use bowline::wire::object::Edit;
-use bowline::wire::{Id, Json, code, meta, method};
+use bowline::wire::{Id, Json, code, meta};
 use bowline::{Answer, CallOptions, Era, ErrorKind, Status};
-use tokio::sync::mpsc;
 
+use super::queue::OpenCall;
 use super::upstream::Upstream;
 use super::{Session, trace};
 use crate::{greeting, refusal};
@@ -24,6 +24,7 @@ impl Session {
         method: Box<str>,
         params: Option<Json>,
     ) {
+        let open = Arc::new(OpenCall);
         let answer = match upstream.greeted().await {
             None => Err(refusal::out_of_order("initialize failed; say it again")),
             Some(offer) => {
@@ -40,7 +41,7 @@ impl Session {
                     }
                     return;
                 }
-                let answer = Box::pin(self.call(&upstream, &method, params)).await;
+                let answer = Box::pin(self.call(&upstream, &open, &method, params)).await;
                 match answer {
                     // The host was promised lists that this server turned out not to have.
                     Err(error) if offer.is_blind() && error.code == code::METHOD_NOT_FOUND => {
@@ -51,10 +52,18 @@ impl Session {
             }
         };
         upstream.all_told().await;
+        // No progress after the answer.
+        drop(open);
         self.link.answer(&id, &answer).await;
     }
 
-    async fn call(&self, upstream: &Upstream, method: &str, params: Option<Json>) -> Answer {
+    async fn call(
+        &self,
+        upstream: &Upstream,
+        open: &Arc<OpenCall>,
+        method: &str,
+        params: Option<Json>,
+    ) -> Answer {
         let client = &upstream.client;
         if let Status::Ready(peer) = &*client.status().borrow()
             && peer.era() == Era::Modern
@@ -68,29 +77,20 @@ impl Session {
         if upstream.knows_tasks {
             options = options.raw();
         }
-        let (heard, mut progress) = mpsc::channel(PROGRESS);
-        if token.is_some() {
+        if let Some(token) = token {
+            let (queue, open) = (Arc::clone(&upstream.queue), Arc::downgrade(open));
             options = options.on_raw_progress(move |params| {
-                // Of progress only the newest counts: what finds no room is dropped.
-                if params.as_bytes().len() <= LARGEST_PROGRESS {
-                    let _ = heard.try_send(params);
+                if params.as_bytes().len() > LARGEST_PROGRESS {
+                    return;
+                }
+                // Progress under the name that the host gave it.
+                if let Ok(params) = Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(&params)) {
+                    queue.push_progress(&open, params);
                 }
             });
         }
         let params = params.map(trace::continued);
-        let call = client.request_with(method, &params, &options);
-        tokio::pin!(call);
-        let result = loop {
-            tokio::select! {
-                biased;
-                Some(params) = progress.recv() => self.tell_progress(token.as_ref(), &params).await,
-                result = &mut call => break result,
-            }
-        };
-        // None after the answer.
-        while let Ok(params) = progress.try_recv() {
-            self.tell_progress(token.as_ref(), &params).await;
-        }
+        let result = client.request_with(method, &params, &options).await;
         result.map_err(|error| {
             tracing::info!(%error, "a call failed");
             let status = client.status().borrow().clone();
@@ -100,15 +100,8 @@ impl Session {
             {
                 (self.relay.on_denied)(fault);
             }
-            refusal::of(&error, &status, self.relay.login.as_deref())
+            refusal::of(&error, &upstream.standing(&self.relay, &status))
         })
-    }
-
-    /// Progress under the name that the host gave it.
-    async fn tell_progress(&self, token: Option<&Json>, params: &Json) {
-        let Some(token) = token else { return };
-        let Ok(params) = Edit::new().set(meta::PROGRESS_TOKEN, token).apply(Some(params)) else { return };
-        self.link.notify(method::PROGRESS, Some(&params)).await;
     }
 }
 
@@ -121,8 +114,6 @@ fn silence(timeouts: &Timeouts) -> Duration {
     if timeouts.call == Timeouts::default().call { timeouts.max } else { timeouts.call }
 }
 
-/// How much progress of a call waits for a host that reads slowly.
-const PROGRESS: usize = 64;
 /// More than any progress says.
 const LARGEST_PROGRESS: usize = 64 * 1024;
 

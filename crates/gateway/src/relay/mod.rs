@@ -1,8 +1,10 @@
 //! One host, one server. The host's session is ours and lasts as long as its pipe; the server's is the
 //! client's, which opens a new one whenever it has to.
 
+mod arrival;
 mod call;
 mod forward;
+mod queue;
 mod trace;
 mod upstream;
 
@@ -18,7 +20,7 @@ use bowline::{Life, Server};
 use tokio::time::timeout;
 
 use crate::greeting::Hello;
-use crate::host::{Host, HostLink, Requests, Twice};
+use crate::host::{Host, HostLink, Refused, Requests};
 use crate::refusal;
 use upstream::Upstream;
 
@@ -30,7 +32,11 @@ use upstream::Upstream;
 /// - A fault of the server's is never one of the host's session. Calls are saved where they can be; one
 ///   that cannot be is answered with an error of code [`UNREACHABLE`](crate::UNREACHABLE) that says whether
 ///   the server can have executed it.
-/// - A host that stops reading stops being read. Nothing is queued without a bound.
+/// - A host that stops reading stops being read. Nothing is queued without a bound: 512 requests run at once, some
+///   thousands wait, and one beyond that is refused with code [`UNREACHABLE`](crate::UNREACHABLE). What the host
+///   cancels or answers is never behind its own requests.
+/// - What the server says unasked reaches the host in the order in which it was said, progress of calls included, and
+///   progress of a call comes before its result.
 #[derive(Clone)]
 pub struct Relay {
     server: Server,
@@ -164,8 +170,7 @@ impl Session {
     }
 
     /// Takes what the host says until it closes its end. Whatever waits for a server is done in a task of
-    /// its own; what is waited for here is the host, so that one who does not read is not read, nor one who
-    /// has asked for more than can be under way.
+    /// its own; what is waited for here is that the host reads.
     async fn read(self: &Arc<Self>, host: &mut Host) {
         while let Some(messages) = host.next().await {
             for message in messages {
@@ -190,11 +195,11 @@ impl Session {
             method::PING => return self.link.answer(&id, &Ok(Json::empty_object())).await,
             // That is how a host of both eras learns that it has to shake hands.
             method::DISCOVER => refusal::unknown_method("server/discover is not known here: use initialize"),
-            method::INITIALIZE => match self.initialize(&id, params).await {
+            method::INITIALIZE => match self.initialize(&id, params) {
                 Ok(()) => return,
                 Err(refused) => refused,
             },
-            _ => match self.serve_later(&id, method, params).await {
+            _ => match self.serve_later(&id, method, params) {
                 Ok(()) => return,
                 Err(refused) => refused,
             },
@@ -202,7 +207,7 @@ impl Session {
         self.link.answer(&id, &Err(refused)).await;
     }
 
-    async fn serve_later(
+    fn serve_later(
         self: &Arc<Self>,
         id: &Id,
         method: Box<str>,
@@ -211,22 +216,34 @@ impl Session {
         let Some(upstream) = self.upstream().clone() else {
             return Err(refusal::out_of_order("the first request must be initialize"));
         };
-        self.begin(id, Arc::clone(self).serve(upstream, id.clone(), method, params)).await;
-        Ok(())
+        let size = params.as_ref().map_or(0, |params| params.as_bytes().len());
+        self.begin(id, size, Arc::clone(self).serve(upstream, id.clone(), method, params))
     }
 
-    async fn begin(&self, id: &Id, work: impl Future<Output = ()> + Send + 'static) {
-        if let Err(Twice) = self.requests.begin(id, work).await {
-            tracing::warn!(%id, "a request of the host with the id of one under way was ignored");
+    fn begin(
+        &self,
+        id: &Id,
+        size: usize,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), RpcError> {
+        match self.requests.begin(id, size, work) {
+            Ok(()) => Ok(()),
+            Err(Refused::DuplicateId) => {
+                tracing::warn!(%id, "a request of the host with the id of one under way was ignored");
+                Ok(())
+            }
+            Err(Refused::Full) => {
+                tracing::warn!(%id, "a request of the host was refused: too many are under way");
+                Err(refusal::too_many(&self.relay.server.name))
+            }
         }
     }
 
     /// Opens the connection to the server on behalf of the host, and answers when it is known.
-    async fn initialize(self: &Arc<Self>, id: &Id, params: Option<Json>) -> Result<(), RpcError> {
+    fn initialize(self: &Arc<Self>, id: &Id, params: Option<Json>) -> Result<(), RpcError> {
         let hello = Hello::of(params.as_ref());
         let upstream = self.open(&hello)?;
-        self.begin(id, Arc::clone(self).greet(upstream, id.clone(), hello)).await;
-        Ok(())
+        self.begin(id, 0, Arc::clone(self).greet(upstream, id.clone(), hello))
     }
 
     fn open(&self, hello: &Hello) -> Result<Arc<Upstream>, RpcError> {

@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 use bowline::fault::{Cause, Fault};
 use bowline::wire::{Id, Json, RpcError};
 use bowline::{Answer, Client, Era, Handler, Peer, ServerRequest, Status};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{Relay, Session, forward};
+use super::queue::Queue;
+use super::{Relay, Session, arrival, forward};
 use crate::greeting::{Hello, Offer};
-use crate::host::{HostLink, Requests};
-use crate::refusal;
+use crate::host::HostLink;
+use crate::refusal::{self, Standing};
 
 /// The connection to the server on behalf of one host.
 pub(super) struct Upstream {
@@ -28,11 +29,11 @@ pub(super) struct Upstream {
     gate: Gate,
     /// What the host says unasked, in order.
     notes: mpsc::Sender<(Box<str>, Option<Json>)>,
-    /// Answers that let what was said before them go first.
-    behind: mpsc::Sender<forward::Behind>,
+    /// What the host is told unasked, in order.
+    pub(super) queue: Arc<Queue>,
     /// What carries messages from the server to the host.
     telling: Mutex<JoinSet<()>>,
-    /// The other way.
+    /// What carries messages the other way, and what waits for the server to come.
     _passing: JoinSet<()>,
 }
 
@@ -96,13 +97,14 @@ impl Upstream {
         if let Some(auth) = &relay.auth {
             builder = builder.auth(auth.clone());
         }
-        let client = builder.open().map_err(|error| refusal::of(&error, &Status::Idle, None))?;
-        let (notes, queue) = mpsc::channel(NOTES);
-        let (behind, answers) = mpsc::channel(Requests::MOST);
+        let client = builder.open().map_err(|error| refusal::of(&error, &Standing::unknown()))?;
+        let (notes, outgoing) = mpsc::channel(NOTES);
+        let (queue, reader) = Queue::new(client.events());
         let (mut telling, mut passing) = (JoinSet::new(), JoinSet::new());
         let observer = Arc::clone(&relay.observer);
-        telling.spawn(forward::to_host(client.events(), answers, link.clone(), gate.clone(), observer));
-        passing.spawn(forward::to_server(queue, client.clone()));
+        telling.spawn(forward::to_host(reader, link.clone(), gate.clone(), observer));
+        passing.spawn(forward::to_server(outgoing, client.clone()));
+        passing.spawn(arrival::await_arrival(client.clone()));
         let hooks = bowline::hooks::spawn(&client, relay.server.hooks.iter().cloned());
         Ok(Arc::new(Self {
             client,
@@ -110,7 +112,7 @@ impl Upstream {
             hooks: Mutex::new(Some(hooks)),
             gate,
             notes,
-            behind,
+            queue,
             telling: Mutex::new(telling),
             _passing: passing,
         }))
@@ -143,11 +145,18 @@ impl Upstream {
     /// Waits until the host was told all that the server has said by now. It takes as long as the host takes
     /// to read it, which an answer would have to wait for as well.
     pub(super) async fn all_told(&self) {
-        let (behind, passed) = oneshot::channel();
-        if self.behind.send(behind).await.is_ok() {
-            // Dropped when it is so, or when nothing more is told.
-            let _ = passed.await;
-        }
+        self.queue.passed().await;
+    }
+
+    /// What is known of the connection, for a call that failed.
+    pub(super) fn standing<'a>(&self, relay: &'a Relay, status: &'a Status) -> Standing<'a> {
+        let health = self.client.health();
+        let away = match (health.since, health.last_fault) {
+            (None, Some((since, _))) => Some(since.elapsed().unwrap_or_default()),
+            _ => None,
+        };
+        let reconnect_wait = relay.server.reconnect_wait;
+        Standing { status, away, reconnect_wait, login: relay.login.as_deref() }
     }
 
     /// Passes on what the host says unasked.
@@ -215,8 +224,8 @@ impl Session {
             }
             // Nothing to wait for: the host shows its person what is wrong, and that is who can help.
             Reached::Never(fault) => {
-                let login = self.relay.login.as_deref();
-                let refused = refusal::unreachable(name, &fault.not_executed(), &Status::Idle, login);
+                let standing = Standing { login: self.relay.login.as_deref(), ..Standing::unknown() };
+                let refused = refusal::unreachable(name, &fault.not_executed(), &standing);
                 self.link.answer(&id, &Err(refused)).await;
                 drop(turned_away);
                 return upstream.close().await;

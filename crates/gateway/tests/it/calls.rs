@@ -79,7 +79,7 @@ async fn cn_01_a_cancelled_request_is_cancelled_on_the_server() {
     assert_eq!(text(&host.call("c", "echo", json!({})).await), "{}");
 }
 
-/// More than can be under way: the rest is read when there is room.
+/// More than can run at once: the rest waits.
 #[tokio::test]
 async fn a_thousand_requests_at_once_are_all_answered() {
     let server = testkit::server().legacy().tool("slow").run().await;
@@ -95,24 +95,69 @@ async fn a_thousand_requests_at_once_are_all_answered() {
     assert!(host.silent().await);
 }
 
-/// As many as can be under way, and then the host is not read before one ends.
+/// As many as can be under way, all of them slow: the host is read all the same.
 #[tokio::test]
-async fn a_host_with_too_much_under_way_is_not_read() {
+async fn cn_01_cancellations_are_read_while_all_places_are_taken() {
+    let server = testkit::server().legacy().tool("slow").tool("echo").run().await;
+    let mut host = TestHost::of(&server).await;
+    for id in 0..512 {
+        host.ask(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}})).await;
+    }
+    server.wait_for_nth(511, |received| received.tool() == Some("slow"), PATIENCE).await;
+    host.ask("waits", "tools/call", json!({"name": "echo", "arguments": {"a": 1}})).await;
+    host.ask("taken back", "tools/call", json!({"name": "echo"})).await;
+    host.tell("notifications/cancelled", json!({"requestId": "taken back"})).await;
+    // Nothing is said for one that waits, and a ping behind it is answered.
+    assert!(host.silent().await);
+    host.tell("notifications/cancelled", json!({"requestId": 7})).await;
+    assert_eq!(text(&host.answer("waits").await), r#"{"a":1}"#);
+    server.wait_until(|server| server.cancellations().len() == 1, PATIENCE).await;
+    assert_eq!((server.executions("echo"), server.cancellations().len()), (1, 1));
+    host.stop();
+}
+
+/// What is beyond those that run and those that may wait is refused, and the host is read on.
+#[tokio::test]
+async fn requests_beyond_the_bound_are_refused_at_once() {
     let server = testkit::server().legacy().tool("slow").run().await;
     let mut host = TestHost::of(&server).await;
-    for id in 0..511 {
-        host.ask(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    for id in 0..512 + 4096 {
+        host.ask(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}})).await;
     }
-    server.wait_for_nth(510, |received| received.tool() == Some("slow"), PATIENCE).await;
-    host.ask("last", "tools/call", json!({"name": "slow", "arguments": {"ms": 1000}})).await;
-    host.ask("waits", "tools/call", json!({"name": "slow", "arguments": {"ms": 0}})).await;
-    host.ask("after", "ping", Value::Null).await;
-    assert_eq!(host.hear().await["id"], "last");
-    for _ in 0..2 {
-        let id = host.hear().await["id"].clone();
-        assert!(id == "waits" || id == "after", "{id}");
-    }
+    assert!(host.silent().await);
+    host.ask("beyond", "tools/list", json!({})).await;
+    let refused = host.answer("beyond").await;
+    assert_eq!(refused["error"]["code"], UNREACHABLE);
+    let facts = json!({"server": "testkit", "cause": "busy", "execution": "not_executed"});
+    assert_eq!(refused["error"]["data"]["bowline"], facts);
+    assert_eq!(server.count("tools/list"), 0);
     host.stop();
+}
+
+/// PR-02: progress comes by another way through the client than the rest of what a server says.
+#[tokio::test(flavor = "multi_thread")]
+async fn notifications_and_progress_keep_their_order() {
+    const PROGRESS: &str =
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":ID,"progress":1}}"#;
+    const LOG: &str =
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+    let said = &[PROGRESS, LOG, LOG, PROGRESS, LOG, PROGRESS, PROGRESS, LOG, PROGRESS];
+    let server = RawServer::saying(said, r#""result":{"content":[]}"#).await;
+    let mut host = TestHost::start(Relay::new(server.server()));
+    host.ask("hello", "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    // It holds a number that is none to others.
+    host.line().await;
+    for id in 0..300 {
+        host.ask(id, "tools/call", json!({"name": "any", "_meta": {"progressToken": "mine"}})).await;
+        for message in said {
+            let heard = host.hear().await;
+            let is_progress = *message == PROGRESS;
+            let method = if is_progress { "notifications/progress" } else { "notifications/message" };
+            assert_eq!(heard["method"], method, "call {id}: {heard}");
+            assert!(!is_progress || heard["params"]["progressToken"] == "mine", "{heard}");
+        }
+        assert_eq!(host.hear().await["id"], id);
+    }
 }
 
 /// PR-02 for everything that a server says: it comes before the result that it came before.

@@ -94,6 +94,30 @@ async fn a_host_is_greeted_without_the_server_and_told_when_it_comes() {
     assert_eq!(host.answer(3).await["result"], json!({"prompts": []}));
 }
 
+/// While the host waits to hear of a server, its closed port is tried as often as for a call.
+#[tokio::test]
+async fn a_server_that_comes_late_is_looked_for_often() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    server.stop().await;
+    let reached = at(&server).with_reconnect_wait(Duration::from_millis(100));
+    let (sender, mut lives) = tokio::sync::mpsc::unbounded_channel();
+    let relay = Relay::new(reached).on_life(move |life| {
+        let _ = sender.send((life.turn.as_str(), life.attempt));
+    });
+    let mut host = TestHost::start(relay);
+    host.greet(json!({})).await;
+    // The outage is what is tested: in this time there are fewer than ten attempts for a server that nobody waits for.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    server.start().await;
+    host.told("notifications/tools/list_changed").await;
+    let attempts = loop {
+        if let ("connected", attempts) = lives.recv().await.expect("the relay runs") {
+            break attempts;
+        }
+    };
+    assert!(attempts > 20, "{attempts}");
+}
+
 /// Hosts drop a server whose first lists fail or take long.
 #[tokio::test]
 async fn lists_are_empty_at_once_while_the_server_was_never_there() {

@@ -55,7 +55,7 @@ async fn bm_01_a_batch_is_taken_apart() {
     let server = testkit::server().legacy().tool("echo").run().await;
     let mut host = TestHost::of(&server).await;
     host.say(
-        r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"id":3},{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"echo"}}]"#,
+        r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":3},{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"echo"}}]"#,
     )
     .await;
     assert_eq!(host.answer(1).await["result"], json!({}));

@@ -20,7 +20,7 @@ impl RawServer {
         Self::saying(&[], answer).await
     }
 
-    /// The same, and in one write with each answer, before it, these messages.
+    /// The same, and in one write with each answer, before it, these messages. `ID` in them is the id of the request.
     pub(crate) async fn saying(before: &'static [&'static str], answer: &'static str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -93,8 +93,9 @@ async fn converse(
             let (kind, reply) = if before.is_empty() {
                 ("application/json", json)
             } else {
-                let said = before.iter().copied().chain([&*json]);
-                ("text/event-stream", said.flat_map(|message| ["data: ", message, "\n\n"]).collect())
+                let said = before.iter().map(|said| said.replace("ID", id)).chain([json]);
+                let parts = said.flat_map(|message| ["data: ".to_owned(), message, "\n\n".to_owned()]);
+                ("text/event-stream", parts.collect())
             };
             let length = reply.len();
             format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{reply}")

@@ -67,7 +67,8 @@ impl fmt::Display for RpcError {
 /// Text that is no JSON-RPC message, with the call it was probably meant for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// The id, if it could be read, so that its caller need not wait for the deadline.
+    /// The id, if it could be read, so that its caller need not wait for the deadline. `None` also where nothing but
+    /// the id looks like JSON-RPC: servers print log records to stdout that have an `id` of their own.
     pub id: Option<Id>,
     /// What is wrong.
     pub defect: Defect,
@@ -100,6 +101,9 @@ pub enum Defect {
     /// An `error` that is no object with a numeric code.
     #[error("an error object without a code")]
     BadError,
+    /// An `error` beside members that JSON-RPC does not have, with neither `jsonrpc` nor `id`.
+    #[error("a log record, not a JSON-RPC error")]
+    LogRecord,
 }
 
 /// What one frame held.
@@ -117,13 +121,13 @@ pub fn parse(frame: &Bytes, mut each: impl FnMut(Parsed)) {
             return each(Err(Malformed { id: None, defect: Defect::NotAnObject }));
         }
         for message in messages.by_ref().take(LARGEST_BATCH) {
-            each(parse_one(&batch.slice(message).into_bytes()));
+            each(parse_element(&batch.slice(message).into_bytes()));
         }
         if messages.next().is_some() {
             each(Err(Malformed { id: None, defect: Defect::TooMany }));
         }
     } else {
-        each(parse_one(frame));
+        each(parse_element(frame));
     }
 }
 
@@ -132,9 +136,43 @@ const LARGEST_BATCH: usize = 1_000;
 
 /// Parses a frame that holds exactly one message; a batch is refused.
 pub fn parse_one(frame: &Bytes) -> Parsed {
+    read(frame).0
+}
+
+/// Parses one message of a stream on which several requests may wait for answers.
+///
+/// An error without an id ends the only open call, and a log record may hold an `error` object too. It is taken for
+/// an answer if it says `jsonrpc`, or if it has no members but those of JSON-RPC.
+fn parse_element(frame: &Bytes) -> Parsed {
+    match read(frame) {
+        (Ok(Message::Error { id: None, .. }), MemberSet::Foreign) => {
+            Err(Malformed { id: None, defect: Defect::LogRecord })
+        }
+        (parsed, _) => parsed,
+    }
+}
+
+/// Whose members an object has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MemberSet {
+    /// It says `jsonrpc`, or it has no members but those of the envelope.
+    JsonRpc,
+    /// It has others, and does not say `jsonrpc`.
+    Foreign,
+}
+
+fn read(frame: &Bytes) -> (Parsed, MemberSet) {
     let mut envelope = Envelope::default();
     let mut deserializer = serde_json::Deserializer::from_slice(frame);
     let read = (&mut envelope).deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    let members = match envelope {
+        Envelope { version: false, foreign: true, .. } => MemberSet::Foreign,
+        _ => MemberSet::JsonRpc,
+    };
+    (judge(frame, envelope, read), members)
+}
+
+fn judge(frame: &Bytes, envelope: Envelope<'_>, read: serde_json::Result<()>) -> Parsed {
     let id = envelope.id.and_then(|raw| Id::from_raw(frame, raw));
     let bad = |id: Option<Id>, defect| Err(Malformed { id, defect });
     if let Err(error) = read {
@@ -143,10 +181,10 @@ pub fn parse_one(frame: &Bytes) -> Parsed {
             serde_json::error::Category::Data => Defect::NotAnObject,
             _ => Defect::NotJson,
         };
-        // Some servers write the id last, after the damage. What is found there may be nonsense, but then it
-        // is most unlikely to be the id of an open call.
-        return bad(id.or_else(|| salvage_id(frame)), defect);
+        return bad(id_before_or_after_damage(frame, id), defect);
     }
+    let named = envelope.names_a_call();
+    let bad = |id: Option<Id>, defect| bad(id.filter(|_| named), defect);
     let slice = |raw: &RawValue| Json::slice_of(frame, raw);
     if let Some(method) = envelope.method {
         let params = given(envelope.params).map(slice);
@@ -169,10 +207,29 @@ pub fn parse_one(frame: &Bytes) -> Parsed {
     }
 }
 
-fn salvage_id(frame: &Bytes) -> Option<Id> {
-    let raw = scan::members(frame)?.find(|(name, _)| name == "id")?.1;
-    let json = Json::parse(frame.slice_ref(raw)).ok()?;
-    Id::from_json(json)
+/// The id of a damaged message: `read`, the one before the damage, else one after it, where some servers write it.
+///
+/// What is found after the damage may be nonsense, but then it is most unlikely to be the id of an open call.
+/// `None` unless another member looks like JSON-RPC; see [`Envelope::names_a_call`].
+fn id_before_or_after_damage(frame: &Bytes, read: Option<Id>) -> Option<Id> {
+    let (mut id, mut named) = (read, false);
+    let mut cursor = scan::Cursor::new(frame);
+    cursor.enter(b'{');
+    while let Some(name) = cursor.name().and_then(scan::unquote_lossy) {
+        // The damage may have cut off the value: its first byte has to do.
+        let first = cursor.peek();
+        named |= match &*name {
+            "jsonrpc" => first == Some(b'"'),
+            "error" => first == Some(b'{'),
+            "result" | "method" => true,
+            _ => false,
+        };
+        let Some(value) = cursor.value() else { break };
+        if name == "id" && id.is_none() {
+            id = Json::parse(frame.slice_ref(value)).ok().and_then(Id::from_json);
+        }
+    }
+    id.filter(|_| named)
 }
 
 /// `"params": null` and `"error": null` are written by serialisers that do not skip empty members.
@@ -207,12 +264,27 @@ struct Envelope<'a> {
     params: Option<&'a RawValue>,
     result: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
+    /// Whether `jsonrpc` is there, and a string.
+    version: bool,
+    /// Whether a member is there that JSON-RPC does not have.
+    foreign: bool,
     duplicate: bool,
+}
+
+impl Envelope<'_> {
+    /// Whether the id is that of a request, by another member that only JSON-RPC has.
+    ///
+    /// Without `jsonrpc` an `error` has to be an object: loggers write it as text, beside ids of their own.
+    fn names_a_call(&self) -> bool {
+        let is_object = |raw: &RawValue| raw.get().starts_with('{');
+        self.version || self.method.is_some() || self.result.is_some() || self.error.is_some_and(is_object)
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Member {
+    Jsonrpc,
     Id,
     Method,
     Params,
@@ -252,9 +324,15 @@ impl<'de> Visitor<'de> for &mut Envelope<'de> {
                     }
                     continue;
                 }
-                // `jsonrpc` is not asked for: servers exist that leave it out, and nothing depends on it.
+                // Servers exist that leave `jsonrpc` out of their answers, so it is not required. What has neither it
+                // nor the shape of a message is not one.
+                Member::Jsonrpc => {
+                    self.version |= map.next_value::<&RawValue>()?.get().starts_with('"');
+                    continue;
+                }
                 Member::Other => {
                     map.next_value::<serde::de::IgnoredAny>()?;
+                    self.foreign = true;
                     continue;
                 }
             };
@@ -356,14 +434,19 @@ mod tests {
         assert_eq!(defect(b"{\"id\":7,\"result\":\"\xff\xfe\"}"), (seven(), Defect::NotJson));
         assert_eq!(defect(r#"{"id":7,"result":{},"result":{}}"#), (seven(), Defect::DuplicateMember));
         assert_eq!(defect(r#"{"id":7,"id":8,"result":{}}"#), (seven(), Defect::DuplicateMember));
-        assert_eq!(defect(r#"{"id":7,"error":"boom"}"#), (seven(), Defect::BadError));
+        assert_eq!(defect(r#"{"jsonrpc":"2.0","id":7,"error":"boom"}"#), (seven(), Defect::BadError));
+        assert_eq!(defect(r#"{"id":7,"error":{"message":"boom"}}"#), (seven(), Defect::BadError));
         // As the most used SDK writes it: the id last.
         assert_eq!(
             defect(b"{\"result\":\"\xff\xfe\",\"jsonrpc\":\"2.0\",\"id\":7}"),
             (seven(), Defect::NotJson)
         );
         assert_eq!(defect(r#"{"result":{},"result":{},"id":7}"#), (seven(), Defect::DuplicateMember));
-        assert_eq!(defect(r#"{"id":7}"#), (seven(), Defect::NoShape));
+        assert_eq!(defect(r#"{"jsonrpc":"2.0","id":7}"#), (seven(), Defect::NoShape));
+        // Cut off inside the member that tells what it is, or before it.
+        assert_eq!(defect(r#"{"id":7,"error":{"code"#), (seven(), Defect::NotJson));
+        assert_eq!(defect(r#"{"id":7,"method":"ping","params":{"a":}}"#), (seven(), Defect::NotJson));
+        assert_eq!(defect(r#"{"jsonrpc":"2.0","id":7,"res"#), (seven(), Defect::NotJson));
         assert_eq!(defect(r#"{"result":{}}"#), (None, Defect::ResultWithoutId));
         assert_eq!(defect("5"), (None, Defect::NotAnObject));
         assert_eq!(defect("[]"), (None, Defect::NotAnObject));
@@ -371,11 +454,52 @@ mod tests {
         assert_eq!(defect(r#"{"id":7,"result":{}} trailing"#), (seven(), Defect::NotJson));
     }
 
+    /// ST-02: a log record on stdout has ids of its own; it must not end a call.
+    #[test]
+    fn st_02_an_id_alone_does_not_name_a_call() {
+        for (text, found) in [
+            (r#"{"id":7,"level":"info","msg":"x"}"#, Defect::NoShape),
+            (r#"{"id":7}"#, Defect::NoShape),
+            (r#"{"jsonrpc":2.0,"id":7}"#, Defect::NoShape),
+            (r#"{"id":7,"payload":{"jsonrpc":"2.0","result":{}}}"#, Defect::NoShape),
+            (r#"{"level":"error","id":7,"error":"no such file"}"#, Defect::BadError),
+            (r#"{"id":7,"level":"info","msg":"x"#, Defect::NotJson),
+            (r#"{"level":"info","msg":"x","msg":,"id":7}"#, Defect::NotJson),
+            (r#"{"id":7,"id":7,"msg":"x"}"#, Defect::DuplicateMember),
+        ] {
+            assert_eq!(defect(text), (None, found), "{text}");
+        }
+    }
+
+    /// An error without an id ends the only open call, so a log record must not pass for one.
+    #[test]
+    fn st_02_a_log_record_with_an_error_object_is_no_answer() {
+        let parsed = |text: &'static str| {
+            let mut all = Vec::new();
+            parse(&Bytes::from_static(text.as_bytes()), |one| all.push(one));
+            all.remove(0)
+        };
+        let record = r#"{"level":"error","error":{"code":14,"message":"unavailable"}}"#;
+        assert_eq!(parsed(record), Err(Malformed { id: None, defect: Defect::LogRecord }));
+        for answer in [
+            r#"{"error":{"code":14,"message":"unavailable"}}"#,
+            r#"{"id":null,"error":{"code":14,"message":"unavailable"}}"#,
+            r#"{"jsonrpc":"2.0","error":{"code":14,"message":"unavailable"},"level":"error"}"#,
+        ] {
+            assert!(matches!(parsed(answer), Ok(Message::Error { id: None, .. })), "{answer}");
+        }
+        // The body of a refusal has nobody else that it could be meant for.
+        assert!(matches!(one(record), Ok(Message::Error { id: None, .. })));
+    }
+
     /// BM-01, HL-11: each element of a batch stands for itself.
     #[test]
     fn bm_01_batches_from_2025_03_26() {
         let mut all = Vec::new();
-        parse(&Bytes::from_static(br#" [{"id":1,"result":1},{"id":2},{"method":"x"}]"#), |one| all.push(one));
+        parse(
+            &Bytes::from_static(br#" [{"id":1,"result":1},{"jsonrpc":"2.0","id":2},{"method":"x"}]"#),
+            |one| all.push(one),
+        );
         assert!(matches!(all[0], Ok(Message::Result { .. })));
         assert!(matches!(all[1], Err(Malformed { id: Some(Id::Int(2)), .. })));
         assert!(matches!(all[2], Ok(Message::Notification { .. })));

@@ -51,6 +51,25 @@ async fn a_timeout_ends_a_call_that_is_silent() {
     assert_eq!(answer["error"]["data"]["bowline"]["cause"], "timeout", "{answer}");
 }
 
+/// A host that gets this error shows it to a person, who has to know what to change.
+#[tokio::test]
+async fn a_reconnect_wait_holds_and_is_named_when_it_was_too_short() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let mut host =
+        Host::greeted(context.bowline(["connect", &server.url(), "--reconnect-wait", "300ms"])).await;
+    server.stop().await;
+    // The first may have left before the end was seen; the second cannot.
+    host.call("counter").await;
+    let answer = host.call("counter").await;
+    let (message, facts) = (answer["error"]["message"].as_str(), &answer["error"]["data"]["bowline"]);
+    assert_eq!((&facts["execution"], &facts["reconnect_wait"]), (&json!("not_executed"), &json!(0.3)));
+    let message = message.expect("an error");
+    assert!(message.contains(" cannot be reached: connection "), "{message}");
+    assert!(message.contains("a call waits 0.3 s for it to come back: raise --reconnect-wait,"), "{message}");
+    assert!(!message.contains("next attempt"), "{message}");
+}
+
 #[test]
 fn plain_http_over_a_network_has_to_be_wanted() {
     let context = Context::new();
@@ -76,6 +95,7 @@ fn words_that_do_not_fit_are_refused() {
         &["connect", "http://127.0.0.1:1/mcp", "--", "program"],
         &["connect", "--transport", "sse-only", "--", "program"],
         &["connect", "http://127.0.0.1:1/mcp", "--transport", "carrier-pigeon"],
+        &["connect", "http://127.0.0.1:1/mcp", "--reconnect-wait", "soon"],
         &["connect", "nobody"],
     ] {
         let output = context.bowline(args).output().expect("bowline starts");

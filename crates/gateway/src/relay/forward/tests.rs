@@ -1,0 +1,117 @@
+use std::sync::{Arc, Weak};
+
+use bowline::Notification;
+use bowline::wire::Json;
+use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines};
+use tokio::sync::broadcast;
+
+use super::super::queue::{OpenCall, Queue};
+use super::*;
+use crate::greeting::Made;
+use crate::host::Host;
+
+fn said(method: &str) -> Event {
+    Event::Notification(Notification { method: method.into(), params: None, inferred: false })
+}
+
+fn numbers(events: &broadcast::Sender<Event>) {
+    for number in 0..5 {
+        events.send(said(&format!("notifications/{number}"))).unwrap();
+    }
+}
+
+/// A host that was offered tools and resources, with what it reads.
+fn host() -> (Host, Gate, Lines<BufReader<DuplexStream>>) {
+    let (stdout, from) = tokio::io::duplex(64 * 1024);
+    let host = Host::new(tokio::io::empty(), stdout);
+    let offer = Offer { tools: true, prompts: false, resources: true, made: Made::Knowing };
+    (host, Gate::opened(offer), BufReader::new(from).lines())
+}
+
+async fn expect(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&str]) {
+    for method in methods {
+        let line = timeout(PASSING, lines.next_line()).await.expect("it is told").unwrap().unwrap();
+        assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#));
+    }
+}
+
+/// What was missed may have been any change: the host is told of all that it was offered, and then goes
+/// on where it can.
+#[tokio::test]
+async fn a_host_that_missed_something_is_told_to_look_at_everything() {
+    let (events, receiver) = broadcast::channel(2);
+    numbers(&events);
+    let (host, gate, mut lines) = host();
+    let (_, reader) = Queue::new(receiver);
+    drop(events);
+    to_host(reader, host.link.clone(), gate, Arc::new(|_| {})).await;
+    host.link.close(PASSING).await;
+    let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
+    expect(&mut lines, &[tools, resources, "notifications/3", "notifications/4"]).await;
+    assert_eq!(lines.next_line().await.unwrap(), None);
+}
+
+/// Also where some of it was missed, and while the server may go on talking.
+#[tokio::test]
+async fn an_answer_waits_for_what_was_said_before_it_and_for_nothing_else() {
+    let (events, receiver) = broadcast::channel(2);
+    let (host, gate, mut lines) = host();
+    let (queue, reader) = Queue::new(receiver);
+    numbers(&events);
+    let carrying = tokio::spawn(to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));
+    timeout(PASSING, queue.passed()).await.expect("it is let go");
+    host.link.notify("the answer", None).await;
+    let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
+    expect(&mut lines, &[tools, resources, "notifications/3", "notifications/4", "the answer"]).await;
+    drop(events);
+    carrying.await.unwrap();
+    // Nobody waits for what will never be told.
+    timeout(PASSING, queue.passed()).await.expect("it is let go");
+}
+
+/// Progress and events come by two ways and are told in the order in which they were said.
+#[tokio::test]
+async fn progress_stays_among_the_events_that_it_was_said_among() {
+    let (events, receiver) = broadcast::channel(16);
+    let (host, gate, mut lines) = host();
+    let (queue, reader) = Queue::new(receiver);
+    let open = Arc::new(OpenCall);
+    let call = Arc::downgrade(&open);
+    let progress = |call: &Weak<OpenCall>| queue.push_progress(call, Json::empty_object());
+    progress(&call);
+    numbers(&events);
+    progress(&call);
+    // Of a call that was taken back.
+    progress(&Weak::new());
+    events.send(said("notifications/last")).unwrap();
+    let carrying = tokio::spawn(to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));
+    let mut told = Vec::new();
+    while told.last().is_none_or(|line: &String| !line.contains("last")) {
+        told.push(timeout(PASSING, lines.next_line()).await.expect("it is told").unwrap().unwrap());
+    }
+    let told: Vec<_> = told.iter().map(|line| line.split("notifications/").nth(1).unwrap()).collect();
+    let progress = r#"progress","params":{}}"#;
+    assert_eq!(told, [progress, "0\"}", "1\"}", "2\"}", "3\"}", "4\"}", progress, "last\"}"]);
+    drop((events, open));
+    carrying.await.unwrap();
+}
+
+/// A host that does not read costs a bounded number of items, and no event is lost to progress.
+#[tokio::test]
+async fn progress_that_finds_no_room_is_dropped() {
+    let (events, receiver) = broadcast::channel(16);
+    let (queue, mut reader) = Queue::new(receiver);
+    let open = Arc::new(OpenCall);
+    for _ in 0..100_000 {
+        queue.push_progress(&Arc::downgrade(&open), Json::empty_object());
+    }
+    events.send(said("notifications/last")).unwrap();
+    queue.push_progress(&Arc::downgrade(&open), Json::empty_object());
+    let mut before = 0;
+    while let Some(Item::Progress { .. }) = reader.next().await {
+        before += 1;
+    }
+    assert_eq!(before, 1024);
+    // The event was next; nothing came after it.
+    assert!(timeout(std::time::Duration::ZERO, reader.next()).await.is_err());
+}
