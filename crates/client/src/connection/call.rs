@@ -416,12 +416,14 @@ impl Guard<'_> {
 
     /// The outcome came through the table, which is done with the call.
     fn ended(self) {
+        self.shared.stop_serving_during(self.id);
         std::mem::forget(self);
     }
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
+        self.shared.stop_serving_during(self.id);
         // CN-01: only a call that is still open is cancelled.
         let (silence, open) = {
             let mut core = self.shared.core();

@@ -127,6 +127,7 @@ impl Driver {
             events: broadcast::Sender::new(EVENT_BUFFER),
             news: news_in,
             serving: Mutex::default(),
+            serving_count: AtomicUsize::new(0),
             tokens: Tokens::default(),
             annotations: Mutex::default(),
             errands: Errands::new(),
@@ -409,6 +410,8 @@ impl Driver {
             // A new session is a new start for the load balancer too, and the old one must not be named.
             http.clear_cookies();
             lock(&link.session).take();
+            // What the old session asked, nobody waits for any more.
+            self.shared.errands.end_session();
         }
         let frame = self.shared.hello(id, hello);
         let (shared, wire, session) =
@@ -494,9 +497,13 @@ impl Driver {
         if !link.wire.is_http() || fault.cause == Cause::Closed {
             self.shared.fail_calls(fault);
         }
-        // The connection is lost, the session perhaps not.
+        // The connection is lost, the session perhaps not: what it asked is still wanted until another is opened.
         if fault.cause != Cause::Closed && fault.cause != Cause::SessionLost {
             self.kept = lock(&link.session).take();
+        }
+        // Our own end leaves the answers that are being sent a moment.
+        if self.kept.is_none() && fault.cause != Cause::Closed {
+            self.shared.errands.end_session();
         }
         let (shared, errands) = (Arc::clone(&self.shared), self.shared.errands.part());
         let orderly = fault.cause == Cause::Closed;

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,6 +19,8 @@ pub(super) struct Errands {
     tasks: TaskTracker,
     /// Ends the errands of the present link.
     link: Mutex<CancellationToken>,
+    /// Ends what the present session asked for.
+    session: Mutex<CancellationToken>,
     /// A call may be dropped on a thread that has no runtime.
     runtime: Handle,
 }
@@ -25,7 +28,12 @@ pub(super) struct Errands {
 impl Errands {
     /// Must be called within a runtime.
     pub(super) fn new() -> Self {
-        Self { tasks: TaskTracker::new(), link: Mutex::default(), runtime: Handle::current() }
+        Self {
+            tasks: TaskTracker::new(),
+            link: Mutex::default(),
+            session: Mutex::default(),
+            runtime: Handle::current(),
+        }
     }
 
     /// Sends something. A server that takes nothing must not make us keep everything: what is too much, or
@@ -39,12 +47,29 @@ impl Errands {
     }
 
     /// Does something that takes as long as it takes.
-    pub(super) fn serve(&self, work: impl Future<Output = ()> + Send + 'static) -> tokio::task::AbortHandle {
-        let link = lock(&self.link).clone();
+    pub(super) fn serve(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.spawn_until(lock(&self.link).clone(), work)
+    }
+
+    /// Answers what the session asks: it goes on over the next link, if that takes up the session.
+    pub(super) fn serve_session(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.spawn_until(lock(&self.session).clone(), work)
+    }
+
+    /// The session is over: nobody waits for what it asked.
+    pub(super) fn end_session(&self) {
+        std::mem::take(&mut *lock(&self.session)).cancel();
+    }
+
+    fn spawn_until(
+        &self,
+        over: CancellationToken,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> AbortHandle {
         let work = async move {
             tokio::select! {
                 biased;
-                () = link.cancelled() => {}
+                () = over.cancelled() => {}
                 () = work => {}
             }
         };

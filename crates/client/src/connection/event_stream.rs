@@ -44,7 +44,7 @@ pub(super) async fn post(
                 wire::parse(body, |parsed| {
                     // "Accepted" and the like are no messages.
                     if parsed.is_ok() {
-                        shared.handle_message(wire, parsed);
+                        shared.handle_message(wire, None, parsed);
                     }
                 });
             }
@@ -63,7 +63,7 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: Eve
             }
             Ok(Some(event)) => {
                 if is_message(&event) {
-                    wire::parse(&event.data, |parsed| shared.handle_message(&wire, parsed));
+                    wire::parse(&event.data, |parsed| shared.handle_message(&wire, None, parsed));
                 }
             }
             Err(fault) if is_too_large(&fault) => {

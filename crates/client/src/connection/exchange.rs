@@ -166,7 +166,7 @@ impl Exchange<'_> {
             if self.mine(&parsed, broken) {
                 found = Some(into_reply(parsed));
             } else {
-                self.shared.handle_message(self.wire, parsed);
+                self.shared.handle_message(self.wire, Some(self.id), parsed);
             }
         });
         (found, strange)

@@ -128,6 +128,9 @@ impl OpenLink {
             shared.errands.settle().await;
         }
         errands.cancel();
+        if orderly {
+            shared.errands.end_session();
+        }
         match &self.wire {
             Wire::Pipe(writer) => writer.close(),
             // The end of the stream is the end of the session.
@@ -173,7 +176,7 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: imp
     let fault = loop {
         match reader.recv().await {
             Ok(Received::Message(frame)) => {
-                wire::parse(&frame, |parsed| shared.handle_message(&wire, parsed));
+                wire::parse(&frame, |parsed| shared.handle_message(&wire, None, parsed));
             }
             // ST-02: logged and skipped.
             Ok(Received::Noise(line)) => {

@@ -46,7 +46,9 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                                 *lock(&shared.place) = session.clone().zip(last);
                             }
                             if is_message(&event) {
-                                wire::parse(&event.data, |parsed| shared.handle_message(&live.wire, parsed));
+                                wire::parse(&event.data, |parsed| {
+                                    shared.handle_message(&live.wire, None, parsed)
+                                });
                             }
                         }
                         // One message too large is lost; the stream is not.

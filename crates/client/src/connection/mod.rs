@@ -103,7 +103,9 @@ pub(crate) struct Shared {
     events: broadcast::Sender<Event>,
     news: mpsc::UnboundedSender<News>,
     /// Handlers at work for requests of the server, by the text of the request's id.
-    serving: Mutex<HashMap<String, tokio::task::AbortHandle>>,
+    serving: Mutex<HashMap<String, requests::ServedRequest>>,
+    /// How many there are, for whoever only needs to know that there are none.
+    serving_count: AtomicUsize,
     /// `x-mcp-header` annotations of the tools in the newest list that have any (HM-10).
     annotations: Mutex<HashMap<Box<str>, Annotations>>,
     errands: Errands,
@@ -298,7 +300,8 @@ impl Shared {
     }
 
     /// Takes one message from a link, whatever it is and wherever it came in.
-    fn handle_message(self: &Arc<Self>, wire: &Wire, parsed: Parsed) {
+    /// `during`: the call on whose stream it came, where that is known.
+    fn handle_message(self: &Arc<Self>, wire: &Wire, during: Option<u64>, parsed: Parsed) {
         match parsed {
             Ok(Message::Result { id, result }) => self.finish(id.as_ours(), Ok(result)),
             Ok(Message::Error { id: Some(id), error }) => {
@@ -313,7 +316,9 @@ impl Shared {
                 tracing::warn!(server = %self.name, %error, "the server reported an error about no request in particular");
             }
             Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
-            Ok(Message::Request { id, method, params }) => self.handle_request(wire, id, method, params),
+            Ok(Message::Request { id, method, params }) => {
+                self.handle_request(wire, during, id, method, params);
+            }
             Err(malformed) => {
                 tracing::warn!(server = %self.name, defect = %malformed.defect, "the server sent a bad message");
                 let fault = Fault::protocol(Misbehaviour::Malformed(malformed.defect));

@@ -1,22 +1,27 @@
 //! Requests that the server makes of us: ping, and whatever the handler declared.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, mirror, outgoing};
 
-use super::{Shared, Wire};
+use super::{News, Shared, Wire};
 use crate::handler::{Answer, ServerRequest, capability_of, refusal};
+use tokio::task::AbortHandle;
 
 /// More handlers at once than any host needs; beyond that a server is refused, not queued.
 const MAX_SERVING: usize = 64;
 
 impl Shared {
+    /// `during`: the call on whose stream the request came, where that is known.
     pub(super) fn handle_request(
         self: &Arc<Self>,
         wire: &Wire,
+        during: Option<u64>,
         id: Id,
         method: Box<str>,
         params: Option<Json>,
@@ -51,33 +56,36 @@ impl Shared {
             self.answer(wire.clone(), id, Err(busy));
             return;
         }
-        let (shared, wire, entry) = (Arc::clone(self), wire.clone(), Entry(Arc::clone(self), key.clone()));
-        let task = self.errands.serve(async move {
+        let (shared, wire) = (Arc::clone(self), wire.clone());
+        // Before the handler can run: it may be done at once.
+        let pause = may_ask_a_person(&method).then(|| Pause::begin(self));
+        let entry = ServedEntry { shared: Arc::clone(self), key: key.clone(), _pause: pause };
+        let task = self.errands.serve_session(async move {
             let task = params.as_ref().and_then(related_task);
             let answer = shared.ask_handler(method, params, None).await;
             let answer = answer.map(|result| relate(result, task.as_ref()));
             drop(entry);
             shared.send_answer(&wire, &id, answer).await;
         });
-        serving.insert(key, task);
-        drop(serving);
-        self.pause_calls();
+        serving.insert(key, ServedRequest { task, during });
+        self.serving_count.store(serving.len(), Ordering::Relaxed);
     }
 
-    /// While a person is asked, the calls under way are not the server's to hurry with.
-    fn pause_calls(&self) {
-        let mut core = self.core();
-        let (now, ids) = (Instant::now(), core.calls.ids().collect::<Vec<_>>());
-        for id in ids {
-            core.calls.pause(now, id);
+    /// A call has ended, and with it what the server asked on its stream.
+    pub(super) fn stop_serving_during(&self, call: u64) {
+        // Nearly always nothing is asked, and every call ends here.
+        if self.serving_count.load(Ordering::Relaxed) == 0 {
+            return;
         }
-    }
-
-    fn resume_calls(&self) {
-        let mut core = self.core();
-        let (now, ids) = (Instant::now(), core.calls.ids().collect::<Vec<_>>());
-        for id in ids {
-            core.calls.resume(now, id);
+        let serving = self.serving();
+        let asked: Vec<_> = serving
+            .values()
+            .filter(|served| served.during == Some(call))
+            .map(|served| served.task.clone())
+            .collect();
+        drop(serving);
+        for task in asked {
+            task.abort();
         }
     }
 
@@ -108,7 +116,7 @@ impl Shared {
     /// CN-04: the server no longer wants an answer; stop working on it and send none.
     pub(super) fn stop_serving(&self, request: &Id) {
         // Taken out first: the task takes itself out when it is dropped, and wants the lock.
-        let task = self.serving().get(&request.to_string()).cloned();
+        let task = self.serving().get(&request.to_string()).map(|served| served.task.clone());
         if let Some(task) = task {
             task.abort();
         }
@@ -126,11 +134,21 @@ impl Shared {
         }
     }
 
-    fn serving(
-        &self,
-    ) -> std::sync::MutexGuard<'_, std::collections::HashMap<String, tokio::task::AbortHandle>> {
-        self.serving.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn serving(&self) -> MutexGuard<'_, HashMap<String, ServedRequest>> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A handler at work for a request of the server.
+pub(super) struct ServedRequest {
+    task: AbortHandle,
+    /// The call on whose stream the request came, where that is known.
+    during: Option<u64>,
+}
+
+/// Whether the handler may bring the request to a person, whose time is nobody else's.
+fn may_ask_a_person(method: &str) -> bool {
+    matches!(method, method::ELICIT | method::SAMPLING)
 }
 
 /// TA-04: the task that a request belongs to, as the server wrote it.
@@ -159,18 +177,49 @@ pub(crate) fn purpose(method: &str, params: Option<&Json>) -> Arc<str> {
 /// Of a name that is shown to a person.
 const LONGEST_NAME: usize = 200;
 
-/// A request that is being served. Takes itself out however its handler ends: with an answer, by a panic,
-/// or because the server or the link gave it up.
-struct Entry(Arc<Shared>, String);
+/// Takes a request out of those that are served however its handler ends: with an answer, by a panic, or because the
+/// server or the session gave it up.
+struct ServedEntry {
+    shared: Arc<Shared>,
+    key: String,
+    _pause: Option<Pause>,
+}
 
-impl Drop for Entry {
+impl Drop for ServedEntry {
     fn drop(&mut self) {
-        let mut serving = self.0.serving();
-        serving.remove(&self.1);
-        let idle = serving.is_empty();
-        drop(serving);
-        if idle {
-            self.0.resume_calls();
+        let mut serving = self.shared.serving();
+        serving.remove(&self.key);
+        self.shared.serving_count.store(serving.len(), Ordering::Relaxed);
+    }
+}
+
+/// Stops the clocks of the calls that are open, until it is dropped: while a person is asked, they are not the server's
+/// to hurry with. It resumes just those that it paused.
+struct Pause {
+    shared: Arc<Shared>,
+    calls: Vec<u64>,
+}
+
+impl Pause {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        let mut core = shared.core();
+        let (now, ids) = (Instant::now(), core.calls.ids().collect::<Vec<_>>());
+        let calls = ids.into_iter().filter(|id| core.calls.pause(now, *id)).collect();
+        drop(core);
+        Self { shared: Arc::clone(shared), calls }
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let mut core = self.shared.core();
+        let now = Instant::now();
+        for id in &self.calls {
+            core.calls.resume(now, *id);
         }
+        // The driver looks at the clocks anew: it may have seen that none runs.
+        core.watched = Some(now);
+        drop(core);
+        let _ = self.shared.news.send(News::Deadline);
     }
 }

@@ -21,6 +21,7 @@ mod negotiation;
 mod once;
 mod outcomes;
 mod pages;
+mod pauses;
 mod reconnect;
 mod registry;
 mod rounds;
