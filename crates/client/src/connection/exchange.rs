@@ -20,6 +20,7 @@ use tokio::time::sleep;
 use super::authorize::{Ask, denial};
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
 use super::link::lock;
+use super::resume::{Resume, is_temporary, retry_after};
 use super::{Shared, Wire};
 
 /// What one exchange needs to know.
@@ -134,10 +135,11 @@ impl Exchange<'_> {
         if self.era == Era::Modern {
             return Err(ended);
         }
+        let mut asked_wait = Duration::ZERO;
         loop {
             // Without ids there is no place to go on from. How long it is tried is for the call's deadline to say.
             let Some(last) = resume.last().cloned() else { return Err(ended) };
-            sleep(resume.wait()).await;
+            sleep(resume.wait().max(asked_wait)).await;
             let mut headers = headers.clone();
             headers.insert(LAST_EVENT_ID, last);
             let generation = self.shared.generation();
@@ -150,9 +152,11 @@ impl Exchange<'_> {
                         return Err(ended);
                     }
                 }
+                // It has not noticed yet that the stream was cut, or is busy.
+                Ok(answer) if is_temporary(answer.status) => asked_wait = retry_after(&answer),
                 // The server is reachable and says no.
                 Ok(Answer { status: 400..500, .. }) => return Err(ended),
-                Ok(_) | Err(_) => {}
+                Ok(_) | Err(_) => asked_wait = Duration::ZERO,
             }
         }
     }
@@ -207,64 +211,6 @@ pub(super) fn is_too_large(fault: &Fault) -> bool {
     matches!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { .. }))
 }
 
-/// Where a stream stopped, and how often it was taken up without getting on.
-#[derive(Default)]
-pub(super) struct Resume {
-    last: Option<HeaderValue>,
-    retry: Option<Duration>,
-    fruitless: u32,
-}
-
-impl From<HeaderValue> for Resume {
-    fn from(last: HeaderValue) -> Self {
-        Self { last: Some(last), ..Self::default() }
-    }
-}
-
-impl Resume {
-    pub(super) fn saw(&mut self, event: &sse::Event) {
-        if let Some(id) = &event.id {
-            // An id that is no header value cannot be sent back; an empty one means "none".
-            let last = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
-            // A new place in the stream is progress, even if nothing was said there (HL-09).
-            if last != self.last {
-                self.fruitless = 0;
-            }
-            self.last = last;
-        }
-        if let Some(retry) = event.retry {
-            self.retry = Some(retry);
-        }
-        if !event.data.is_empty() {
-            self.fruitless = 0;
-        }
-    }
-
-    /// The stream was held open for a while: whoever cut it is not one who always cuts.
-    pub(super) fn held(&mut self) {
-        self.fruitless = 0;
-    }
-
-    pub(super) fn last(&self) -> Option<&HeaderValue> {
-        self.last.as_ref()
-    }
-
-    /// How long to wait before the stream is taken up.
-    ///
-    /// HL-08: `retry` is honoured, between a floor and a cap, and doubled while nothing comes of it, so
-    /// that a server which always cuts sees a few requests and then fewer.
-    pub(super) fn wait(&mut self) -> Duration {
-        let wait =
-            self.retry.unwrap_or(RETRY_DEFAULT).clamp(RETRY_FLOOR, RETRY_CAP) * (1 << self.fruitless.min(8));
-        self.fruitless = self.fruitless.saturating_add(1);
-        wait.min(RETRY_CAP)
-    }
-}
-
-const RETRY_DEFAULT: Duration = Duration::from_secs(1);
-const RETRY_FLOOR: Duration = Duration::from_millis(250);
-const RETRY_CAP: Duration = Duration::from_secs(60);
-
 fn into_reply(parsed: Parsed) -> Reply {
     match parsed {
         Ok(Message::Result { result, .. }) => Reply::Result(result),
@@ -292,41 +238,4 @@ pub(super) fn refusal(answer: &Answer, id: u64) -> Reply {
         return Reply::Error { status: Some(answer.status), error, stray };
     }
     Reply::Fault(fault)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(id: &str, data: &'static str, retry: Option<u64>) -> sse::Event {
-        sse::Event {
-            id: Some(id.into()),
-            data: Bytes::from_static(data.as_bytes()),
-            retry: retry.map(Duration::from_millis),
-            ..sse::Event::default()
-        }
-    }
-
-    /// HL-08, HL-09: a server that polls is met in its own time, as long as it gets on.
-    #[test]
-    fn hl_09_new_places_in_the_stream_are_progress() {
-        let mut resume = Resume::default();
-        for n in 0..100 {
-            resume.saw(&event(&n.to_string(), "", Some(500)));
-            assert_eq!(resume.wait(), Duration::from_millis(500), "{n}");
-        }
-    }
-
-    /// A server that always cuts sees a few requests, and then fewer, whatever `retry` says.
-    #[test]
-    fn a_server_that_only_cuts_is_asked_ever_less_often() {
-        let mut resume = Resume::default();
-        resume.saw(&event("1", "", Some(0)));
-        let waits: Vec<_> = (0..20).map(|_| resume.wait()).collect();
-        assert_eq!(waits[0], RETRY_FLOOR);
-        assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
-        assert_eq!(waits[19], RETRY_CAP);
-        resume.held();
-        assert_eq!(resume.wait(), RETRY_FLOOR);
-    }
 }

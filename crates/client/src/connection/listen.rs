@@ -11,9 +11,10 @@ use bowline_proto::wire;
 use bowline_transport::http::{Answer, Body};
 
 use super::authorize::{Ask, denial};
-use super::exchange::{Resume, is_message, is_too_large};
+use super::exchange::{is_message, is_too_large};
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
 use super::link::lock;
+use super::resume::{Resume, is_temporary, retry_after};
 use super::{Live, Shared, Wire};
 
 /// Reads the stream until there is none to be had. Ends when dropped.
@@ -33,6 +34,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
             headers.insert(LAST_EVENT_ID, last.clone());
         }
         let generation = shared.generation();
+        let mut asked_wait = Duration::ZERO;
         match link.get(&headers).await {
             Ok(Answer { status: 200..300, body: Body::Events(mut events), .. }) => {
                 let opened = Instant::now();
@@ -78,7 +80,8 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                 short = short.saturating_add(1);
             }
             // Another stream of ours is still open, as far as the server knows. It will notice.
-            Ok(Answer { status: 409 | 429 | 500.., .. }) | Err(_) => {}
+            Ok(answer) if is_temporary(answer.status) => asked_wait = retry_after(&answer),
+            Err(_) => {}
             // A server that had a stream and has none now has most likely forgotten the session. What a GET
             // says of it is not proof; a request without effect is.
             Ok(Answer { status: 400 | 404 | 410, .. }) if opened_once && live.session => {
@@ -96,7 +99,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
         // A server that says something each time, and cuts each time, gets on, but it is not to be met at its pace
         // for ever.
         let pause = (PAUSE * (1 << (short / 4).min(8))).min(LONG_PAUSE);
-        tokio::time::sleep(resume.wait().max(pause)).await;
+        tokio::time::sleep(resume.wait().max(pause).max(asked_wait)).await;
     }
 }
 

@@ -26,6 +26,7 @@ mod probe;
 mod record;
 mod requests;
 mod restore;
+mod resume;
 mod retry;
 mod rounds;
 mod subscribe;

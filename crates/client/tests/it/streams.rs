@@ -154,3 +154,27 @@ async fn hl_09_half_an_event_is_no_event() {
     assert_eq!(server.initialize_count(), 1);
     client.close().await;
 }
+
+/// A server that has not noticed the cut refuses the stream for a while: the answer is still had, in the same call.
+#[tokio::test]
+async fn hl_07_a_resumption_that_is_refused_for_now_is_tried_again() {
+    let refusals = [
+        Answer::new(409),
+        Answer::new(425),
+        Answer::new(429).header("retry-after", "1"),
+        Answer::new(503).header("retry-after", "1"),
+    ];
+    for refusal in refusals {
+        let script = testkit::server().legacy().tool("counter").reply_sse().event_ids().priming();
+        let server = script.retry(Duration::from_millis(50)).run().await;
+        let client = connect(&server).await;
+        // The standalone stream is asked for first, and is none of this.
+        server.wait_for(|received| received.is("GET"), SOON).await;
+        server.arm(Fault::end_after(1).on_tool("counter"));
+        server.arm(Fault::answer(refusal.clone()).on("GET").times(2));
+        let result = client.call_tool("counter", &Value::Null).await;
+        let result = result.unwrap_or_else(|error| panic!("{refusal:?}: {error}"));
+        assert_eq!((result.text().as_str(), server.executions("counter")), ("1", 1), "{refusal:?}");
+        client.close().await;
+    }
+}
