@@ -32,7 +32,7 @@ pub struct Keepalive {
 
 #[derive(Debug)]
 enum Phase {
-    /// Not connected, or nothing to keep alive.
+    /// Not connected.
     Silent,
     /// Waiting for the time to ask.
     Idle { next: Next, due: Option<Instant> },
@@ -100,10 +100,8 @@ impl Keepalive {
         Self { configured, learned: None, last: None, asked: None, doubt: None, phase: Phase::Silent }
     }
 
-    /// A connection is ready. `needed` says whether there is anything to keep alive: over HTTP, a session.
-    ///
-    /// What the last connection taught about `ping` is forgotten.
-    pub fn connected(&mut self, now: Instant, peer: &Peer, needed: bool) {
+    /// A connection is ready. What the last connection taught about `ping` is forgotten.
+    pub fn connected(&mut self, now: Instant, peer: &Peer) {
         self.last = Some(now);
         self.doubt = None;
         let offered = &peer.capabilities;
@@ -115,11 +113,7 @@ impl Keepalive {
         } else {
             offered.resources.is_some().then_some(method::RESOURCES_LIST)
         };
-        self.phase = if needed {
-            Phase::Idle { next: Next { probe: Probe::Ping, list }, due: self.after(now) }
-        } else {
-            Phase::Silent
-        };
+        self.phase = Phase::Idle { next: Next { probe: Probe::Ping, list }, due: self.after(now) };
     }
 
     /// The connection has ended, and with it any probe on it.
@@ -153,8 +147,8 @@ impl Keepalive {
     /// The probe to send now, if it is time. Tell how it ended with [`answered`](Self::answered): until then
     /// there is no other.
     ///
-    /// `busy`: the server may be at work on something, which has a deadline of its own and shows as well as a
-    /// probe who is there. To one that is [doubted](Self::doubts) less counts as work than to others.
+    /// `busy`: nobody needs to know, or the server may be at work on something, which has a deadline of its own and
+    /// shows as well as a probe who is there. To one that is [doubted](Self::doubts) less counts as work than to others.
     pub fn handle_timeout(&mut self, now: Instant, busy: bool) -> Option<Probe> {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return None;

@@ -57,8 +57,10 @@ pub struct Session {
     was_ready: bool,
     /// They could over what was configured, so that there is nothing to fall back from.
     spoke_as_configured: bool,
-    /// Since when calls cannot go, though they should, and what was said about it.
+    /// Start of the current outage, and whether `Disconnected` was announced.
     outage: Option<Outage>,
+    /// When the first sign of trouble came, if that was before the loss was certain.
+    suspected: Option<Instant>,
     /// Attempts in this outage, or in the last one.
     tries: u32,
     /// Logins since calls could last go.
@@ -117,6 +119,7 @@ impl Session {
             was_ready: false,
             spoke_as_configured: false,
             outage: None,
+            suspected: None,
             tries: 0,
             logins: 0,
             settings,
@@ -128,6 +131,11 @@ impl Session {
     /// is gone. To be said before [`Command::Connect`].
     pub fn resume(&mut self, peer: Arc<Peer>) {
         self.kept = Some(peer);
+    }
+
+    /// The next loss showed itself at `since`, before it was certain: an outage begins with its first evidence.
+    pub fn suspect(&mut self, since: Instant) {
+        self.suspected = Some(since);
     }
 
     /// By what the server is reached, or was last tried.
@@ -412,6 +420,7 @@ impl Session {
     }
 
     fn ready(&mut self, now: Instant, peer: Arc<Peer>) -> Phase {
+        self.suspected = None;
         let outage = self.outage.take().map(|outage| now.saturating_duration_since(outage.since));
         self.actions.push_back(Action::Ready(self.attempt, Arc::clone(&peer)));
         self.announce(match outage {
@@ -525,8 +534,9 @@ impl Session {
     }
 
     fn begin_outage(&mut self, now: Instant) {
+        let since = self.suspected.take().map_or(now, |since| since.min(now));
         if self.outage.is_none() {
-            self.outage = Some(Outage { since: now, announced: false });
+            self.outage = Some(Outage { since, announced: false });
             if self.was_ready {
                 self.tries = 0;
             }

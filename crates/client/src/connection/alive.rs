@@ -7,7 +7,7 @@ use bowline_proto::keepalive::{Heard, Keepalive, Proof};
 use bowline_proto::session::{Attempt, Event};
 
 use super::probe::ProbeOutcome;
-use super::{Live, News, Shared};
+use super::{Live, News, Shared, Wire};
 
 /// When calls were begun, and whether anything came of them. Kept under a lock that every call takes anyway.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,8 @@ pub(super) struct Watch {
     keepalive: Keepalive,
     live: Option<Arc<Live>>,
     doubt: Option<Doubt>,
+    /// When the first sign of trouble came that no answer has disproved yet.
+    evidence: Option<Instant>,
 }
 
 /// A call went unanswered.
@@ -57,14 +59,13 @@ struct Doubt {
 
 impl Watch {
     pub(super) fn new(interval: Option<Duration>) -> Self {
-        Self { keepalive: Keepalive::new(interval), live: None, doubt: None }
+        Self { keepalive: Keepalive::new(interval), live: None, doubt: None, evidence: None }
     }
 
     pub(super) fn connected(&mut self, live: &Arc<Live>) {
-        // A modern server over HTTP has no session to keep warm, and one without sessions has neither.
-        let needed = !live.wire.is_http() || live.session;
-        self.keepalive.connected(Instant::now(), &live.peer, needed);
+        self.keepalive.connected(Instant::now(), &live.peer);
         self.live = Some(Arc::clone(live));
+        self.evidence = None;
     }
 
     pub(super) fn disconnected(&mut self) {
@@ -101,13 +102,20 @@ impl Watch {
         if self.doubt.as_ref().is_some_and(|doubt| doubt.heard != heard) {
             self.keepalive.trust();
             self.doubt = None;
+            self.evidence = None;
         }
+        self.evidence.get_or_insert(now);
         let grace = left.map_or(Duration::ZERO, |(_, left)| left.min(GRACE));
         self.keepalive.doubt(now + grace);
         // An older doubt stands, unless this one is more than a doubt.
         if self.doubt.is_none() || left.is_none() {
             self.doubt = Some(Doubt { left: left.map(|(id, _)| id), heard });
         }
+    }
+
+    /// When the trouble began that a probe has confirmed.
+    pub(super) fn evidence(&mut self) -> Option<Instant> {
+        self.evidence.take()
     }
 
     /// The server forgot the session: was it idle for too long?
@@ -124,6 +132,8 @@ impl Watch {
         if self.due().is_none_or(|due| now < due) {
             return;
         }
+        // Without a session there is nothing to keep warm, and where nobody watches, nobody needs to know.
+        let needed = !live.wire.is_http() || live.session || shared.is_watched();
         let busy = {
             let core = shared.core();
             self.keepalive.traffic(core.traffic.last);
@@ -132,6 +142,7 @@ impl Watch {
                 Some(doubt) if doubt.heard != core.traffic.heard => {
                     self.keepalive.trust();
                     self.doubt = None;
+                    self.evidence = None;
                     !core.calls.is_empty()
                 }
                 Some(doubt) if self.keepalive.doubts(now) => {
@@ -140,9 +151,11 @@ impl Watch {
                 _ => !core.calls.is_empty(),
             }
         };
-        let Some(probe) = self.keepalive.handle_timeout(now, busy) else { return };
-        // The probe settles it.
+        let doubts = self.keepalive.doubts(now);
+        let Some(probe) = self.keepalive.handle_timeout(now, busy || !(needed || doubts)) else { return };
+        // The probe settles it. If it fails, the trouble began no later than now.
         self.doubt = None;
+        self.evidence.get_or_insert(now);
         let (shared, live) = (Arc::clone(shared), Arc::clone(live));
         tokio::spawn(async move {
             let probed = shared.probe_server(&live, probe).await;
@@ -154,7 +167,10 @@ impl Watch {
     pub(super) fn answered(&mut self, now: Instant, attempt: Attempt, probed: ProbeOutcome) -> Option<Event> {
         self.live.as_ref().filter(|live| live.attempt == attempt)?;
         let (heard, event) = match probed {
-            ProbeOutcome::Alive(heard) => (heard, None),
+            ProbeOutcome::Alive(heard) => {
+                self.evidence = None;
+                (heard, None)
+            }
             ProbeOutcome::Dead(event) => (Heard::Failed, Some(event)),
             ProbeOutcome::Left => return None,
         };
@@ -164,6 +180,40 @@ impl Watch {
         }
     }
 }
+
+impl Shared {
+    /// Whether somebody wants to hear how the server fares: an event stream, a hook, a gateway.
+    pub(super) fn is_watched(&self) -> bool {
+        self.events.receiver_count() > 0
+    }
+
+    /// A stream or a kept connection of the link has ended, which a server that dies causes within milliseconds. Whoever
+    /// watches is to hear of it at once, so the server is probed.
+    pub(super) fn suspect_server(&self, live: &Live) {
+        if self.is_watched() {
+            let _ = self.news.send(News::Suspect(live.attempt));
+        }
+    }
+
+    /// Looks into the end of kept connections. Servers that are well close them too, after their keep-alive timeout: a
+    /// close after as long a time as one that meant nothing is not looked into. Ends when dropped.
+    pub(super) async fn watch_kept_connections(self: Arc<Self>, live: Arc<Live>) {
+        let Wire::Http { link, .. } = &live.wire else { return };
+        let mut ordinary: Option<Duration> = None;
+        loop {
+            link.idle_closed().await;
+            let idle = self.core().traffic.last.elapsed();
+            if ordinary.is_none_or(|ordinary| idle < ordinary.mul_f64(0.8)) {
+                self.suspect_server(&live);
+                // If it was the server's end, this task ends with the link.
+                ordinary = Some(idle.max(MIN_KEEP_ALIVE));
+            }
+        }
+    }
+}
+
+/// No server keeps connections for a shorter time and is worth watching for it.
+const MIN_KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// The longest that a server is spared the question for the sake of a call whose caller has left.
 const GRACE: Duration = Duration::from_secs(60);

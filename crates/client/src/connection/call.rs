@@ -85,6 +85,15 @@ impl Shared {
         live: &Arc<Live>,
         ask: Ask<'_>,
     ) -> Result<(Option<Arc<Live>>, Json), Failure> {
+        // Whoever listens to progress hears of one call, however often it is sent.
+        let listening;
+        let ask = match &ask.options.progress {
+            None => ask,
+            Some(listener) => {
+                listening = CallOptions { progress: Some(listener.for_call()), ..ask.options.clone() };
+                Ask { options: &listening, ..ask }
+            }
+        };
         let (begun, generation) = (Instant::now(), self.generation());
         match self.once(live, ask.method, ask.params, ask.options).await {
             Ok(result) => {

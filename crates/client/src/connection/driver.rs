@@ -32,7 +32,7 @@ use super::subscribe::{Part, Subscriptions};
 use super::target::{MESSAGE_LIMIT, Target, has_credentials, settings};
 use super::tokens::Tokens;
 use super::track::Tracks;
-use super::wake::Wake;
+use super::wake::{Wake, WakeChange};
 use super::{Asking, Core, Identity, News, Shared, Waiter, Wire, listen};
 use crate::events::Life;
 use crate::handler::Handler;
@@ -196,13 +196,9 @@ impl Driver {
                     if let Some(attempt) = self.shared.expire_calls(now) {
                         self.alive.doubt(now, &self.shared, attempt, None);
                     }
-                    if now >= self.wake.due() && self.wake.look(now) {
-                        tracing::debug!(server = %self.shared.name, "the machine slept, or its network changed");
-                        self.shared.core().session.handle_command(now, Command::Wake);
-                        if let Target::Http(link) = &self.target {
-                            link.forget_connections();
-                        }
-                        self.alive.hurry(&self.shared);
+                    if now >= self.wake.due() {
+                        let change = self.wake.look(now);
+                        self.wake(now, change);
                     }
                     self.alive.look(now, &self.shared);
                 }
@@ -232,6 +228,10 @@ impl Driver {
             News::Command(command) => core.session.handle_command(now, command),
             // The loop looks at the clock anew.
             News::Deadline => {}
+            News::Suspect(attempt) => {
+                drop(core);
+                self.alive.doubt(now, &self.shared, attempt, None);
+            }
             News::Doubt(attempt, id, left) => {
                 drop(core);
                 self.alive.doubt(now, &self.shared, attempt, Some((id, left)));
@@ -246,6 +246,9 @@ impl Driver {
                 if let Some(event) = self.alive.answered(now, attempt, probed) {
                     if matches!(event, Event::Forgotten { .. }) {
                         self.alive.session_dropped(now, core.traffic);
+                    }
+                    if let Some(since) = self.alive.evidence() {
+                        core.session.suspect(since);
                     }
                     core.session.handle_event(now, attempt, event);
                 }
@@ -269,6 +272,23 @@ impl Driver {
                 self.closing.spawn(async move { link.shut(&shared, true, errands).await });
             }
         }
+    }
+
+    /// The machine was suspended, or its network changed.
+    fn wake(&mut self, now: Instant, change: WakeChange) {
+        if change == WakeChange::None {
+            return;
+        }
+        tracing::debug!(server = %self.shared.name, ?change, "connections are made anew");
+        self.shared.core().session.handle_command(now, Command::Wake);
+        if let Target::Http(link) = &self.target {
+            link.forget_connections();
+            // Whoever waits would wait for a peer that has forgotten the connection.
+            if change == WakeChange::Suspend {
+                link.abort_in_flight();
+            }
+        }
+        self.alive.hurry(&self.shared);
     }
 
     /// Does what is to be done. What is to be told is given back.
@@ -451,6 +471,10 @@ impl Driver {
         }
         let live = link.live(&self.shared, attempt, peer, self.credentials);
         self.alive.connected(&live);
+        if live.wire.is_http() {
+            let watching = Arc::clone(&self.shared).watch_kept_connections(Arc::clone(&live));
+            link.tasks.push(tokio::spawn(watching).abort_handle());
+        }
         if live.wire.is_http() && live.peer.era() == Era::Legacy {
             let mut listening = Box::pin(listen::listen(Arc::clone(&self.shared), Arc::clone(&live)));
             // The stream is asked for before the first call can be: a server that has both at once may

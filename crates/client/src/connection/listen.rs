@@ -60,6 +60,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                         Ok(None) | Err(_) => break,
                     }
                 }
+                shared.suspect_server(&live);
                 if opened.elapsed() > HELD {
                     resume.held();
                     short = 0;

@@ -242,6 +242,8 @@ enum News {
     Deadline,
     /// A caller left this call after a long silence. With the time for which it would still have waited.
     Doubt(Attempt, u64, Duration),
+    /// Something else of the link has ended: the server may be gone.
+    Suspect(Attempt),
     /// A link that took time to open.
     Opened(Attempt, Box<link::OpenLink>),
 }

@@ -1,6 +1,6 @@
 //! What a caller can say about one call.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::meta_key::MetaKey;
@@ -10,12 +10,15 @@ use bowline_proto::wire::view::{Level, Progress};
 use tokio::sync::broadcast;
 
 use super::follow::TaskOptions;
+use super::link::lock;
 
 /// Called with each progress notification of a call, from the task that reads the link: be quick.
 #[derive(Clone)]
 pub(crate) enum Listener {
     Typed(Arc<dyn Fn(Progress) + Send + Sync>),
     Raw(Arc<dyn Fn(Json) + Send + Sync>),
+    /// The same for one call that may be sent several times.
+    Retried(Arc<RetriedListener>),
 }
 
 impl Listener {
@@ -23,7 +26,48 @@ impl Listener {
         match self {
             Self::Typed(listener) => listener(progress),
             Self::Raw(listener) => listener(params),
+            Self::Retried(retried) => retried.hear(progress, params),
         }
+    }
+
+    /// The listener of one call: what it hears only grows, however often the call is sent.
+    pub(super) fn for_call(&self) -> Self {
+        let heights = Mutex::new(Heights { highest: f64::NEG_INFINITY, passed_before: f64::NEG_INFINITY });
+        Self::Retried(Arc::new(RetriedListener { listener: self.clone(), heights }))
+    }
+
+    /// The call is sent again, and its progress begins from the start.
+    pub(super) fn restart(&self) {
+        if let Self::Retried(retried) = self {
+            let mut heights = lock(&retried.heights);
+            heights.passed_before = heights.highest;
+        }
+    }
+}
+
+/// Holds back what a second sending reports until it passes what the first has reached.
+pub(crate) struct RetriedListener {
+    listener: Listener,
+    heights: Mutex<Heights>,
+}
+
+struct Heights {
+    highest: f64,
+    /// What earlier sendings had reached.
+    passed_before: f64,
+}
+
+impl RetriedListener {
+    fn hear(&self, progress: Progress, params: Json) {
+        let at = progress.progress;
+        {
+            let mut heights = lock(&self.heights);
+            if at <= heights.passed_before {
+                return;
+            }
+            heights.highest = heights.highest.max(at);
+        }
+        self.listener.hear(progress, params);
     }
 }
 

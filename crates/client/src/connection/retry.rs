@@ -67,6 +67,9 @@ impl Shared {
                     let (idle, total) = (Some(limits.idle), Some(limits.total));
                     let options = CallOptions { idle, total, ..ask.options.clone() };
                     generation = self.generation();
+                    if let Some(listener) = &options.progress {
+                        listener.restart();
+                    }
                     match self.once(&live, ask.method, ask.params, &options).await {
                         Ok(result) => {
                             live.prove();

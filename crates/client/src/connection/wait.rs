@@ -89,8 +89,12 @@ impl Shared {
         let now = Instant::now();
         match &*self.status.borrow() {
             Status::BackingOff { until, cause } => {
-                let wait = until.saturating_duration_since(now).as_secs_f64();
-                let next = format!("next attempt in {wait:.1} s");
+                let wait = until.saturating_duration_since(now);
+                let next = if wait < Duration::from_secs(1) {
+                    "the next attempt is due".to_owned()
+                } else {
+                    format!("the next attempt comes in {} s", wait.as_secs())
+                };
                 let note = match &cause.evidence.note {
                     Some(note) => format!("{note}; {next}"),
                     None => next,

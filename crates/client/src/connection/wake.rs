@@ -26,21 +26,41 @@ impl Wake {
         self.looked + EVERY
     }
 
-    /// Whether something changed since the last look.
-    pub(super) fn look(&mut self, now: Instant) -> bool {
+    /// What changed since the last look.
+    pub(super) fn look(&mut self, now: Instant) -> WakeChange {
         let (before, wall, addresses) = (self.wall, SystemTime::now(), addresses());
         let passed = now.saturating_duration_since(self.looked);
-        let changed = slept(passed, before, wall) || addresses != self.addresses;
+        let change = match time_lost(passed, before, wall) {
+            WakeChange::None if addresses != self.addresses => WakeChange::Network,
+            change => change,
+        };
         *self = Self { looked: now, wall, addresses };
-        changed
+        change
     }
 }
 
-/// The clock on the wall goes on while the machine sleeps; the one that timers use may not, and if it does,
-/// the look came far too late.
-fn slept(passed: Duration, before: SystemTime, after: SystemTime) -> bool {
+/// What happened to the machine between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WakeChange {
+    /// Nothing.
+    None,
+    /// Its addresses changed, or nobody looked for a long time: what is kept may be dead.
+    Network,
+    /// It was suspended: peers have given up what was in flight.
+    Suspend,
+}
+
+/// The wall clock goes on while the machine is suspended, and the clock that timers use stands still on most systems.
+/// Where it does not, the look came far too late, which may also be the fault of a busy machine or of a debugger.
+fn time_lost(passed: Duration, before: SystemTime, after: SystemTime) -> WakeChange {
     let wall = after.duration_since(before).unwrap_or_default();
-    wall > passed + JUMP || passed > EVERY + JUMP
+    if wall > passed + JUMP {
+        WakeChange::Suspend
+    } else if passed > EVERY + JUMP {
+        WakeChange::Network
+    } else {
+        WakeChange::None
+    }
 }
 
 /// The addresses of this machine, loopback aside. Looked up once for all servers that look at the same time.
@@ -73,16 +93,20 @@ mod tests {
     #[test]
     fn a_machine_that_slept_is_told_from_one_that_was_busy() {
         let t0 = SystemTime::UNIX_EPOCH;
-        assert!(!slept(5 * S, t0, t0 + 5 * S));
-        assert!(!slept(9 * S, t0, t0 + 9 * S), "busy");
-        assert!(slept(5 * S, t0, t0 + 3_600 * S), "the timer's clock stood still");
-        assert!(slept(3_600 * S, t0, t0 + 3_600 * S), "it did not, but nobody looked");
-        assert!(!slept(5 * S, t0, t0 - 60 * S), "set back by a person");
+        assert_eq!(time_lost(5 * S, t0, t0 + 5 * S), WakeChange::None);
+        assert_eq!(time_lost(9 * S, t0, t0 + 9 * S), WakeChange::None, "busy");
+        assert_eq!(
+            time_lost(5 * S, t0, t0 + 3_600 * S),
+            WakeChange::Suspend,
+            "the timer's clock stood still"
+        );
+        assert_eq!(time_lost(3_600 * S, t0, t0 + 3_600 * S), WakeChange::Network, "nobody looked");
+        assert_eq!(time_lost(5 * S, t0, t0 - 60 * S), WakeChange::None, "set back by a person");
     }
 
     #[test]
     fn nothing_changes_by_looking() {
         let mut wake = Wake::new();
-        assert!(!wake.look(Instant::now()));
+        assert_eq!(wake.look(Instant::now()), WakeChange::None);
     }
 }

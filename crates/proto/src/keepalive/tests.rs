@@ -29,7 +29,7 @@ fn modern(offers: &[&str]) -> Peer {
 
 fn connected(interval: Duration, peer: &Peer, now: Instant) -> Keepalive {
     let mut keepalive = Keepalive::new(Some(interval));
-    keepalive.connected(now, peer, true);
+    keepalive.connected(now, peer);
     keepalive
 }
 
@@ -48,7 +48,7 @@ fn the_interval_has_a_floor_and_can_be_off() {
     assert_eq!(Keepalive::new(Some(secs(1))).interval(), Some(FLOOR));
     for off in [None, Some(Duration::ZERO)] {
         let mut keepalive = Keepalive::new(off);
-        keepalive.connected(now, &peer(&["tools"]), true);
+        keepalive.connected(now, &peer(&["tools"]));
         keepalive.traffic(now + secs(1));
         keepalive.hurry();
         assert_eq!(keepalive.interval(), None);
@@ -116,7 +116,7 @@ fn a_new_connection_is_pinged_again() {
     let mut keepalive = connected(INTERVAL, &peer(&["tools"]), Instant::now());
     let (_, _, now) = round(&mut keepalive, Heard::Unsupported);
     keepalive.disconnected();
-    keepalive.connected(now, &peer(&["tools"]), true);
+    keepalive.connected(now, &peer(&["tools"]));
     assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
 }
 
@@ -142,7 +142,7 @@ fn a_late_answer_latches_nothing() {
     let now = start + INTERVAL;
     keepalive.handle_timeout(now, false).unwrap();
     keepalive.disconnected();
-    keepalive.connected(now, &peer(&["tools"]), true);
+    keepalive.connected(now, &peer(&["tools"]));
     keepalive.answered(now + secs(1), Heard::Unsupported);
     assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
 }
@@ -162,18 +162,16 @@ fn traffic_puts_the_probe_off() {
     assert_eq!(keepalive.poll_timeout(), Some(start + secs(280) + INTERVAL));
 }
 
-/// "Silent on modern HTTP, where there is no session to keep warm."
+/// Where nobody needs to know, nothing is asked, and the time is set anew.
 #[test]
-fn what_needs_no_warmth_is_left_alone() {
+fn what_nobody_needs_to_know_is_not_asked() {
     let start = Instant::now();
     for peer in [peer(&["tools"]), modern(&["tools"])] {
         let mut keepalive = Keepalive::new(Some(INTERVAL));
-        keepalive.connected(start, &peer, false);
-        keepalive.traffic(start + secs(1));
-        keepalive.hurry();
-        keepalive.doubt(start);
-        assert_eq!(keepalive.poll_timeout(), None);
-        assert_eq!(keepalive.handle_timeout(start + 2 * INTERVAL, false), None);
+        keepalive.connected(start, &peer);
+        assert_eq!(keepalive.handle_timeout(start + INTERVAL, true), None);
+        assert_eq!(keepalive.poll_timeout(), Some(start + 2 * INTERVAL));
+        assert_eq!(keepalive.handle_timeout(start + 2 * INTERVAL, false), Some(Probe::Ping));
     }
 }
 
@@ -193,7 +191,7 @@ fn a_doubt_is_asked_about() {
     let start = Instant::now();
     for interval in [None, Some(INTERVAL)] {
         let mut keepalive = Keepalive::new(interval);
-        keepalive.connected(start, &peer(&["tools"]), true);
+        keepalive.connected(start, &peer(&["tools"]));
         keepalive.doubt(start + secs(3));
         keepalive.doubt(start + secs(9));
         keepalive.traffic(start + secs(1));
@@ -219,7 +217,7 @@ fn a_server_that_forgets_soon_is_asked_sooner() {
     keepalive.session_dropped(start + secs(15));
     assert_eq!(keepalive.interval(), Some(secs(10)));
     keepalive.disconnected();
-    keepalive.connected(start + secs(16), &peer(&["tools"]), true);
+    keepalive.connected(start + secs(16), &peer(&["tools"]));
     assert_eq!(keepalive.poll_timeout(), Some(start + secs(26)));
     // A longer silence does not take it back.
     keepalive.session_dropped(start + secs(100));
@@ -238,7 +236,7 @@ fn only_a_silence_that_could_be_broken_teaches() {
         assert!(found >= FLOOR && found <= secs(20));
     }
     let mut off = Keepalive::new(None);
-    off.connected(start, &peer(&[]), true);
+    off.connected(start, &peer(&[]));
     off.session_dropped(start + secs(15));
     assert_eq!(off.interval(), None);
 }
@@ -260,7 +258,7 @@ fn the_interval_comes_down_to_what_keeps_a_session() {
             assert_eq!(keepalive.answered(now, Heard::Failed), Proof::Dead);
             keepalive.session_dropped(now);
             keepalive.disconnected();
-            keepalive.connected(now, &peer(&["tools"]), true);
+            keepalive.connected(now, &peer(&["tools"]));
         }
     }
     assert_eq!(losses, 7, "180, 120, 80, 53, 36, 24 and 16 seconds were too long");
@@ -283,7 +281,7 @@ fn a_wake_up_asks_at_once() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Connected { modern: bool, needed: bool, offers: usize },
+    Connected { modern: bool, offers: usize },
     Disconnected,
     Traffic,
     Timeout { busy: bool },
@@ -301,8 +299,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         Just(Heard::Failed)
     ];
     prop_oneof![
-        2 => (any::<bool>(), proptest::bool::weighted(0.8), 0usize..4)
-            .prop_map(|(modern, needed, offers)| Step::Connected { modern, needed, offers }),
+        2 => (any::<bool>(), 0usize..4).prop_map(|(modern, offers)| Step::Connected { modern, offers }),
         1 => Just(Step::Disconnected),
         2 => Just(Step::Traffic),
         6 => proptest::bool::weighted(0.2).prop_map(|busy| Step::Timeout { busy }),
@@ -340,12 +337,12 @@ proptest! {
         for (step, wait) in steps {
             now += Duration::from_millis(wait);
             match step {
-                Step::Connected { modern: is_modern, needed, offers } => {
+                Step::Connected { modern: is_modern, offers } => {
                     let offers = &["resources", "prompts", "tools"][..offers];
                     let peer = if is_modern { modern(offers) } else { peer(offers) };
-                    keepalive.connected(now, &peer, needed);
+                    keepalive.connected(now, &peer);
                     model = Model {
-                        up: needed,
+                        up: true,
                         list: !offers.is_empty(),
                         life: Some(now),
                         probed: model.probed,

@@ -27,8 +27,8 @@ impl Alive {
         Self { keepalive: Keepalive::new(interval), last: None, before_pause: None, link: None }
     }
 
-    pub(crate) fn connected(&mut self, now: Instant, attempt: Attempt, peer: &Peer, needed: bool) {
-        self.keepalive.connected(now, peer, needed);
+    pub(crate) fn connected(&mut self, now: Instant, attempt: Attempt, peer: &Peer) {
+        self.keepalive.connected(now, peer);
         self.link = Some(attempt);
     }
 
@@ -66,7 +66,7 @@ impl World {
             self.alive.keepalive.traffic(at);
         }
         let Some(due) = due(&self.alive, self.now) else { return };
-        let busy = !self.calls.is_empty();
+        let busy = !self.calls.is_empty() || !self.needs_keepalive(attempt);
         let Some(probe) = self.alive.keepalive.handle_timeout(self.now, busy) else {
             let later = self.alive.keepalive.poll_timeout();
             assert!(later.is_none_or(|later| later > due), "a probe that is due for ever");

@@ -71,8 +71,7 @@ impl World {
                     self.links.get_mut(&attempt).expect("a link that was opened").modern =
                         peer.era() == Era::Modern;
                     self.live = Some(attempt);
-                    let needed = self.needs_keepalive(attempt);
-                    self.alive.connected(self.now, attempt, &peer, needed);
+                    self.alive.connected(self.now, attempt, &peer);
                     if self.is_unkind() && carrier != Carrier::Http && (self.server.sickly || self.rng.bool())
                     {
                         let at = self.soon(if self.server.sickly { 1_000 } else { 60_000 });

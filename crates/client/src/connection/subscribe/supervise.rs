@@ -62,6 +62,7 @@ impl Shared {
                             settled = Some((filter, times));
                         }
                         Ending::Refused(_) | Ending::Unfit(_) | Ending::Cut(_) => {
+                            self.suspect_server(&live);
                             self.answer_is(part, None, times);
                             gap = part == Part::Changes;
                             if since.is_some_and(|since| since.elapsed() > HELD) {
