@@ -24,6 +24,8 @@ pub(crate) enum FaultKind {
     Reset,
     Restart,
     SessionsLost,
+    /// On HTTP+SSE, where a client that learns of it leaves the stream that other answers come on.
+    SessionsLostWithStream,
     Slow,
     Stall,
     Status502,
@@ -138,6 +140,7 @@ impl FaultKind {
             Self::Reset => "reset",
             Self::Restart => "restart",
             Self::SessionsLost => "sessions lost",
+            Self::SessionsLostWithStream => "sessions lost with stream",
             Self::Slow => "slow",
             Self::Stall => "stall",
             Self::Status502 => "status 502",
@@ -162,6 +165,7 @@ impl FaultKind {
             | Self::RequestCut
             | Self::Reset
             | Self::Restart
+            | Self::SessionsLostWithStream
             | Self::Stall
             | Self::Status502
             | Self::Status503

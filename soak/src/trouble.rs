@@ -69,18 +69,18 @@ impl Trouble {
         let place = Arc::clone(&self.place);
         match &*place {
             Place::Http(server) => match self.rng.u8(..10) {
-                0..3 => self.lose_sessions(control, true).await,
+                0..3 => self.lose_sessions(control, FaultKind::SessionsLost).await,
                 3 => self.restart(server).await,
                 4 => self.end_connections(server).await,
                 _ => self.arm_http(control),
             },
             Place::Proxied(server, proxy) => match self.rng.u8(..10) {
-                0..2 => self.lose_sessions(control, true).await,
+                0..2 => self.lose_sessions(control, FaultKind::SessionsLost).await,
                 2 => self.restart(server).await,
                 _ => self.bend(proxy).await,
             },
             Place::Events(server) => match self.rng.u8(..10) {
-                0..2 => self.lose_sessions(control, false).await,
+                0..2 => self.lose_sessions(control, FaultKind::SessionsLostWithStream).await,
                 2..4 => self.restart(server).await,
                 4 => self.end_connections(server).await,
                 5 => self.during(FaultKind::StreamsClosed, async { server.close_streams() }).await,
@@ -108,9 +108,9 @@ impl Trouble {
     }
 
     /// The server forgets every session, and says so in one of the ways that servers do.
-    async fn lose_sessions(&mut self, control: &Control, streamable: bool) {
+    async fn lose_sessions(&mut self, control: &Control, kind: FaultKind) {
         let all = signatures();
-        let signature = streamable.then(|| all[self.rng.usize(..all.len())].clone());
+        let signature = (kind == FaultKind::SessionsLost).then(|| all[self.rng.usize(..all.len())].clone());
         let lose = async {
             if let Some(signature) = signature {
                 self.say(|| format!("unknown sessions get {signature:?}"));
@@ -118,7 +118,7 @@ impl Trouble {
             }
             control.drop_sessions();
         };
-        self.during(FaultKind::SessionsLost, lose).await;
+        self.during(kind, lose).await;
     }
 
     async fn restart(&mut self, server: &HttpServer) {
