@@ -4,6 +4,7 @@ mod bowline;
 mod floor_http;
 mod floor_stdio;
 mod lanes;
+mod relay;
 mod rmcp;
 mod steady;
 
@@ -58,7 +59,10 @@ pub(crate) fn run(peer: Peer, job: &str) -> anyhow::Result<()> {
         }
         let sample = match peer {
             Peer::Floor => floor(job).await,
-            Peer::Bowline => perform(bowline::Leg, job).await,
+            Peer::Bowline => match job {
+                Job::Relay { url, tools } => relay::measure(&url, tools).await,
+                job => perform(bowline::Leg, job).await,
+            },
             Peer::Rmcp => perform(rmcp::Leg::Default, job).await,
             Peer::RmcpPooled => perform(rmcp::Leg::pooled(), job).await,
             Peer::Typescript | Peer::Python => bail!("{} is not a Rust client", peer.name()),
@@ -116,8 +120,32 @@ async fn floor(job: Job) -> anyhow::Result<Sample> {
             for raw in &mut open {
                 held.push(raw.list().await?);
             }
-            Ok(Sample { bytes_per_list: per_list(before, held.len()), ..once(&watch, held.len()) })
+            Ok(Sample { bytes_per_list: growth_each(before, held.len()), ..once(&watch, held.len()) })
         }
+        Job::Idle { urls, tools } => {
+            let open = async |url: &str| {
+                let mut raw = floor_http::Raw::open(url).await?;
+                let list = raw.tools().await?;
+                ensure!(list.len() == tools, "a list of {} tools, expected {tools}", list.len());
+                anyhow::Ok((raw, list))
+            };
+            let _warm = open(urls.first().context("a server")?).await?;
+            let watch = Stopwatch::start();
+            let before = rss();
+            let mut held = Vec::new();
+            for url in &urls {
+                held.push(open(url).await?);
+            }
+            Ok(Sample { bytes_per_server: growth_each(before, held.len()), ..once(&watch, held.len()) })
+        }
+        Job::Open { urls } => {
+            let watch = Stopwatch::start();
+            let tasks =
+                urls.into_iter().map(|url| tokio::spawn(async move { floor_http::Raw::open(&url).await }));
+            let held = join(tasks.collect()).await?;
+            Ok(once(&watch, held.len()))
+        }
+        Job::Relay { .. } => bail!("the floor has no relay"),
         Job::Steady(_) => bail!("the floor recovers from nothing"),
     }
 }
@@ -168,9 +196,38 @@ async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
                 held.push(list);
             }
             let revision = open.first().and_then(Connection::revision);
-            let bytes_per_list = per_list(before, held.len());
+            let bytes_per_list = growth_each(before, held.len());
             Ok(Sample { bytes_per_list, revision, ..once(&watch, held.len()) })
         }
+        Job::Idle { urls, tools } => {
+            let open = async |url: &str| {
+                let mut connection = leg.connect(Endpoint::Http(url.to_owned())).await?;
+                let list = connection.list().await?;
+                complete::<L::Connection>(&list, tools)?;
+                anyhow::Ok((connection, list))
+            };
+            // What a client builds once, such as its pool and its TLS settings, is no cost of one more server.
+            let warm = open(urls.first().context("a server")?).await?;
+            let watch = Stopwatch::start();
+            let before = rss();
+            let mut held = Vec::new();
+            for url in &urls {
+                held.push(open(url).await?);
+            }
+            let bytes_per_server = growth_each(before, held.len());
+            Ok(Sample { bytes_per_server, revision: warm.0.revision(), ..once(&watch, held.len()) })
+        }
+        Job::Open { urls } => {
+            let watch = Stopwatch::start();
+            let tasks = urls.into_iter().map(|url| {
+                let leg = leg.clone();
+                tokio::spawn(async move { leg.connect(Endpoint::Http(url)).await })
+            });
+            let held = join(tasks.collect()).await?;
+            let revision = held.first().and_then(Connection::revision);
+            Ok(Sample { revision, ..once(&watch, held.len()) })
+        }
+        Job::Relay { .. } => bail!("only this library has a relay"),
         Job::Steady(_) => bail!("a steady stream has no sample"),
     }
 }
@@ -202,9 +259,9 @@ fn once(watch: &Stopwatch, done: usize) -> Sample {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "memory stays far below 2^52 bytes")]
-fn per_list(before: Option<u64>, lists: usize) -> Option<f64> {
+fn growth_each(before: Option<u64>, held: usize) -> Option<f64> {
     let grown = rss()?.saturating_sub(before?);
-    Some(grown as f64 / lists as f64)
+    Some(grown as f64 / held as f64)
 }
 
 /// One of several callers that share a connection.

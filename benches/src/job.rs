@@ -17,6 +17,12 @@ pub(crate) enum Job {
     Startup { urls: Vec<String>, tools: usize },
     /// Connect to every server, then hold one tool list of each.
     Memory { urls: Vec<String>, tools: usize },
+    /// Connect to every server, and keep the connection and the tool list of each.
+    Idle { urls: Vec<String>, tools: usize },
+    /// Connect to every server at once.
+    Open { urls: Vec<String> },
+    /// Put `bowline connect` in front of the server, initialize it and fetch its tool list.
+    Relay { url: String, tools: usize },
     /// Call at a steady rate while the server is treated badly, and tell how each call ended. Says `ready`
     /// on a line of its own when connected; instead of a sample it hands back an [`Account`].
     Steady(Steady),
@@ -85,6 +91,12 @@ pub(crate) struct Sample {
     /// Growth of resident memory per list held.
     #[serde(default)]
     pub(crate) bytes_per_list: Option<f64>,
+    /// Growth of resident memory per connection and list held.
+    #[serde(default)]
+    pub(crate) bytes_per_server: Option<f64>,
+    /// Resident memory of the relay process.
+    #[serde(default)]
+    pub(crate) relay_rss: Option<u64>,
     /// The protocol revision the client ended up speaking; the floor speaks a fixed one.
     #[serde(default)]
     pub(crate) revision: Option<String>,

@@ -38,8 +38,17 @@ pub(crate) fn rss() -> Option<u64> {
     status_kib("VmRSS:").map(|kib| kib * 1024)
 }
 
+/// Resident memory of another process now.
+pub(crate) fn rss_of(pid: u32) -> Option<u64> {
+    status_kib_of(&pid.to_string(), "VmRSS:").map(|kib| kib * 1024)
+}
+
 fn status_kib(field: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status_kib_of("self", field)
+}
+
+fn status_kib_of(pid: &str, field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }

@@ -73,9 +73,15 @@ impl Peer {
         }
     }
 
-    /// Whether the scenario says anything about this client: a connection pool means nothing to a pipe.
+    /// Whether the scenario says anything about this client: a connection pool means nothing to a pipe, and only
+    /// this library has a relay.
     pub(crate) fn takes_part_in(self, scenario: Scenario) -> bool {
-        !(self == Self::RmcpPooled && scenario.is_stdio())
+        match scenario {
+            Scenario::Relay => self == Self::Bowline,
+            // Memory and time of a runtime that collects garbage would say little beside the Rust legs.
+            Scenario::Idle | Scenario::OpenLegacy { .. } => !matches!(self, Self::Typescript | Self::Python),
+            _ => !(self == Self::RmcpPooled && scenario.is_stdio()),
+        }
     }
 
     /// How to start this client, or why it cannot run here.

@@ -37,6 +37,9 @@ pub(crate) enum Figure {
     P99,
     PeakRss,
     BytesPerList,
+    BytesPerServer,
+    /// Resident memory of the relay.
+    RelayRss,
 }
 
 // === impl Report ===
@@ -147,7 +150,7 @@ impl Round {
 // === impl Figure ===
 
 impl Figure {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Rate,
         Self::Seconds,
         Self::CpuPerCall,
@@ -155,6 +158,8 @@ impl Figure {
         Self::P99,
         Self::PeakRss,
         Self::BytesPerList,
+        Self::BytesPerServer,
+        Self::RelayRss,
     ];
 
     fn key(self) -> &'static str {
@@ -166,6 +171,8 @@ impl Figure {
             Self::P99 => "p99_us",
             Self::PeakRss => "peak_rss",
             Self::BytesPerList => "bytes_per_list",
+            Self::BytesPerServer => "bytes_per_server",
+            Self::RelayRss => "relay_rss",
         }
     }
 
@@ -179,6 +186,8 @@ impl Figure {
             Self::P99 => sample.p99_us,
             Self::PeakRss => sample.peak_rss.map(|bytes| bytes as f64),
             Self::BytesPerList => sample.bytes_per_list,
+            Self::BytesPerServer => sample.bytes_per_server,
+            Self::RelayRss => sample.relay_rss.map(|bytes| bytes as f64),
         }
     }
 }

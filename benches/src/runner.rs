@@ -14,7 +14,7 @@ use anyhow::{Context as _, ensure};
 use crate::job::{Endpoint, Job, Limits, Sample};
 use crate::peer::{Launch, Peer};
 use crate::report::{Report, Round};
-use crate::scenario::{LARGE_LIST, LISTS_HELD, PORTS, SMALL_LIST, Scenario, Wire};
+use crate::scenario::{LARGE_LIST, LISTS_HELD, MEDIUM_LIST, PORTS, SMALL_LIST, Scenario, Wire};
 use crate::{bars, table};
 
 /// A leg that takes longer is stopped: it hangs.
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             // Each round begins with another client, so that none always follows the heaviest.
             let mut taking_part: Vec<_> =
                 legs.iter().filter(|(peer, _)| peer.takes_part_in(scenario)).collect();
-            let turn = round as usize % taking_part.len();
+            let turn = (round as usize).checked_rem(taking_part.len()).unwrap_or_default();
             taking_part.rotate_left(turn);
             let mut results = Round::default();
             for (peer, launch) in taking_part {
@@ -128,7 +128,11 @@ fn legs(wanted: &[Peer]) -> (Vec<(Peer, Launch)>, Vec<(Peer, String)>) {
 
 fn job(scenario: Scenario, origins: &[String], limits: Limits) -> anyhow::Result<Job> {
     let urls = |count: usize, tools: usize| {
-        let path = if tools == LARGE_LIST { "list" } else { "json" };
+        let path = match tools {
+            LARGE_LIST => "list",
+            MEDIUM_LIST => "ten",
+            _ => "json",
+        };
         origins.iter().take(count).map(|origin| format!("{origin}/{path}")).collect::<Vec<_>>()
     };
     let origin = origins.first().context("a server")?;
@@ -147,6 +151,12 @@ fn job(scenario: Scenario, origins: &[String], limits: Limits) -> anyhow::Result
         Scenario::List => Job::Lists { url: format!("{origin}/list"), tools: LARGE_LIST, limits },
         Scenario::Startup { servers, tools } => Job::Startup { urls: urls(servers, tools), tools },
         Scenario::Memory => Job::Memory { urls: urls(LISTS_HELD, LARGE_LIST), tools: LARGE_LIST },
+        Scenario::Idle => Job::Idle { urls: urls(PORTS, MEDIUM_LIST), tools: MEDIUM_LIST },
+        Scenario::OpenLegacy { servers } => {
+            let urls = origins.iter().take(servers).map(|origin| format!("{origin}/legacy"));
+            Job::Open { urls: urls.collect() }
+        }
+        Scenario::Relay => Job::Relay { url: format!("{origin}/ten"), tools: MEDIUM_LIST },
     })
 }
 
@@ -227,7 +237,7 @@ impl Drop for Server {
 }
 
 // Every scenario finds a port for each of its servers, and the lists can be told apart.
-const _: () = assert!(SMALL_LIST < LARGE_LIST && LISTS_HELD <= PORTS);
+const _: () = assert!(SMALL_LIST < MEDIUM_LIST && MEDIUM_LIST < LARGE_LIST && LISTS_HELD <= PORTS);
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,8 @@ use std::fmt;
 pub(crate) const LARGE_LIST: usize = 830;
 /// Tools in the list of an ordinary server.
 pub(crate) const SMALL_LIST: usize = 5;
+/// Tools of a server behind a gateway.
+pub(crate) const MEDIUM_LIST: usize = 10;
 /// Lists held at once when memory is measured; enough to drown what is held only in passing.
 pub(crate) const LISTS_HELD: usize = 20;
 /// Ports the server must listen on for the widest scenario.
@@ -22,6 +24,12 @@ pub(crate) enum Scenario {
     Startup { servers: usize, tools: usize },
     /// What one large list costs while it is held.
     Memory,
+    /// What an idle connection with its list costs in a process that has one to every port.
+    Idle,
+    /// Time until so many servers that know no revision without a handshake are connected.
+    OpenLegacy { servers: usize },
+    /// Resident memory of `bowline connect` in front of one server.
+    Relay,
 }
 
 /// How requests and replies travel.
@@ -48,7 +56,11 @@ impl Scenario {
         let mut all = Vec::new();
         for wire in [Wire::HttpJson, Wire::HttpSse, Wire::Stdio] {
             for size in [Size::Small, Size::Medium, Size::Large] {
-                let kept = size == Size::Small || (wire, size) == (Wire::HttpJson, Size::Large);
+                let kept = match size {
+                    Size::Small => true,
+                    Size::Medium => false,
+                    Size::Large => wire != Wire::HttpSse,
+                };
                 if kept || !quick {
                     all.extend([1, 64].map(|lanes| Self::Calls { wire, size, lanes }));
                 }
@@ -58,7 +70,7 @@ impl Scenario {
         let servers: &[usize] = if quick { &[10] } else { &[1, 10, PORTS] };
         all.extend(servers.iter().map(|&servers| Self::Startup { servers, tools: SMALL_LIST }));
         all.push(Self::Startup { servers: 10, tools: LARGE_LIST });
-        all.push(Self::Memory);
+        all.extend([Self::Memory, Self::Idle, Self::OpenLegacy { servers: PORTS }, Self::Relay]);
         all
     }
 
@@ -86,6 +98,9 @@ impl fmt::Display for Scenario {
             Self::List => write!(f, "list/{LARGE_LIST}"),
             Self::Startup { servers, tools } => write!(f, "startup/{servers}x{tools}"),
             Self::Memory => write!(f, "memory/{LARGE_LIST}"),
+            Self::Idle => write!(f, "idle/{PORTS}x{MEDIUM_LIST}"),
+            Self::OpenLegacy { servers } => write!(f, "open-legacy/{servers}"),
+            Self::Relay => write!(f, "relay/{MEDIUM_LIST}"),
         }
     }
 }
@@ -112,7 +127,7 @@ mod tests {
     #[test]
     fn a_full_run_covers_every_combination_once() {
         let names: HashSet<String> = Scenario::all(false).iter().map(ToString::to_string).collect();
-        assert_eq!(names.len(), 3 * 3 * 2 + 1 + 4 + 1);
+        assert_eq!(names.len(), 3 * 3 * 2 + 1 + 4 + 1 + 3);
         for name in ["http-json/100B/1", "stdio/1MB/64", "list/830", "startup/50x5", "startup/10x830"] {
             assert!(names.contains(name), "{name} missing from {names:?}");
         }

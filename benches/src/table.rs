@@ -23,8 +23,10 @@ pub(crate) fn render(report: &Report) -> String {
 fn headline(scenario: Scenario) -> Figure {
     match scenario {
         Scenario::Calls { .. } | Scenario::List => Figure::Rate,
-        Scenario::Startup { .. } => Figure::Seconds,
+        Scenario::Startup { .. } | Scenario::OpenLegacy { .. } => Figure::Seconds,
         Scenario::Memory => Figure::BytesPerList,
+        Scenario::Idle => Figure::BytesPerServer,
+        Scenario::Relay => Figure::RelayRss,
     }
 }
 
@@ -43,7 +45,12 @@ fn scenario(out: &mut String, measured: &Measured) {
         ]
     } else {
         let figure = headline(measured.scenario);
-        let name = if figure == Figure::Seconds { "time" } else { "per list" };
+        let name = match figure {
+            Figure::BytesPerList => "per list",
+            Figure::BytesPerServer => "per server",
+            Figure::RelayRss => "relay RSS",
+            _ => "time",
+        };
         &[
             (name, figure, false),
             ("x floor", figure, true),
@@ -125,7 +132,8 @@ fn quantity(figure: Figure, value: f64) -> String {
         Figure::Rate => format!("{value:.0}"),
         Figure::Seconds | Figure::CpuPerCall => micros(value * 1e6),
         Figure::P50 | Figure::P99 => micros(value),
-        Figure::PeakRss | Figure::BytesPerList => format!("{:.1} MB", value / 1e6),
+        Figure::PeakRss | Figure::BytesPerList | Figure::RelayRss => format!("{:.1} MB", value / 1e6),
+        Figure::BytesPerServer => format!("{:.1} KB", value / 1e3),
     }
 }
 

@@ -1,145 +1,125 @@
-//! The books: what each call was said to have come to, beside what the server did.
+//! The book of one world: what each caller was told, beside what the server did.
 
-use std::collections::BTreeMap;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bowline::fault::{Cause, Execution, Fault};
-use bowline::{Error, ErrorKind};
+use crate::fault_log::FaultLog;
+use crate::messages::{CallRecord, Label, Outcome};
 
-/// What a caller was told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
-    /// Nothing yet.
-    Open,
-    Succeeded,
-    /// It failed, and the server did not act.
-    NotExecuted,
-    /// It failed, and the server may have acted.
-    Unknown,
-    /// The caller left before the end.
-    Left,
-}
+pub(crate) use rules::{Rule, Violations};
 
-/// One world's books.
+#[derive(Default)]
 pub(crate) struct Book {
     pages: Mutex<Pages>,
-    /// Under which name things are told as they happen, if they are.
-    teller: Option<&'static str>,
-    begun: Instant,
 }
 
-/// A byte or two per call, so that a long soak does not look like a leak.
 #[derive(Default)]
 struct Pages {
-    /// By the number of the call: what the caller was told, and how often the server acted.
-    acts: Vec<(View, u8)>,
+    /// Calls that must not run twice, by number. A server may act before the caller's line arrives here, so
+    /// either side makes the entry.
+    acts: HashMap<u64, Act>,
+    /// Failed calls, to be judged when all faults are known.
+    failed: Vec<CallRecord>,
     tally: Tally,
-    violations: Vec<String>,
+    violations: Violations,
 }
 
-/// The sums.
-#[derive(Clone, Debug, Default)]
+/// One call that must not run twice.
+#[derive(Default)]
+struct Act {
+    /// What its caller was told. `None` until its line arrives.
+    told: Option<Told>,
+    executions: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Succeeded,
+    NotExecuted,
+    Unknown,
+    Left,
+    /// It never had an outcome, which is a violation of its own.
+    Hung,
+}
+
+/// How many calls came to which outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Calls that ended, those that only read included.
-    pub(crate) calls: u64,
-    pub(crate) succeeded: u64,
-    /// Calls whose caller left.
-    pub(crate) left: u64,
-    /// Failures of calls that may be repeated.
-    pub(crate) harmless_failed: u64,
-    pub(crate) harmless: u64,
-    /// By cause, and by what is known of the execution.
-    pub(crate) failed: BTreeMap<(String, &'static str), Failed>,
+    /// Calls that must not run twice.
+    pub(crate) effects: Outcomes,
+    /// Calls that may be repeated.
+    pub(crate) harmless: Outcomes,
+    /// Failures by what they were called, and by label.
+    pub(crate) failed: BTreeMap<(String, Label), Failures>,
     pub(crate) slowest: Duration,
 }
 
-/// How many calls failed for one reason.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Failed {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcomes {
+    pub(crate) succeeded: u64,
+    /// Failed because a limit of the call ran out; the labels below do not count these.
+    pub(crate) own_limit: u64,
+    pub(crate) not_executed: u64,
+    pub(crate) unknown: u64,
+    pub(crate) left: u64,
+    /// Hung, or answered with what belongs to another call.
+    pub(crate) broken: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Failures {
     pub(crate) all: u64,
-    /// Those that may be repeated.
     pub(crate) harmless: u64,
 }
 
 impl Book {
-    pub(crate) fn new(teller: Option<&'static str>) -> Self {
-        Self { pages: Mutex::default(), teller, begun: Instant::now() }
-    }
-
-    /// Tells what happens now, if anybody wants to know.
-    pub(crate) fn say(&self, what: impl FnOnce() -> String) {
-        if let Some(name) = self.teller {
-            eprintln!("{:9.3} {name}: {}", self.begun.elapsed().as_secs_f64(), what());
-        }
-    }
-
-    /// A new call that must not run twice.
-    pub(crate) fn act(&self) -> usize {
-        let mut pages = self.pages();
-        pages.acts.push((View::Open, 0));
-        pages.acts.len() - 1
-    }
-
-    /// The server acts on that call.
+    /// The server acts on the call with this number.
     pub(crate) fn acted(&self, number: u64) {
+        self.pages().acts.entry(number).or_default().executions += 1;
+    }
+
+    /// A call has ended.
+    pub(crate) fn record(&self, call: CallRecord) {
         let mut pages = self.pages();
-        let entry = usize::try_from(number).ok().and_then(|number| pages.acts.get_mut(number));
-        match entry {
-            Some((_, times)) => *times = times.saturating_add(1),
-            None => {
-                pages.violations.push(format!("the server was asked for call {number}, which nobody made"));
+        if !call.tool.is_harmless() {
+            let twice = pages.acts.entry(call.number).or_default().told.replace(Told::from(&call.outcome));
+            if twice.is_some() {
+                pages.violations.add(Rule::OneOutcome, rules::describe(&call));
             }
+        }
+        rules::check_alone(&call, &mut pages.violations);
+        pages.tally.slowest = pages.tally.slowest.max(call.took());
+        if matches!(call.outcome, Outcome::Failed(_)) {
+            pages.failed.push(call);
+        } else {
+            pages.tally.count_end(&call);
         }
     }
 
-    /// A call that must not run twice has ended.
-    pub(crate) fn close_act(&self, number: usize, outcome: &Result<(), Error>, took: Duration) {
-        let view = match outcome {
-            Ok(()) => View::Succeeded,
-            Err(error) => match error.execution() {
-                Execution::NotExecuted => View::NotExecuted,
-                Execution::Unknown => View::Unknown,
-            },
-        };
+    pub(crate) fn violation(&self, rule: Rule, text: String) {
+        self.pages().violations.add(rule, text);
+    }
+
+    /// Closes the book when nothing can be executed any more, and judges it.
+    pub(crate) fn audit(&self, faults: &FaultLog) -> (Tally, Violations) {
         let mut pages = self.pages();
-        pages.acts[number].0 = view;
-        pages.tally.count(outcome, took, false);
-    }
-
-    /// The caller of that call has left.
-    pub(crate) fn leave_act(&self, number: usize) {
-        let mut pages = self.pages();
-        pages.acts[number].0 = View::Left;
-        pages.tally.left += 1;
-    }
-
-    /// A call that may be repeated has ended.
-    pub(crate) fn harmless(&self, outcome: &Result<(), Error>, took: Duration) {
-        let mut pages = self.pages();
-        pages.tally.count(outcome, took, true);
-    }
-
-    pub(crate) fn violation(&self, what: String) {
-        self.pages().violations.push(what);
-    }
-
-    /// Closes the books: nothing can be executed any more. Gives the sums and everything that is wrong.
-    pub(crate) fn audit(&self) -> (Tally, Vec<String>) {
-        let pages = self.pages();
-        let mut violations = pages.violations.clone();
-        for (number, (view, times)) in pages.acts.iter().enumerate() {
-            let right = match view {
-                View::Open => false,
-                View::Succeeded => *times == 1,
-                View::NotExecuted => *times == 0,
-                View::Unknown | View::Left => *times <= 1,
-            };
-            if !right {
-                violations.push(format!("call {number}: the caller was told {view:?}, it ran {times} times"));
+        let Pages { acts, failed, tally, violations } = &mut *pages;
+        for (number, act) in &*acts {
+            rules::check_executions(*number, act, violations);
+        }
+        for call in failed.drain(..) {
+            if let Outcome::Failed(failure) = &call.outcome {
+                let own_limit = rules::is_own_limit(&call, failure, faults);
+                tally.count_failure(&call, failure, own_limit);
+                rules::check_failure(&call, failure, own_limit, faults, violations);
             }
         }
-        (pages.tally.clone(), violations)
+        (std::mem::take(tally), std::mem::take(violations))
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
@@ -147,77 +127,80 @@ impl Book {
     }
 }
 
-impl Tally {
-    fn count(&mut self, outcome: &Result<(), Error>, took: Duration, harmless: bool) {
-        self.calls += 1;
-        self.harmless += u64::from(harmless);
-        self.slowest = self.slowest.max(took);
+impl From<&Outcome> for Told {
+    fn from(outcome: &Outcome) -> Self {
         match outcome {
-            Ok(()) => self.succeeded += 1,
-            Err(error) => {
-                self.harmless_failed += u64::from(harmless);
-                let failed = self.failed.entry(cause(error)).or_default();
-                failed.all += 1;
-                failed.harmless += u64::from(harmless);
-            }
+            // The content is judged by itself; here it counts that the server is said to have acted.
+            Outcome::Succeeded | Outcome::WrongAnswer(_) => Self::Succeeded,
+            Outcome::Failed(failure) => match failure.label {
+                Label::NotExecuted => Self::NotExecuted,
+                Label::Unknown => Self::Unknown,
+            },
+            Outcome::Left => Self::Left,
+            Outcome::Hung => Self::Hung,
         }
+    }
+}
+
+impl Tally {
+    fn count_end(&mut self, call: &CallRecord) {
+        let outcomes = self.outcomes(call);
+        match call.outcome {
+            Outcome::Succeeded => outcomes.succeeded += 1,
+            Outcome::Left => outcomes.left += 1,
+            Outcome::WrongAnswer(_) | Outcome::Hung | Outcome::Failed(_) => outcomes.broken += 1,
+        }
+    }
+
+    fn count_failure(&mut self, call: &CallRecord, failure: &crate::messages::Failure, own_limit: bool) {
+        let outcomes = self.outcomes(call);
+        match failure.label {
+            _ if own_limit => outcomes.own_limit += 1,
+            Label::NotExecuted => outcomes.not_executed += 1,
+            Label::Unknown => outcomes.unknown += 1,
+        }
+        let failures = self.failed.entry((failure.kind.clone(), failure.label)).or_default();
+        failures.all += 1;
+        failures.harmless += u64::from(call.tool.is_harmless());
+    }
+
+    fn outcomes(&mut self, call: &CallRecord) -> &mut Outcomes {
+        if call.tool.is_harmless() { &mut self.harmless } else { &mut self.effects }
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.effects.calls() + self.harmless.calls()
+    }
+
+    pub(crate) fn failures(&self) -> u64 {
+        self.failed.values().map(|failures| failures.all).sum()
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.succeeded += other.succeeded;
-        self.left += other.left;
-        self.harmless += other.harmless;
-        self.harmless_failed += other.harmless_failed;
+        self.effects.add(&other.effects);
+        self.harmless.add(&other.harmless);
         self.slowest = self.slowest.max(other.slowest);
-        for (cause, failed) in &other.failed {
-            let sum = self.failed.entry(cause.clone()).or_default();
-            sum.all += failed.all;
-            sum.harmless += failed.harmless;
+        for (kind, failures) in &other.failed {
+            let sum = self.failed.entry(kind.clone()).or_default();
+            sum.all += failures.all;
+            sum.harmless += failures.harmless;
         }
     }
 }
 
-/// A failure as one of few kinds.
-fn cause(error: &Error) -> (String, &'static str) {
-    let cause = match error.kind() {
-        ErrorKind::Server(error) => format!("the server's error {}", error.code),
-        ErrorKind::Fault(Fault { cause: Cause::Exited(_), .. }) => "the process ended".to_owned(),
-        ErrorKind::Fault(fault) => fault.cause.to_string(),
-        other => format!("{other:?}"),
-    };
-    let execution = match error.execution() {
-        Execution::NotExecuted => "not executed",
-        Execution::Unknown => "outcome unknown",
-    };
-    (cause, execution)
-}
+impl Outcomes {
+    /// Calls that ended by themselves: those that their callers left are not among them.
+    pub(crate) fn calls(&self) -> u64 {
+        let Self { succeeded, own_limit, not_executed, unknown, left: _, broken } = self;
+        succeeded + own_limit + not_executed + unknown + broken
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn books_that_disagree_are_found() {
-        let took = Duration::from_millis(1);
-        let book = Book::new(None);
-        let right = book.act();
-        book.acted(right as u64);
-        book.close_act(right, &Ok(()), took);
-        let left = book.act();
-        book.leave_act(left);
-        assert_eq!(book.audit().1, Vec::<String>::new());
-
-        let twice = book.act();
-        book.acted(twice as u64);
-        book.acted(twice as u64);
-        book.close_act(twice, &Ok(()), took);
-        let never = book.act();
-        book.close_act(never, &Ok(()), took);
-        book.act();
-        book.acted(99);
-        let (tally, violations) = book.audit();
-        assert_eq!(violations.len(), 4, "{violations:?}");
-        assert_eq!((tally.calls, tally.succeeded, tally.left), (3, 3, 1));
+    fn add(&mut self, other: &Self) {
+        self.succeeded += other.succeeded;
+        self.own_limit += other.own_limit;
+        self.not_executed += other.not_executed;
+        self.unknown += other.unknown;
+        self.left += other.left;
+        self.broken += other.broken;
     }
 }

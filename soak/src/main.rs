@@ -1,25 +1,34 @@
 //! Random faults under load.
 //!
 //! Several servers that lose sessions, restart, cut, stall, exit and are killed; several clients that call
-//! them all the while. Both sides keep books, and in the end the books must agree: nothing ran twice,
-//! nothing was lost without being said, nothing took longer than it may, and nothing was left behind.
+//! them all the while. The servers, the faults and the books are in this process, the clients in another, so
+//! that what is measured there is theirs alone. In the end the books must agree: nothing ran twice, nothing
+//! failed that could be repeated, nothing took longer than it may, and nothing was left behind.
 
 mod book;
-mod leaks;
-mod load;
+mod client;
+mod client_process;
+mod fault_log;
+mod growth;
+mod limits;
+mod memory;
+mod messages;
+mod processes;
 mod report;
 mod trouble;
 mod world;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use clap::Parser;
+use anyhow::{Context as _, bail, ensure};
+use clap::{Parser, Subcommand};
 
-use crate::leaks::Footprint;
-use crate::report::Report;
-use crate::world::{Chosen, World};
+use crate::client_process::ClientProcess;
+use crate::messages::{Message, Order, Plan};
+use crate::report::{Recoveries, Report};
+use crate::world::{Selection, World};
 
 #[derive(Parser)]
 #[command(about, version)]
@@ -36,7 +45,19 @@ struct Args {
     /// Tell of every fault and every failed call as it happens, on stderr.
     #[arg(long)]
     verbose: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
 }
+
+#[derive(Subcommand)]
+enum Role {
+    /// The client process, which the soak starts by itself.
+    #[command(name = CLIENT_ROLE, hide = true)]
+    Client,
+}
+
+/// The argument that makes this program the client process.
+pub(crate) const CLIENT_ROLE: &str = "client";
 
 fn minutes(text: &str) -> Result<f64, String> {
     match text.parse() {
@@ -47,11 +68,16 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match run(&args) {
-        Ok(report) => {
+    let passed = match args.role {
+        Some(Role::Client) => client::run().map(|()| true),
+        None => run(&args).map(|report| {
             print!("{report}");
-            if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
+            report.passed()
+        }),
+    };
+    match passed {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("bowline-soak: {error:#}");
             ExitCode::FAILURE
@@ -61,47 +87,56 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> anyhow::Result<Report> {
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
-    let lasting = Duration::from_secs_f64(args.minutes * 60.0);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // On a worker: the thread that blocks would count as a task of its own otherwise.
-    let chosen = Chosen { seed, only: args.only.clone().unwrap_or_default(), verbose: args.verbose };
-    let soak = runtime.spawn(soak(chosen, lasting));
-    let report = runtime.block_on(soak).context("the soak itself panicked")?;
-    runtime.shutdown_timeout(Duration::from_secs(5));
-    report
+    let run = Duration::from_secs_f64(args.minutes * 60.0);
+    let selection = Selection { seed, only: args.only.clone().unwrap_or_default(), verbose: args.verbose };
+    tokio::runtime::Runtime::new()?.block_on(soak(selection, run))
 }
 
-async fn soak(chosen: Chosen, lasting: Duration) -> anyhow::Result<Report> {
-    // What is opened once and kept (a resolver, a watchdog) is no leak: one quiet pass opens all of it.
-    let warm = World::all(&chosen).await?;
-    anyhow::ensure!(!warm.is_empty(), "no world has that in its name");
-    for world in warm {
-        world.end().await;
+async fn soak(selection: Selection, run: Duration) -> anyhow::Result<Report> {
+    let worlds = World::start_all(&selection).await;
+    ensure!(!worlds.is_empty(), "no world has that in its name");
+    let plans = worlds.iter().map(World::plan).collect::<anyhow::Result<Vec<_>>>()?;
+    let books = worlds.iter().map(|world| Arc::clone(&world.book)).collect();
+    let mut client = ClientProcess::start(&Plan { worlds: plans, verbose: selection.verbose }, books)?;
+    // Health is reported by the quiet first pass too, before anything happened.
+    let mut recoveries = vec![Recoveries::default(); worlds.len()];
+    loop {
+        match client.next().await? {
+            Message::Ready => break,
+            Message::Health { .. } => {}
+            other => bail!("the client process says {other:?} before it is ready"),
+        }
     }
-    let before = Footprint::settled(&Footprint::QUIET).await;
 
-    let worlds = World::all(&chosen).await?;
     let begun = Instant::now();
-    let until = begun + lasting;
-    let mut half = None;
-    let mut running = Vec::new();
-    for world in &worlds {
-        running.extend(load::start(world, until));
-        running.push(trouble::start(world, until));
+    let troubles: Vec<_> = worlds.iter().map(|world| trouble::start(world, begun + run)).collect();
+    client.order(&Order::Load { millis: u64::try_from(run.as_millis())? })?;
+    let loaded = client.next().await?;
+    ensure!(matches!(loaded, Message::Loaded), "the client process says {loaded:?} instead of its end");
+    for trouble in troubles {
+        trouble.await.context("the injection of faults panicked")?;
     }
-    tokio::time::sleep_until((begun + lasting / 2).into()).await;
-    half.replace(leaks::resident());
-    for task in running {
-        task.await.context("a part of the soak panicked")?;
-    }
-    let full = leaks::resident();
 
-    let mut report = Report::new(chosen.seed, begun.elapsed());
-    for world in worlds {
-        report.heard(world.works_again().await);
-        report.ended(world.end().await);
+    client.order(&Order::Close)?;
+    let (before, after) = loop {
+        match client.next().await? {
+            Message::Health { world, recoveries: count, sessions_lost } => {
+                let entry = recoveries.get_mut(world).context("a world of the plan")?;
+                *entry = Recoveries { recoveries: count, sessions_lost };
+            }
+            Message::Closed { before, after } => break (before, after),
+            other => bail!("the client process says {other:?} instead of closing"),
+        }
+    };
+    for world in &worlds {
+        world.check_closed_clients();
     }
-    report.memory(half.flatten(), full);
-    report.left_behind(before, Footprint::settled(&before).await);
+
+    let mut report = Report::new(selection.seed, run);
+    report.check_memory(&client.finish()?);
+    report.check_footprint(before, after);
+    for (world, recoveries) in worlds.into_iter().zip(recoveries) {
+        report.add_world(world.end().await, recoveries);
+    }
     Ok(report)
 }

@@ -1,75 +1,84 @@
-//! What is told at the end, and the verdict.
+//! What is printed at the end, and whether the soak has passed.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::book::Tally;
-use crate::leaks::Footprint;
-use crate::world::Ended;
+use crate::book::{Outcomes, Rule, Tally, Violations};
+use crate::fault_log::FaultKind;
+use crate::memory::MemoryCheck;
+use crate::messages::{Footprint, MemorySample};
+use crate::world::WorldResult;
 
 /// Everything that came of a soak.
 pub(crate) struct Report {
     seed: u64,
-    lasted: Duration,
-    worlds: Vec<Ended>,
-    lines: Vec<String>,
-    violations: Vec<String>,
+    run: Duration,
+    worlds: Vec<WorldRow>,
+    total: Tally,
+    faults: BTreeMap<FaultKind, u64>,
+    memory: Vec<MemoryCheck>,
+    footprints: Vec<String>,
+    violations: Violations,
+}
+
+/// Reads one number from the outcomes.
+type Count = fn(&Outcomes) -> u64;
+
+/// What the clients of a world counted in their health.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Recoveries {
+    pub(crate) recoveries: u64,
+    pub(crate) sessions_lost: u64,
+}
+
+struct WorldRow {
+    name: &'static str,
+    tally: Tally,
+    faults: u64,
+    recoveries: Recoveries,
 }
 
 impl Report {
-    pub(crate) fn new(seed: u64, lasted: Duration) -> Self {
-        Self { seed, lasted, worlds: Vec::new(), lines: Vec::new(), violations: Vec::new() }
-    }
-
-    pub(crate) fn heard(&mut self, violations: Vec<String>) {
-        self.violations.extend(violations);
-    }
-
-    pub(crate) fn ended(&mut self, mut world: Ended) {
-        self.violations.append(&mut world.violations);
-        let Tally { harmless, harmless_failed, .. } = world.tally;
-        if harmless == 0 {
-            self.violations.push(format!("{}: no call was made", world.name));
-        }
-        // Two faults can strike one call, and a server that never answers ends one at its deadline. More than
-        // this is more than the faults explain.
-        if harmless_failed * 100 > harmless * HARMLESS_FAILURES_PERCENT {
-            self.violations.push(format!(
-                "{}: {harmless_failed} of {harmless} calls that may be repeated failed, more than {HARMLESS_FAILURES_PERCENT} %",
-                world.name
-            ));
-        }
-        self.worlds.push(world);
-    }
-
-    /// Memory after half the time, and at the end of the load.
-    pub(crate) fn memory(&mut self, half: Option<u64>, full: Option<u64>) {
-        let (Some(half), Some(full)) = (half, full) else {
-            self.lines.push("memory       not measured on this system".to_owned());
-            return;
-        };
-        let bound = half + half / 4 + MEMORY_SLACK;
-        let [half_mb, full_mb, bound_mb] = [half, full, bound].map(|bytes| bytes / 1_000_000);
-        self.lines.push(format!(
-            "memory       {half_mb} MB after half, {full_mb} MB at the end, bound {bound_mb} MB"
-        ));
-        if full > bound {
-            self.violations.push(format!("memory grew from {half_mb} to {full_mb} MB in the second half"));
+    pub(crate) fn new(seed: u64, run: Duration) -> Self {
+        Self {
+            seed,
+            run,
+            worlds: Vec::new(),
+            total: Tally::default(),
+            faults: BTreeMap::new(),
+            memory: Vec::new(),
+            footprints: Vec::new(),
+            violations: Violations::default(),
         }
     }
 
-    pub(crate) fn left_behind(&mut self, before: Footprint, after: Footprint) {
+    pub(crate) fn add_world(&mut self, world: WorldResult, recoveries: Recoveries) {
+        let WorldResult { name, tally, faults, violations } = world;
+        self.total.add(&tally);
+        let counts = faults.counts();
+        self.worlds.push(WorldRow { name, tally, faults: counts.values().sum(), recoveries });
+        for (kind, count) in counts {
+            *self.faults.entry(kind).or_default() += count;
+        }
+        self.violations.append(name, violations);
+    }
+
+    pub(crate) fn check_memory(&mut self, samples: &[MemorySample]) {
+        self.memory = MemoryCheck::all(samples, self.run, &mut self.violations);
+    }
+
+    pub(crate) fn check_footprint(&mut self, before: Footprint, after: Footprint) {
         let mut compare = |what: &str, before: Option<usize>, after: Option<usize>, slack: usize| {
             let (Some(before), Some(after)) = (before, after) else {
-                self.lines.push(format!("{what:<12} not measured on this system"));
+                self.footprints.push(format!("{what:<12} not measured on this system"));
                 return;
             };
-            self.lines.push(format!("{what:<12} {before} before, {after} after"));
+            let line = format!("{what:<12} {before} before, {after} after");
             if after > before + slack {
-                self.violations
-                    .push(format!("{what}: {before} before, {after} after, at most {slack} more allowed"));
+                self.violations.add(Rule::NoLeak, format!("{line}, at most {slack} more allowed"));
             }
+            self.footprints.push(line);
         };
         compare("files", before.files, after.files, FILES_SLACK);
         compare("processes", before.children, after.children, 0);
@@ -79,80 +88,85 @@ impl Report {
     pub(crate) fn passed(&self) -> bool {
         self.violations.is_empty()
     }
-}
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut total = Tally::default();
-        let mut faults: BTreeMap<&str, u64> = BTreeMap::new();
+    fn write_worlds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "{:<16}{:>8}{:>9}{:>8}{:>10}{:>11}{:>10}",
             "world", "calls", "failed", "faults", "sessions", "recovered", "slowest"
         )?;
-        for world in &self.worlds {
-            let Tally { calls, succeeded, slowest, .. } = world.tally;
-            let injected: u64 = world.faults.values().sum();
+        for WorldRow { name, tally, faults, recoveries } in &self.worlds {
             writeln!(
                 f,
-                "{:<16}{calls:>8}{:>9}{injected:>8}{:>10}{:>11}{:>8.1} s",
-                world.name,
-                calls - succeeded,
-                world.sessions_lost,
-                world.recoveries,
-                slowest.as_secs_f64()
+                "{name:<16}{:>8}{:>9}{faults:>8}{:>10}{:>11}{:>8.1} s",
+                tally.calls(),
+                tally.failures(),
+                recoveries.sessions_lost,
+                recoveries.recoveries,
+                tally.slowest.as_secs_f64()
             )?;
-            total.add(&world.tally);
-            for (kind, count) in &world.faults {
-                *faults.entry(kind).or_default() += count;
-            }
         }
-        let seconds = self.lasted.as_secs_f64();
+        Ok(())
+    }
+
+    fn write_outcomes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.run.as_secs_f64();
+        let calls = self.total.calls();
         #[expect(clippy::cast_precision_loss, reason = "a rate to read")]
-        let rate = total.calls as f64 / seconds;
-        let recovered: u64 = self.worlds.iter().map(|world| world.recoveries).sum();
-        writeln!(
-            f,
-            "\ncalls        {} in {seconds:.0} s ({rate:.0} per second), {} more left by their callers",
-            total.calls, total.left
-        )?;
-        writeln!(f, "succeeded    {}", total.succeeded)?;
-        writeln!(f, "faults       {}", faults.values().sum::<u64>())?;
-        for (kind, count) in &faults {
-            writeln!(f, "  {kind:<34}{count:>7}")?;
+        let rate = calls as f64 / seconds;
+        writeln!(f, "\ncalls        {calls} in {seconds:.0} s ({rate:.0} per second)")?;
+        writeln!(f, "  {:<20}{:>12}{:>12}", "", "effects", "harmless")?;
+        let rows: [(&str, Count); 6] = [
+            ("succeeded", |outcomes| outcomes.succeeded),
+            ("own limit", |outcomes| outcomes.own_limit),
+            ("not_executed", |outcomes| outcomes.not_executed),
+            ("unknown", |outcomes| outcomes.unknown),
+            ("left by the caller", |outcomes| outcomes.left),
+            ("hung or mixed up", |outcomes| outcomes.broken),
+        ];
+        for (name, count) in rows {
+            let (effects, harmless) = (count(&self.total.effects), count(&self.total.harmless));
+            writeln!(f, "  {name:<20}{effects:>12}{harmless:>12}")?;
         }
-        writeln!(f, "recovered    {recovered} times")?;
-        writeln!(
-            f,
-            "failed       {}, of them {} that may be repeated",
-            total.calls - total.succeeded,
-            total.harmless_failed
-        )?;
-        for ((cause, execution), failed) in &total.failed {
-            let cause: String = cause.chars().take(34).collect();
-            write!(f, "  {cause:<34}{:>7}  {execution}", failed.all)?;
-            match failed.harmless {
-                0 => writeln!(f)?,
-                some => writeln!(f, ", {some} that may be repeated")?,
+        writeln!(f, "failed       {}", self.total.failures())?;
+        for ((kind, label), failures) in &self.total.failed {
+            let kind: String = kind.chars().take(34).collect();
+            let label = label.name();
+            writeln!(f, "  {kind:<34}{:>7}  {label}, {} harmless", failures.all, failures.harmless)?;
+        }
+        Ok(())
+    }
+
+    fn write_violations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (rule, count, examples) in self.violations.iter() {
+            writeln!(f, "VIOLATION    {}: {count}", rule.name())?;
+            for example in examples {
+                writeln!(f, "  {example}")?;
             }
         }
-        for line in &self.lines {
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_worlds(f)?;
+        self.write_outcomes(f)?;
+        writeln!(f, "faults       {}", self.faults.values().sum::<u64>())?;
+        for (kind, count) in &self.faults {
+            writeln!(f, "  {:<34}{count:>7}", kind.name())?;
+        }
+        for check in &self.memory {
+            writeln!(f, "{check}")?;
+        }
+        for line in &self.footprints {
             writeln!(f, "{line}")?;
         }
-        for violation in self.violations.iter().take(SHOWN) {
-            writeln!(f, "VIOLATION    {violation}")?;
-        }
-        if self.violations.len() > SHOWN {
-            writeln!(f, "             and {} more", self.violations.len() - SHOWN)?;
-        }
+        self.write_violations(f)?;
         let verdict = if self.passed() { "passed" } else { "FAILED" };
         writeln!(f, "\n{verdict}, seed {}", self.seed)
     }
 }
 
-/// Growth that says nothing: buffers at their largest, and a byte or two of books per call.
-const MEMORY_SLACK: u64 = 48_000_000;
-/// A descriptor the system opened for itself in between.
+/// A descriptor that the system opens for itself in between.
 const FILES_SLACK: usize = 4;
-const HARMLESS_FAILURES_PERCENT: u64 = 5;
-const SHOWN: usize = 40;

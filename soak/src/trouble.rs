@@ -1,5 +1,6 @@
 //! Trouble: which fault strikes a world next, and for how long.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,208 +10,239 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::book::Book;
-use crate::world::{Faults, Place, World};
+use crate::fault_log::{FaultKind, FaultLog};
+use crate::world::{Place, World};
 
 /// Strikes a world again and again, and leaves it whole.
 pub(crate) fn start(world: &World, until: Instant) -> JoinHandle<()> {
     let mut trouble = Trouble {
         place: Arc::clone(&world.place),
-        faults: Arc::clone(&world.faults),
-        book: Arc::clone(&world.book),
+        log: Arc::clone(&world.faults),
+        teller: world.teller(),
         rng: Rng::with_seed(world.seed),
     };
+    let (log, control) = (Arc::clone(&world.faults), world.place.control());
     tokio::spawn(async move {
-        let control = trouble.place.control();
-        loop {
-            let pause = trouble.between(100, 900);
-            sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
-            if Instant::now() >= until {
-                break;
-            }
-            trouble.strike(&control).await;
-            // The record of every message would fill the memory.
-            control.forget_received();
+        tokio::select! {
+            () = trouble.strike_until(until) => {}
+            () = watch_armed(&log, &control) => {}
         }
         control.disarm();
+        log.armed_faults_struck();
     })
+}
+
+/// Notes when armed faults have struck: then the server holds none of them any more.
+async fn watch_armed(log: &FaultLog, control: &Control) {
+    loop {
+        sleep(ARMED_POLL_INTERVAL).await;
+        if log.has_armed() && control.armed().is_empty() {
+            log.armed_faults_struck();
+        }
+    }
 }
 
 struct Trouble {
     place: Arc<Place>,
-    faults: Arc<Faults>,
-    book: Arc<Book>,
+    log: Arc<FaultLog>,
+    /// The world's name, if faults are printed as they happen.
+    teller: Option<&'static str>,
     rng: Rng,
 }
 
 impl Trouble {
+    async fn strike_until(&mut self, until: Instant) {
+        let control = self.place.control();
+        loop {
+            let pause = self.between(100, 900);
+            sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
+            if Instant::now() >= until {
+                return;
+            }
+            self.strike(&control).await;
+            // The record of every message would fill the memory.
+            control.forget_received();
+        }
+    }
+
     async fn strike(&mut self, control: &Control) {
         let place = Arc::clone(&self.place);
         match &*place {
             Place::Http(server) => match self.rng.u8(..10) {
-                0..3 => self.lose_sessions(control, true),
+                0..3 => self.lose_sessions(control, FaultKind::SessionsLost).await,
                 3 => self.restart(server).await,
                 4 => self.end_connections(server).await,
                 _ => self.arm_http(control),
             },
             Place::Proxied(server, proxy) => match self.rng.u8(..10) {
-                0..2 => self.lose_sessions(control, true),
+                0..2 => self.lose_sessions(control, FaultKind::SessionsLost).await,
                 2 => self.restart(server).await,
                 _ => self.bend(proxy).await,
             },
             Place::Events(server) => match self.rng.u8(..10) {
-                0..2 => self.lose_sessions(control, false),
+                0..2 => self.lose_sessions(control, FaultKind::SessionsLostWithStream).await,
                 2..4 => self.restart(server).await,
                 4 => self.end_connections(server).await,
-                5 => {
-                    self.note("streams closed");
-                    server.close_streams();
-                }
+                5 => self.during(FaultKind::StreamsClosed, async { server.close_streams() }).await,
                 _ => self.arm_events(control),
             },
             Place::Stdio(server) => match self.rng.u8(..10) {
-                0..2 => self.kill(server),
+                0..2 => self.kill(server).await,
                 _ => self.arm_stdio(control),
             },
         }
     }
 
-    fn note(&self, kind: &'static str) {
-        self.faults.count(kind);
-        self.book.say(|| format!("fault: {kind}"));
+    fn say(&self, what: impl FnOnce() -> String) {
+        if let Some(name) = self.teller {
+            eprintln!("{name}: {}", what());
+        }
+    }
+
+    /// Does something to the world and writes it down, from before it begins until it is over.
+    async fn during(&self, kind: FaultKind, fault: impl Future<Output = ()>) {
+        let id = self.log.begin(kind);
+        self.say(|| format!("fault: {}", kind.name()));
+        fault.await;
+        self.log.end(id);
     }
 
     /// The server forgets every session, and says so in one of the ways that servers do.
-    fn lose_sessions(&mut self, control: &Control, streamable: bool) {
-        self.note("sessions lost");
-        if streamable {
-            let all = signatures();
-            let signature = all[self.rng.usize(..all.len())].clone();
-            self.book.say(|| format!("unknown sessions get {signature:?}"));
-            control.edit(|script| script.session_gone(signature));
-        }
-        control.drop_sessions();
+    async fn lose_sessions(&mut self, control: &Control, kind: FaultKind) {
+        let all = signatures();
+        let signature = (kind == FaultKind::SessionsLost).then(|| all[self.rng.usize(..all.len())].clone());
+        let lose = async {
+            if let Some(signature) = signature {
+                self.say(|| format!("unknown sessions get {signature:?}"));
+                control.edit(|script| script.session_gone(signature));
+            }
+            control.drop_sessions();
+        };
+        self.during(kind, lose).await;
     }
 
     async fn restart(&mut self, server: &HttpServer) {
-        self.note("restart");
-        server.stop().await;
-        sleep(self.between(20, 1200)).await;
-        server.start().await;
+        let down = self.between(20, 1200);
+        let restart = async {
+            server.stop().await;
+            sleep(down).await;
+            server.start().await;
+        };
+        self.during(FaultKind::Restart, restart).await;
     }
 
     async fn end_connections(&mut self, server: &HttpServer) {
         if self.rng.bool() {
-            self.note("connections reset");
-            server.reset_connections().await;
+            self.during(FaultKind::ConnectionsReset, server.reset_connections()).await;
         } else {
-            self.note("connections closed");
-            server.close_connections().await;
+            self.during(FaultKind::ConnectionsClosed, server.close_connections()).await;
         }
     }
 
     /// Something happens to the next call, before or after it is carried out.
     fn arm_http(&mut self, control: &Control) {
         let (kind, fault) = match self.rng.u8(..7) {
-            0 => ("reset", Fault::reset()),
-            1 => ("closed", Fault::close()),
-            2 => ("status 502", Fault::answer(Answer::new(502).html("<h1>Bad Gateway</h1>"))),
-            3 => ("status 503", Fault::answer(Answer::new(503).header("retry-after", "1"))),
-            4 => ("reply cut", Fault::cut_after(self.rng.u64(..120))),
-            5 => ("slow", Fault::delay(self.between(50, 2000))),
-            _ => ("no answer", Fault::silent()),
+            0 => (FaultKind::Reset, Fault::reset()),
+            1 => (FaultKind::Closed, Fault::close()),
+            2 => (FaultKind::Status502, Fault::answer(Answer::new(502).html("<h1>Bad Gateway</h1>"))),
+            3 => (FaultKind::Status503, Fault::answer(Answer::new(503).header("retry-after", "1"))),
+            4 => (FaultKind::ReplyCut, Fault::cut_after(self.rng.u64(..120))),
+            5 => (FaultKind::Slow, Fault::delay(self.between(50, 2000))),
+            _ => (FaultKind::NoAnswer, Fault::silent()),
         };
         self.arm(control, kind, fault);
     }
 
     fn arm_events(&mut self, control: &Control) {
         let (kind, fault) = match self.rng.u8(..4) {
-            0 => ("reset", Fault::reset()),
-            1 => ("status 503", Fault::status(503)),
-            2 => ("slow", Fault::delay(self.between(50, 2000))),
-            _ => ("no answer", Fault::silent()),
+            0 => (FaultKind::Reset, Fault::reset()),
+            1 => (FaultKind::Status503, Fault::status(503)),
+            2 => (FaultKind::Slow, Fault::delay(self.between(50, 2000))),
+            _ => (FaultKind::NoAnswer, Fault::silent()),
         };
         self.arm(control, kind, fault);
     }
 
     fn arm_stdio(&mut self, control: &Control) {
         let (kind, fault) = match self.rng.u8(..6) {
-            0 => ("exit", Fault::exit(i32::from(self.rng.u8(..4)))),
-            1 => ("line cut", Fault::cut_after(self.rng.u64(..60))),
+            0 => (FaultKind::Exit, Fault::exit(i32::from(self.rng.u8(..4)))),
+            1 => (FaultKind::LineCut, Fault::cut_after(self.rng.u64(..60))),
             2 => (
-                "noise",
+                FaultKind::Noise,
                 Fault::noise(
                     ["listening on stdio", "{\"not\": \"a message\"}", "\u{7f}%"][self.rng.usize(..3)],
                 ),
             ),
-            3 => ("stderr flood", Fault::stderr(self.rng.u64(100_000..2_000_000))),
-            4 => ("slow", Fault::delay(self.between(50, 2000))),
-            _ => ("no answer", Fault::silent()),
+            3 => (FaultKind::StderrFlood, Fault::stderr(self.rng.u64(100_000..2_000_000))),
+            4 => (FaultKind::Slow, Fault::delay(self.between(50, 2000))),
+            _ => (FaultKind::NoAnswer, Fault::silent()),
         };
         self.arm(control, kind, fault);
     }
 
-    fn arm(&mut self, control: &Control, kind: &'static str, fault: Fault) {
-        self.note(kind);
+    fn arm(&mut self, control: &Control, kind: FaultKind, fault: Fault) {
         let fault = fault.on("tools/call");
         let fault = if self.rng.bool() { fault.executed() } else { fault };
-        self.book.say(|| format!("armed: {fault:?}"));
+        self.say(|| format!("armed: {fault:?}"));
+        let id = self.log.begin(kind);
         control.arm(fault);
+        self.log.keep_armed(id);
     }
 
     /// The network between the two.
     async fn bend(&mut self, proxy: &FaultProxy) {
-        match self.rng.u8(..6) {
+        let (kind, rules, lasting) = match self.rng.u8(..6) {
             0 => {
-                self.note("stall");
-                proxy.set(if self.rng.bool() { Rules::new().stall() } else { Rules::new().stall_reply() });
-                sleep(self.between(100, 1500)).await;
+                let rules = if self.rng.bool() { Rules::new().stall() } else { Rules::new().stall_reply() };
+                (FaultKind::Stall, rules, self.between(100, 1500))
             }
-            1 => {
-                self.note("delay");
-                proxy.set(Rules::new().delay(self.between(5, 100)));
-                sleep(self.between(100, 1000)).await;
-            }
+            1 => (FaultKind::Delay, Rules::new().delay(self.between(5, 100)), self.between(100, 1000)),
             2 => {
-                self.note("reply cut");
-                proxy.set(Rules::new().cut_reply_after(self.rng.u64(..600)).with_reset());
-                sleep(self.between(20, 200)).await;
+                let rules = Rules::new().cut_reply_after(self.rng.u64(..600)).with_reset();
+                (FaultKind::ReplyCut, rules, self.between(20, 200))
             }
             3 => {
-                self.note("request cut");
-                proxy.set(Rules::new().cut_request_after(self.rng.u64(..600)));
-                sleep(self.between(20, 200)).await;
+                let rules = Rules::new().cut_request_after(self.rng.u64(..600));
+                (FaultKind::RequestCut, rules, self.between(20, 200))
             }
             4 => {
-                self.note("refused");
-                proxy.refuse().await;
-                proxy.reset_all().await;
-                sleep(self.between(20, 1200)).await;
-                proxy.accept().await;
+                let down = self.between(20, 1200);
+                let refuse = async {
+                    proxy.refuse().await;
+                    proxy.reset_all().await;
+                    sleep(down).await;
+                    proxy.accept().await;
+                };
+                return self.during(FaultKind::Refused, refuse).await;
             }
-            _ => {
-                self.note("connections reset");
-                proxy.reset_all().await;
-            }
-        }
-        proxy.set(Rules::new());
+            _ => return self.during(FaultKind::ConnectionsReset, proxy.reset_all()).await,
+        };
+        let bend = async {
+            proxy.set(rules);
+            sleep(lasting).await;
+            proxy.set(Rules::new());
+        };
+        self.during(kind, bend).await;
     }
 
     /// SIGKILL to one of the server's processes.
-    fn kill(&mut self, server: &StdioServer) {
+    async fn kill(&mut self, server: &StdioServer) {
         let mut running = server.processes();
         running.retain(|process| process.running() && process.pid != 0);
         if running.is_empty() {
             return;
         }
-        self.note("killed");
-        kill(running[self.rng.usize(..running.len())].pid);
+        let pid = running[self.rng.usize(..running.len())].pid;
+        self.during(FaultKind::Killed, async { kill(pid) }).await;
     }
 
     fn between(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_millis(self.rng.u64(low..high))
     }
 }
+
+/// How exactly it is known when an armed fault has struck.
+const ARMED_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[cfg(unix)]
 fn kill(pid: u32) {

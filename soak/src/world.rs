@@ -1,40 +1,35 @@
-//! A world: one server that is treated badly, and the clients that call it.
+//! A world: one server that is treated badly, and the book of what its clients were told.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, Server};
 use bowline_testkit::{self as testkit, Control, FaultProxy, HttpServer, Script, StdioServer, Tool};
 use serde_json::{Value, json};
 
-use crate::book::{Book, Tally};
-use crate::leaks;
+use crate::book::{Book, Rule, Tally, Violations};
+use crate::fault_log::FaultLog;
+use crate::messages::{Endpoint, WorldPlan};
+use crate::processes;
 
 /// Which worlds there are to be.
-pub(crate) struct Chosen {
+pub(crate) struct Selection {
     pub(crate) seed: u64,
     /// A part of their names.
     pub(crate) only: String,
+    /// Whether faults and failed calls are printed as they happen.
     pub(crate) verbose: bool,
 }
 
-/// A server and its clients.
+/// A server, what happens to it, and what is known of the calls to it.
 pub(crate) struct World {
-    pub(crate) name: &'static str,
+    pub(crate) kind: usize,
     pub(crate) seed: u64,
     pub(crate) place: Arc<Place>,
-    pub(crate) clients: Vec<Client>,
     pub(crate) book: Arc<Book>,
-    /// How often each kind of fault was injected.
-    pub(crate) faults: Arc<Faults>,
+    pub(crate) faults: Arc<FaultLog>,
+    verbose: bool,
 }
-
-/// Counts faults.
-#[derive(Default)]
-pub(crate) struct Faults(Mutex<BTreeMap<&'static str, u64>>);
 
 /// Where the server is, and with it what can go wrong there.
 pub(crate) enum Place {
@@ -46,30 +41,28 @@ pub(crate) enum Place {
 }
 
 /// What a world came to.
-pub(crate) struct Ended {
+pub(crate) struct WorldResult {
     pub(crate) name: &'static str,
     pub(crate) tally: Tally,
-    pub(crate) faults: BTreeMap<&'static str, u64>,
-    pub(crate) recoveries: u64,
-    pub(crate) sessions_lost: u64,
-    pub(crate) violations: Vec<String>,
+    pub(crate) faults: Arc<FaultLog>,
+    pub(crate) violations: Violations,
 }
 
 impl World {
-    /// All that were chosen, up and connected.
-    pub(crate) async fn all(chosen: &Chosen) -> anyhow::Result<Vec<Self>> {
+    /// Starts the servers of all worlds that were chosen.
+    pub(crate) async fn start_all(selection: &Selection) -> Vec<Self> {
         let mut worlds = Vec::new();
-        for (index, kind) in KINDS.iter().enumerate().filter(|(_, kind)| kind.name.contains(&chosen.only)) {
+        for (index, kind) in KINDS.iter().enumerate().filter(|(_, kind)| kind.name.contains(&selection.only))
+        {
             // Another stream of choices for each world, whichever others there are.
-            let seed = chosen.seed.wrapping_add((index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let world = Self::start(kind, seed, chosen.verbose).await;
-            worlds.push(world.with_context(|| format!("the world {}", kind.name))?);
+            let seed = selection.seed.wrapping_add((index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            worlds.push(Self::start(index, kind, seed, selection.verbose).await);
         }
-        Ok(worlds)
+        worlds
     }
 
-    async fn start(kind: &Kind, seed: u64, verbose: bool) -> anyhow::Result<Self> {
-        let book = Arc::new(Book::new(verbose.then_some(kind.name)));
+    async fn start(index: usize, kind: &Kind, seed: u64, verbose: bool) -> Self {
+        let book = Arc::new(Book::default());
         let script = (kind.script)(script(&book));
         let place = match kind.front {
             Front::Http => Place::Http(script.run().await),
@@ -81,95 +74,65 @@ impl World {
             Front::Events => Place::Events(script.run().await),
             Front::Stdio => Place::Stdio(script.stdio().await),
         };
-        let mut clients = Vec::new();
-        for _ in 0..CLIENTS {
-            let server = place.server(kind)?.with_connect_timeout(CONNECT);
-            let client = Client::connect(server).await?;
-            // As a host does, which is how the client learns what may be repeated.
-            client.list_tools().await?;
-            clients.push(client);
-        }
-        Ok(Self { name: kind.name, seed, place: Arc::new(place), clients, book, faults: Arc::default() })
+        Self { kind: index, seed, place: Arc::new(place), book, faults: Arc::default(), verbose }
     }
 
-    /// Whether each client can call, now that all faults have ended.
-    pub(crate) async fn works_again(&self) -> Vec<String> {
-        let mut silent = Vec::new();
-        let options = CallOptions::new().timeout(CONNECT).max_timeout(CONNECT);
-        for (number, client) in self.clients.iter().enumerate() {
-            let begun = Instant::now();
-            loop {
-                match client.call_tool_with("look", &json!({ "n": 0 }), &options).await {
-                    Ok(_) => break,
-                    Err(_) if begun.elapsed() < AGAIN => {}
-                    Err(error) => {
-                        silent.push(format!(
-                            "{}: client {number} is not back {AGAIN:?} after the last fault: {error}",
-                            self.name
-                        ));
-                        break;
-                    }
-                }
-            }
-        }
-        silent
+    pub(crate) fn name(&self) -> &'static str {
+        KINDS[self.kind].name
     }
 
-    /// Closes the clients, then the server, and then the books.
-    pub(crate) async fn end(self) -> Ended {
-        let (mut recoveries, mut sessions_lost) = (0, 0);
-        let mut violations = Vec::new();
-        for client in self.clients {
-            let health = client.health();
-            recoveries += health.recoveries;
-            sessions_lost += health.sessions_lost;
-            if tokio::time::timeout(CLOSE, client.close()).await.is_err() {
-                violations.push(format!("a client was not closed within {CLOSE:?}"));
-            }
-        }
+    /// The name to print faults under, if they are printed.
+    pub(crate) fn teller(&self) -> Option<&'static str> {
+        self.verbose.then_some(self.name())
+    }
+
+    pub(crate) fn plan(&self) -> anyhow::Result<WorldPlan> {
+        Ok(WorldPlan { kind: self.kind, seed: self.seed, endpoint: self.place.endpoint()? })
+    }
+
+    /// Writes down what the closed clients left behind. To be called before the client process ends, which
+    /// would take its servers along.
+    pub(crate) fn check_closed_clients(&self) {
         if let Place::Stdio(server) = &*self.place {
             let started = server.processes();
-            let alive = started.iter().map(|process| process.pid).filter(|pid| leaks::runs(*pid, PROGRAM));
-            violations.extend(alive.map(|pid| format!("process {pid} outlived its client")));
+            for pid in started.iter().map(|process| process.pid).filter(|pid| processes::runs(*pid, PROGRAM))
+            {
+                self.book.violation(Rule::NoLeak, format!("process {pid} outlived its client"));
+            }
         }
-        violations
-            .extend(self.place.control().violations().into_iter().map(|what| format!("on the wire: {what}")));
-        // To drop it is to wait for its thread.
-        let place = self.place;
-        let gone = tokio::task::spawn_blocking(move || drop(place)).await;
-        violations.extend(gone.err().map(|error| format!("the server: {error}")));
-
-        let (tally, wrong) = self.book.audit();
-        violations.extend(wrong);
-        let violations = violations.into_iter().map(|what| format!("{}: {what}", self.name)).collect();
-        let faults = self.faults.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Ended { name: self.name, tally, faults, recoveries, sessions_lost, violations }
     }
-}
 
-impl Faults {
-    pub(crate) fn count(&self, kind: &'static str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+    /// Ends the server, and then judges the book.
+    pub(crate) async fn end(self) -> WorldResult {
+        for wrong in self.place.control().violations() {
+            self.book.violation(Rule::Wire, wrong);
+        }
+        let name = self.name();
+        // Dropping the server waits for its thread.
+        let place = self.place;
+        if let Err(error) = tokio::task::spawn_blocking(move || drop(place)).await {
+            self.book.violation(Rule::Recovers, format!("the server itself: {error}"));
+        }
+        let (tally, mut violations) = self.book.audit(&self.faults);
+        if tally.harmless.calls() == 0 {
+            violations.add(Rule::Recovers, "no call was made".to_owned());
+        }
+        WorldResult { name, tally, faults: self.faults, violations }
     }
 }
 
 impl Place {
-    fn server(&self, kind: &Kind) -> anyhow::Result<Server> {
-        let server = match self {
-            Self::Http(server) => Server::http(kind.name, server.url())?,
-            Self::Proxied(_, proxy) => Server::http(kind.name, proxy.url("/mcp"))?,
-            Self::Events(server) => Server::sse(kind.name, server.url())?,
+    fn endpoint(&self) -> anyhow::Result<Endpoint> {
+        Ok(match self {
+            Self::Http(server) => Endpoint::Http { url: server.url() },
+            Self::Proxied(_, proxy) => Endpoint::Http { url: proxy.url("/mcp") },
+            Self::Events(server) => Endpoint::Sse { url: server.url() },
             Self::Stdio(server) => {
                 let command = server.command();
-                let program = command.program.to_str().context("a path in UTF-8")?;
-                let mut entry = Server::stdio(kind.name, program, command.args);
-                for (name, value) in command.env {
-                    entry = entry.with_env(name, value)?;
-                }
-                entry
+                let program = command.program.to_str().context("a path in UTF-8")?.to_owned();
+                Endpoint::Stdio { program, args: command.args, env: command.env }
             }
-        };
-        Ok(server.with_protocol(kind.protocol))
+        })
     }
 
     pub(crate) fn control(&self) -> Control {
@@ -194,10 +157,11 @@ fn script(book: &Arc<Book>) -> Script {
         .tool(Tool::like("look", "echo").read_only())
 }
 
-struct Kind {
-    name: &'static str,
+/// What kind of server a world has, and how the clients speak to it.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
     front: Front,
-    protocol: Protocol,
+    pub(crate) protocol: Protocol,
     script: fn(Script) -> Script,
 }
 
@@ -208,7 +172,7 @@ enum Front {
     Stdio,
 }
 
-const KINDS: [Kind; 8] = [
+pub(crate) const KINDS: [Kind; 8] = [
     Kind { name: "http", front: Front::Http, protocol: Protocol::Legacy, script: Script::legacy },
     Kind {
         name: "http-streams",
@@ -224,11 +188,5 @@ const KINDS: [Kind; 8] = [
     Kind { name: "stdio-modern", front: Front::Stdio, protocol: Protocol::Auto, script: Script::dual },
 ];
 
-const CLIENTS: usize = 2;
-const CONNECT: Duration = Duration::from_secs(10);
-/// To shut a process down takes two graces at most.
-const CLOSE: Duration = Duration::from_secs(20);
-/// After the last fault every connection must work within this.
-const AGAIN: Duration = Duration::from_secs(20);
 /// The program behind a stdio server, as the system shortens it.
 const PROGRAM: &str = "testkit-stdio";

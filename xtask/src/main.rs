@@ -5,6 +5,7 @@ mod checks;
 mod conformance;
 mod coverage;
 mod glob;
+mod mutants;
 mod shell;
 mod soak;
 mod source;
@@ -39,6 +40,8 @@ enum Task {
     Bench(bench::Args),
     /// Strike our client with random faults under load, and compare the books of both sides.
     Soak(soak::Args),
+    /// Change the code of the core, one expression at a time, and see whether its tests notice. Takes hours.
+    Mutants(mutants::Args),
     /// Show which requirements of the protocol checklist the tests name.
     Coverage(coverage::Args),
 }
@@ -62,6 +65,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Conformance(args) => conformance::run(&workspace, &args),
         Task::Bench(args) => bench::run(&workspace, &args),
         Task::Soak(args) => soak::run(&workspace, &args),
+        Task::Mutants(args) => mutants::run(&workspace, &args),
         Task::Coverage(args) => coverage::run(&workspace, &args),
     }
 }

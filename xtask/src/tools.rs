@@ -4,6 +4,7 @@
 //! An install is done once per content of that folder; its stamp says for which.
 
 mod browser;
+mod cargo_mutants;
 mod hosts;
 mod node;
 mod python;
@@ -54,6 +55,11 @@ pub(crate) fn fastmcp_python(workspace: &Workspace) -> Result<PathBuf> {
 /// A Valkey or Redis server, where there is one.
 pub(crate) fn redis_server(workspace: &Workspace) -> Result<Option<PathBuf>> {
     redis::ensure(workspace)
+}
+
+/// The program cargo-mutants.
+pub(crate) fn cargo_mutants(workspace: &Workspace) -> Result<PathBuf> {
+    cargo_mutants::ensure(workspace)
 }
 
 /// The clients that benchmarks compare ours with.

@@ -28,6 +28,7 @@ pub(super) struct Answers {
     discover: Bytes,
     empty: Bytes,
     small: Eras,
+    medium: Eras,
     large: Eras,
     payloads: Mutex<HashMap<usize, Eras>>,
 }
@@ -111,6 +112,7 @@ impl Answers {
             })),
             empty: tail(&json!({})),
             small: list(Catalogue::Small),
+            medium: list(Catalogue::Medium),
             large: list(Catalogue::Large),
             payloads: Mutex::default(),
         }
@@ -134,6 +136,7 @@ impl Answers {
             "ping" => self.empty.clone(),
             "tools/list" => match catalogue {
                 Catalogue::Small => self.small.pick(modern),
+                Catalogue::Medium => self.medium.pick(modern),
                 Catalogue::Large => self.large.pick(modern),
             },
             "tools/call" => self.payload(request.params.arguments.bytes)?.pick(modern),

@@ -1,12 +1,15 @@
 //! The server over Streamable HTTP.
 //!
-//! | path    | replies                    | tools |
-//! |---------|----------------------------|-------|
-//! | `/json` | one JSON body              | few   |
-//! | `/sse`  | one event, chunked         | few   |
-//! | `/list` | one JSON body              | 830   |
+//! | path      | replies                    | tools | revisions            |
+//! |-----------|----------------------------|-------|----------------------|
+//! | `/json`   | one JSON body              | few   | both eras            |
+//! | `/sse`    | one event, chunked         | few   | both eras            |
+//! | `/ten`    | one JSON body              | 10    | both eras            |
+//! | `/list`   | one JSON body              | 830   | both eras            |
+//! | `/legacy` | one JSON body              | few   | with a handshake     |
 //!
-//! POST only. Requests of the handshake era need the session id that `initialize` gave out.
+//! POST only. Requests of the handshake era need the session id that `initialize` gave out; on `/legacy` every
+//! request is of that era.
 
 use std::convert::Infallible;
 use std::io::{Read as _, Write as _};
@@ -32,6 +35,8 @@ use super::tools::Catalogue;
 
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
+/// Where no revision without a handshake is spoken.
+const LEGACY_PATH: &str = "/legacy";
 /// No request of this benchmark comes near.
 const MAX_REQUEST: usize = 64 * 1024;
 /// Up to this size one buffer is cheaper than a list of pieces.
@@ -97,7 +102,9 @@ impl Server {
         let (framing, catalogue) = match request.uri().path() {
             "/json" => (Framing::Json, Catalogue::Small),
             "/sse" => (Framing::Sse, Catalogue::Small),
+            "/ten" => (Framing::Json, Catalogue::Medium),
             "/list" => (Framing::Json, Catalogue::Large),
+            LEGACY_PATH => (Framing::Json, Catalogue::Small),
             _ => return status(StatusCode::NOT_FOUND),
         };
         let (parts, body) = request.into_parts();
@@ -107,7 +114,9 @@ impl Server {
         match self.answers.answer(&body.to_bytes(), catalogue) {
             Err(_) => status(StatusCode::BAD_REQUEST),
             Ok(Answer::Nothing) => status(StatusCode::ACCEPTED),
-            Ok(Answer::Message { kind: Kind::Legacy, .. }) if !parts.headers.contains_key(SESSION) => {
+            Ok(Answer::Message { kind, .. })
+                if needs_session(kind, parts.uri.path()) && !parts.headers.contains_key(SESSION) =>
+            {
                 status(StatusCode::BAD_REQUEST)
             }
             Ok(Answer::Message { head, tail, kind }) => {
@@ -121,6 +130,15 @@ impl Server {
                 response
             }
         }
+    }
+}
+
+fn needs_session(kind: Kind, path: &str) -> bool {
+    match kind {
+        Kind::Initialize => false,
+        Kind::Legacy => true,
+        // A server of the handshake era takes a request without one for a client that forgot its session.
+        Kind::Modern => path == LEGACY_PATH,
     }
 }
 

@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::scenario::{LARGE_LIST, SMALL_LIST};
+use crate::scenario::{LARGE_LIST, MEDIUM_LIST, SMALL_LIST};
 
 /// Which list a connection is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Catalogue {
     /// `payload` and a few more, as an ordinary server has.
     Small,
+    /// Ten tools, as many servers behind a gateway have.
+    Medium,
     /// The list of a gateway or a large API: about 1 MB.
     Large,
 }
@@ -17,6 +19,7 @@ pub(super) enum Catalogue {
 pub(super) fn tools(catalogue: Catalogue) -> Vec<Value> {
     let count = match catalogue {
         Catalogue::Small => SMALL_LIST,
+        Catalogue::Medium => MEDIUM_LIST,
         Catalogue::Large => LARGE_LIST,
     };
     std::iter::once(payload()).chain((1..count).map(filler)).collect()

@@ -1,0 +1,235 @@
+//! What the two processes of a soak say to each other: one JSON object per line.
+//!
+//! The parent writes a [`Plan`] and then [`Order`]s to the standard input of the client process, and reads
+//! [`Message`]s from its standard output. Both are the same program, so the format has no version.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bowline::fault::{Cause, Execution, Limit};
+use bowline::{Error, ErrorKind};
+use serde::{Deserialize, Serialize};
+
+/// Everything the client process has to know. The first line it reads.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) worlds: Vec<WorldPlan>,
+    /// Prints each failed call to stderr as it happens.
+    pub(crate) verbose: bool,
+}
+
+/// One server and how it is reached.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WorldPlan {
+    /// Index into [`KINDS`](crate::world::KINDS).
+    pub(crate) kind: usize,
+    pub(crate) seed: u64,
+    pub(crate) endpoint: Endpoint,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Endpoint {
+    Http { url: String },
+    Sse { url: String },
+    Stdio { program: String, args: Vec<String>, env: Vec<(String, String)> },
+}
+
+/// What the client process is to do next.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Make calls for this long, then say [`Message::Loaded`].
+    Load { millis: u64 },
+    /// Check that each client can still call, close all of them, then say [`Message::Closed`].
+    Close,
+    /// End the process.
+    Exit,
+}
+
+/// What the client process reports.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Message {
+    /// All clients are connected.
+    Ready,
+    Call(CallRecord),
+    Memory(MemorySample),
+    /// The load is over and no call is in flight.
+    Loaded,
+    /// Something is wrong that is not the outcome of one call.
+    Violation {
+        world: usize,
+        text: String,
+    },
+    /// What one world's clients counted in their health.
+    Health {
+        world: usize,
+        recoveries: u64,
+        sessions_lost: u64,
+    },
+    /// All clients are closed; what the process held before the load and what it holds now.
+    Closed {
+        before: Footprint,
+        after: Footprint,
+    },
+}
+
+/// One call and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CallRecord {
+    /// Index into [`Plan::worlds`].
+    pub(crate) world: usize,
+    pub(crate) tool: Tool,
+    /// For [`Tool::Act`] the number that the server is told too, unique within the world.
+    pub(crate) number: u64,
+    pub(crate) begin: Micros,
+    pub(crate) end: Micros,
+    pub(crate) outcome: Outcome,
+}
+
+/// What a caller asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Tool {
+    /// Must not run twice.
+    Act,
+    /// Idempotent.
+    Put,
+    /// Reads only.
+    Look,
+    /// `tools/list`, with the limits of the server entry.
+    List,
+}
+
+/// What a caller was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    Succeeded,
+    /// A success whose content belongs to another call.
+    WrongAnswer(String),
+    Failed(Failure),
+    /// The caller dropped the call.
+    Left,
+    /// Neither a result nor an error came, long after the call's limits.
+    Hung,
+}
+
+/// An error as the client reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) label: Label,
+    /// The kind of failure in one or two words, the same for all failures of that kind.
+    pub(crate) kind: String,
+    /// Which limit of the call ran out, if the error says that one did.
+    pub(crate) limit: Option<CallLimit>,
+    /// The whole error, for a person.
+    pub(crate) text: String,
+}
+
+/// What the error says about the execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Label {
+    NotExecuted,
+    Unknown,
+}
+
+/// A limit of the call itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum CallLimit {
+    Idle,
+    Total,
+}
+
+/// Memory of the client process at one moment, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MemorySample {
+    pub(crate) at: Micros,
+    /// Bytes that the program has allocated and not freed.
+    pub(crate) heap: u64,
+    /// Resident pages. `None` where the system cannot tell. Private pages would say less: each start of a
+    /// process shares all of them for a moment.
+    pub(crate) resident: Option<u64>,
+}
+
+/// What must be the same after the load as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Footprint {
+    /// Open file descriptors. `None` where the system cannot tell.
+    pub(crate) files: Option<usize>,
+    /// Children, ended ones that nobody waited for included.
+    pub(crate) children: Option<usize>,
+    /// Tasks of the runtime that the clients live on.
+    pub(crate) tasks: usize,
+}
+
+/// Microseconds since the Unix epoch: the one clock that two processes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Micros(pub(crate) u64);
+
+impl Micros {
+    pub(crate) fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+
+    pub(crate) fn plus(self, later: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(later.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl CallRecord {
+    pub(crate) fn took(&self) -> Duration {
+        self.end.since(self.begin)
+    }
+}
+
+impl Tool {
+    /// Whether running it twice is the same as running it once.
+    pub(crate) fn is_harmless(self) -> bool {
+        match self {
+            Self::Act => false,
+            Self::Put | Self::Look | Self::List => true,
+        }
+    }
+
+    /// The name under which the server offers it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Act => "act",
+            Self::Put => "put",
+            Self::Look => "look",
+            Self::List => "tools/list",
+        }
+    }
+}
+
+impl Label {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NotExecuted => "not_executed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let (kind, limit) = match error.kind() {
+            ErrorKind::Server(error) => (format!("server error {}", error.code), None),
+            ErrorKind::Fault(fault) => match &fault.cause {
+                Cause::Timeout(Limit::Idle) => ("timeout idle".to_owned(), Some(CallLimit::Idle)),
+                Cause::Timeout(Limit::Total) => ("timeout total".to_owned(), Some(CallLimit::Total)),
+                Cause::Timeout(Limit::Connect) => ("timeout connect".to_owned(), None),
+                Cause::Status { code, .. } => (format!("status {code}"), None),
+                Cause::Protocol(misbehaviour) => (misbehaviour.to_string(), None),
+                cause => (cause.kind().to_owned(), None),
+            },
+            other => (format!("{other:?}"), None),
+        };
+        let label = match error.execution() {
+            Execution::NotExecuted => Label::NotExecuted,
+            Execution::Unknown => Label::Unknown,
+        };
+        Self { label, kind, limit, text: error.to_string() }
+    }
+}

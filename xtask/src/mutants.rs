@@ -1,0 +1,156 @@
+//! `cargo xtask mutants`: whether the tests of the core notice when its code is changed.
+//!
+//! cargo-mutants changes one expression at a time in a copy of the tree and runs the tests of `proto`, the
+//! simulation among them. A change that no test notices is a survivor, and must be in the list of survivors
+//! with a reason.
+
+mod outcomes;
+mod survivors;
+
+use std::{collections::BTreeSet, path::Path, process::Command};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{glob, shell, tools, tree::Workspace};
+use outcomes::Outcomes;
+use survivors::Survivors;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only the files whose path below `crates/proto/src` contains one of these, such as `loss`.
+    names: Vec<String>,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let listed = Survivors::read(workspace)?;
+    let all = files_in_scope(workspace)?;
+    listed.check_files(&all)?;
+    let chosen = choose(&all, &args.names)?;
+    let program = tools::cargo_mutants(workspace)?;
+    for file in &chosen {
+        println!("{file}");
+    }
+
+    let output = workspace.root().join("target/mutants");
+    run_mutants(workspace, &program, &chosen, &output)?;
+    let outcomes = Outcomes::read(&output.join("mutants.out/outcomes.json"))?;
+    println!("{outcomes}");
+    let differences = listed.compare(&outcomes.survivors(), &chosen);
+    for difference in &differences {
+        println!("{difference}");
+    }
+    ensure!(
+        differences.is_empty(),
+        "{} of the survivors and of the entries in {} do not match",
+        differences.len(),
+        survivors::FILE
+    );
+    println!("every survivor is explained in {}", survivors::FILE);
+    Ok(())
+}
+
+/// All files of the core that mutants are made of, relative to the checkout.
+fn files_in_scope(workspace: &Workspace) -> Result<BTreeSet<String>> {
+    let sources: Vec<_> = workspace.files(SOURCES)?.iter().map(|file| workspace.show(file)).collect();
+    let mut files = BTreeSet::new();
+    for pattern in PATTERNS {
+        let pattern = format!("{SOURCES}/{pattern}");
+        let found: Vec<_> =
+            sources.iter().filter(|file| glob::matches(&pattern, file) && !is_test(file)).collect();
+        if found.is_empty() {
+            eprintln!("no file matches {pattern}");
+        }
+        files.extend(found.into_iter().cloned());
+    }
+    Ok(files)
+}
+
+fn is_test(file: &str) -> bool {
+    file.ends_with("/tests.rs") || file.contains("/tests/")
+}
+
+fn choose(all: &BTreeSet<String>, names: &[String]) -> Result<BTreeSet<String>> {
+    let below = |file: &str| file.strip_prefix(SOURCES).unwrap_or(file).to_owned();
+    for name in names {
+        if !all.iter().any(|file| below(file).contains(name.as_str())) {
+            let all: Vec<_> = all.iter().map(String::as_str).collect();
+            bail!("no file has `{name}` in its path; there are\n{}", all.join("\n"));
+        }
+    }
+    let wanted =
+        |file: &&String| names.is_empty() || names.iter().any(|name| below(file).contains(name.as_str()));
+    Ok(all.iter().filter(wanted).cloned().collect())
+}
+
+fn run_mutants(workspace: &Workspace, program: &Path, files: &BTreeSet<String>, output: &Path) -> Result<()> {
+    std::fs::create_dir_all(output).with_context(|| format!("creating {}", output.display()))?;
+    let mut command = Command::new(program);
+    command.args(["mutants", "--no-config", "--package", PACKAGE, "--jobs", "1", "--cap-lints", "true"]);
+    command.args(["--timeout", TEST_TIMEOUT_SECONDS, "--output"]).arg(output);
+    for file in files {
+        command.args(["--file", file]);
+    }
+    if shell::is_installed("cargo-nextest") {
+        // The simulation takes most of the time; it ends with the first test that notices the mutant.
+        command.args(["--test-tool", "nextest", "--", "--max-fail", "1:immediate"]);
+    }
+    command.current_dir(workspace.root());
+    eprintln!("$ {}", shell::describe(&command));
+    let status = command.status().context("cargo-mutants could not be started")?;
+    match status.code() {
+        Some(ALL_CAUGHT | SOME_MISSED | SOME_TIMED_OUT) => Ok(()),
+        _ => bail!("cargo-mutants failed ({status}); its logs are in {}", workspace.show(output)),
+    }
+}
+
+const PACKAGE: &str = "bowline-proto";
+const SOURCES: &str = "crates/proto/src";
+/// Where a wrong decision costs a call: it is lost, or it runs twice. `*` spans folders too.
+const PATTERNS: &[&str] = &[
+    "calls.rs",
+    "fault.rs",
+    "frame/*.rs",
+    "keepalive.rs",
+    "loss/*.rs",
+    "retry.rs",
+    "retry/*.rs",
+    "session.rs",
+    "session/*.rs",
+];
+/// Two minutes is when nextest ends a test by itself; a mutant that makes all of them that slow is noticed.
+const TEST_TIMEOUT_SECONDS: &str = "300";
+
+// Exit codes of cargo-mutants.
+const ALL_CAUGHT: i32 = 0;
+const SOME_MISSED: i32 = 2;
+const SOME_TIMED_OUT: i32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| format!("{SOURCES}/{name}")).collect()
+    }
+
+    #[test]
+    fn names_choose_files_by_a_part_of_their_path() {
+        let all = files(&["calls.rs", "loss/mod.rs", "loss/words.rs"]);
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(choose(&all, &[]).unwrap(), all);
+        assert_eq!(choose(&all, &names(&["loss"])).unwrap(), files(&["loss/mod.rs", "loss/words.rs"]));
+        assert_eq!(choose(&all, &names(&["words", "calls"])).unwrap(), files(&["calls.rs", "loss/words.rs"]));
+        // The folder that all files lie in is no part of the choice.
+        choose(&all, &names(&["proto"])).unwrap_err();
+        choose(&all, &names(&["loss", "none"])).unwrap_err();
+    }
+
+    #[test]
+    fn scope_has_the_core_and_no_tests() {
+        let all = files_in_scope(&Workspace::find().unwrap()).unwrap();
+        for name in ["calls.rs", "fault.rs", "keepalive.rs", "session.rs", "session/pace.rs", "loss/mod.rs"] {
+            assert!(all.contains(&format!("{SOURCES}/{name}")), "{name}: {all:?}");
+        }
+        assert!(all.iter().all(|file| !is_test(file)), "{all:?}");
+    }
+}
