@@ -68,7 +68,7 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) 
     let mut message = format!("bowline: {}: {words} ({told})", lead(server, fault));
     if let Some(away) = standing.away
         && fault.execution == Execution::NotExecuted
-        && fault.keeps_away()
+        && fault.is_unreachable()
     {
         facts.insert("away".into(), seconds(away));
         facts.insert("reconnect_wait".into(), seconds(standing.reconnect_wait));
@@ -205,7 +205,7 @@ mod tests {
         let cause = Fault::before_sending(Cause::Refused);
         let until = Instant::now() + Duration::from_secs(3600);
         let status = Status::BackingOff { until, cause: cause.clone() };
-        let gave_up = cause.note("next attempt in 0.0 s");
+        let gave_up = cause.note("the next attempt is due");
         let standing = Standing {
             status: &status,
             away: Some(Duration::from_millis(12_340)),

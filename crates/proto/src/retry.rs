@@ -545,7 +545,7 @@ fn far(at: Instant, wait: Duration) -> Instant {
 /// SC-04: how often one call may ask for credentials.
 const MAX_LOGINS: u32 = 3;
 /// New sessions in a row that were lost before they answered anything: another would be lost too.
-const MAX_UNPROVEN_LOSSES: u32 = 2;
+const MAX_UNPROVEN_LOSSES: u32 = 5;
 /// The shortest wait before a request is sent a third time. It doubles with each sending.
 const BACKOFF_FLOOR: Duration = Duration::from_millis(50);
 /// The longest.

@@ -49,7 +49,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                             }
                             if is_message(&event) {
                                 wire::parse(&event.data, |parsed| {
-                                    shared.handle_message(&live.wire, None, parsed)
+                                    shared.handle_message(&live.wire, None, parsed);
                                 });
                             }
                         }

@@ -34,3 +34,4 @@ mod subscriptions;
 mod support;
 mod tasks;
 mod templates;
+mod watching;

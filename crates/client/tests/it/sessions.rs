@@ -236,7 +236,7 @@ async fn a_server_without_affinity_is_reported_and_left_alone() {
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
     let fault = error.fault().unwrap();
     assert_eq!((&fault.cause, fault.execution), (&Cause::NotAffine, Execution::NotExecuted), "{error}");
-    assert_eq!(server.initialize_count(), 2);
+    assert_eq!(server.initialize_count(), 5);
     let mut status = client.status();
     status.wait_for(|status| matches!(status, Status::BackingOff { .. })).await.unwrap();
     assert_eq!(server.executions("counter"), 0);

@@ -1,0 +1,84 @@
+//! Whoever watches a server hears that it died, without a call that finds out.
+
+use bowline::config::Protocol;
+use bowline::{CallOptions, Client, Event, Turn};
+use bowline_testkit::{self as testkit, Fault, Script, Tool};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use tokio::sync::broadcast::Receiver;
+use tokio::time::timeout;
+
+use crate::support::{SOON, http};
+
+async fn next_turn(events: &mut Receiver<Event>) -> Turn {
+    let wait = async {
+        loop {
+            if let Event::Life(life) = events.recv().await.unwrap() {
+                return life.turn;
+            }
+        }
+    };
+    timeout(SOON, wait).await.expect("somebody who watches is told")
+}
+
+/// Both eras, with and without a session, with and without a stream. The keepalive is off: it is the end of the
+/// connections that shows it.
+#[tokio::test]
+async fn the_end_of_a_server_is_noticed_without_a_call() {
+    let scripts: [(&str, Script, Protocol); 3] = [
+        ("legacy", testkit::server().legacy().tool("echo"), Protocol::Legacy),
+        ("legacy, no sessions", testkit::server().legacy().sessionless().tool("echo"), Protocol::Legacy),
+        ("modern", testkit::server().modern().tool("echo"), Protocol::Modern),
+    ];
+    for (name, script, protocol) in scripts {
+        let server = script.run().await;
+        let entry = http(&server).with_protocol(protocol).with_keepalive(None);
+        let client = Client::connect(entry).await.unwrap();
+        let mut events = client.events();
+        client.list_tools().await.unwrap();
+        server.stop().await;
+        assert_eq!(next_turn(&mut events).await, Turn::Disconnected, "{name}");
+        server.start().await;
+        assert_eq!(next_turn(&mut events).await, Turn::Recovered, "{name}");
+        client.close().await;
+    }
+}
+
+/// A server that closes a kept connection in good order is probed, and nothing is said of it.
+#[tokio::test]
+async fn a_server_that_is_well_is_not_said_to_be_gone() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let entry = http(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
+    let client = Client::connect(entry).await.unwrap();
+    let mut events = client.events();
+    client.list_tools().await.unwrap();
+    server.close_connections().await;
+    server.wait_for(|received| received.is("ping"), SOON).await;
+    client.list_tools().await.unwrap();
+    while let Ok(event) = events.try_recv() {
+        assert!(!matches!(event, Event::Life(_)), "{event:?}");
+    }
+    client.close().await;
+}
+
+/// What a caller is told of progress only grows, also when the call is sent a second time.
+#[tokio::test]
+async fn progress_does_not_run_backwards_after_a_retry() {
+    let script = testkit::server().legacy().tool(Tool::like("wait", "slow").idempotent());
+    let server = script.run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    client.list_tools().await.unwrap();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let options = CallOptions::new().on_progress({
+        let heard = Arc::clone(&heard);
+        move |progress| heard.lock().unwrap().push(progress.progress)
+    });
+    server.arm(Fault::end_after(2).on_tool("wait"));
+    let arguments: Value = json!({ "ms": 200, "steps": 4 });
+    timeout(SOON, client.call_tool_with("wait", &arguments, &options)).await.unwrap().unwrap();
+    let heard = heard.lock().unwrap().clone();
+    assert!(heard.len() >= 3, "{heard:?}");
+    assert!(heard.windows(2).all(|pair| pair[0] < pair[1]), "{heard:?}");
+    assert_eq!(server.count("tools/call"), 2, "it was sent again");
+    client.close().await;
+}
