@@ -63,6 +63,39 @@ async fn a_hung_process_is_replaced() {
     client.close().await;
 }
 
+/// On a pipe any answer is life: a process that answers a probe with an error is not replaced.
+#[tokio::test]
+async fn a_process_that_answers_ping_with_an_error_is_kept() {
+    let server = testkit::server().legacy().tool("counter").stdio().await;
+    let client = Client::connect(stdio(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    server.arm(Fault::error(-32603, "no such thing here").on("ping").always());
+    server.arm(Fault::silent().on("tools/call"));
+    let hurried = CallOptions::new().timeout(S);
+    client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
+    server.wait_for(|received| received.is("ping"), SOON).await;
+    for _ in 0..3 {
+        client.call_tool("counter", &Value::Null).await.unwrap();
+    }
+    assert_eq!((server.runs(), server.initialize_count()), (1, 1));
+    client.close().await;
+}
+
+/// Over HTTP an error to `ping` is confirmed by a list before a session is thrown away.
+#[tokio::test]
+async fn a_session_that_dislikes_ping_alone_is_kept() {
+    let server = testkit::server().legacy().tool("counter").run().await;
+    let entry = http(&server).with_protocol(Protocol::Legacy);
+    let client = Client::connect(entry).await.unwrap();
+    server.arm(Fault::answer(testkit::Answer::new(400).text("session not found")).on("ping").always());
+    server.arm(Fault::silent().on("tools/call"));
+    let hurried = CallOptions::new().timeout(S);
+    client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
+    server.wait_for(|received| received.is("tools/list"), SOON).await;
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    assert_eq!(server.initialize_count(), 1);
+    client.close().await;
+}
+
 /// Whoever waits less long than we do has seen as well that nobody answers: the server is asked, also where
 /// the keepalive is off. Who thinks better of it at once has seen nothing.
 #[tokio::test]

@@ -36,6 +36,21 @@ fn an_outage_is_announced_once_and_its_end_with_its_length() {
     assert_eq!(rig.event(lost(Cause::Cut))[0], "disconnected");
 }
 
+/// What showed itself before it was certain is part of the outage.
+#[test]
+fn an_outage_begins_with_its_first_evidence() {
+    let mut rig = Rig::http().ready();
+    rig.pass(60 * S);
+    rig.session.suspect(rig.now);
+    rig.now += 15 * S;
+    assert_eq!(rig.event(lost(Cause::Cut))[0], "disconnected");
+    rig.now += 20 * MS;
+    rig.event(Event::Opened { session: false });
+    rig.event(initialized());
+    rig.event(Event::Reply(Reply::Accepted));
+    assert_eq!(rig.event(Event::Restored), ["ready", "recovered after 15.02s"]);
+}
+
 #[test]
 fn a_lost_session_is_announced_and_so_is_the_new_one() {
     let mut rig = Rig::http().ready();
