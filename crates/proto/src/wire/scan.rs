@@ -69,24 +69,7 @@ fn read_string(quoted: &[u8], half: Option<char>) -> Option<Cow<'_, str>> {
     let mut text = vec![0; inner.len() + WORD];
     text[..first].copy_from_slice(&inner[..first]);
     let (mut from, mut to) = (first, first);
-    // Text that has escapes has one in nearly every line, and sometimes in every word. To search and to copy by calls
-    // of `memchr` and `memcpy` would cost more than the work itself.
     while from < inner.len() {
-        if let Some(word) = vector::word_at(inner, from)
-            && let Some(room) = text.get_mut(to..to + WORD)
-        {
-            // What is copied from the backslash on is overwritten later.
-            room.copy_from_slice(&word.to_le_bytes());
-            let Some(plain) = vector::find_backslash(word) else {
-                (from, to) = (from + WORD, to + WORD);
-                continue;
-            };
-            (from, to) = (from + plain, to + plain);
-        } else if inner[from] != b'\\' {
-            text[to] = inner[from];
-            (from, to) = (from + 1, to + 1);
-            continue;
-        }
         match UNESCAPED[usize::from(*inner.get(from + 1)?)] {
             0 => {
                 let (length, character) = unescape_unicode(&inner[from..], half)?;
@@ -98,9 +81,35 @@ fn read_string(quoted: &[u8], half: Option<char>) -> Option<Cow<'_, str>> {
                 (from, to) = (from + 2, to + 1);
             }
         }
+        let copied = copy_to_backslash(&inner[from..], &mut text[to..]);
+        (from, to) = (from + copied, to + copied);
     }
     text.truncate(to);
     String::from_utf8(text).ok().map(Cow::Owned)
+}
+
+/// Copies what comes before the next backslash, and says how much that is. Up to a word after it is overwritten.
+///
+/// Text that has escapes has one in nearly every line, and sometimes in every word. To call `memchr` and `memcpy` for
+/// each would cost more than the copy itself.
+#[inline]
+fn copy_to_backslash(from: &[u8], to: &mut [u8]) -> usize {
+    let mut copied = 0;
+    for (word, room) in from.as_chunks::<WORD>().0.iter().zip(to.as_chunks_mut::<WORD>().0) {
+        *room = *word;
+        if let Some(plain) = vector::find_backslash(u64::from_le_bytes(*word)) {
+            return copied + plain;
+        }
+        copied += WORD;
+    }
+    for (&byte, room) in from[copied..].iter().zip(&mut to[copied..]) {
+        if byte == b'\\' {
+            break;
+        }
+        *room = byte;
+        copied += 1;
+    }
+    copied
 }
 
 /// What the byte after a backslash stands for. It is 0 for `u`, and for what is no escape.
