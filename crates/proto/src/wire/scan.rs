@@ -389,11 +389,11 @@ mod tests {
     /// Long strings are passed in blocks; an escape, or the end, may be anywhere in one.
     #[test]
     fn long_strings_are_split_and_unquoted_as_the_parser_does() {
-        for before in 0..140 {
+        for before in 0..2 * BLOCK + 20 {
             for escapes in
                 ["", "\\n", "\\\\", "\\\"", "\\\\\\\\", "\\\\\\\"", "\\u00e4\\\\", "\\ud83d\\ude00"]
             {
-                for after in [0, 1, 63, 64, 70] {
+                for after in [0, 1, BLOCK - 1, BLOCK, BLOCK + 6] {
                     let text = format!("\"{}{escapes}{}\"", "x".repeat(before), "ä]".repeat(after));
                     let list = format!("[{text},\"]\",{text}]");
                     let found: Vec<_> = elements(list.as_bytes()).unwrap().collect();

@@ -6,7 +6,7 @@
 /// How many bytes are in a word.
 pub(super) const WORD: usize = size_of::<u64>();
 /// How many bytes are in a block.
-pub(super) const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 128;
 
 const LOW_BITS: u64 = u64::MAX / 255;
 const HIGH_BITS: u64 = LOW_BITS << 7;
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn near_the_end_there_is_neither_word_nor_block() {
-        let text = [b'x'; 80];
-        assert!(word_at(&text, 72).is_some() && word_at(&text, 73).is_none() && word_at(&text, 81).is_none());
-        assert!(
-            block_at(&text, 16).is_some() && block_at(&text, 17).is_none() && block_at(&text, 0).is_none()
-        );
+        let text = [b'x'; BLOCK + 8];
+        let words = [BLOCK, BLOCK + 1, BLOCK + 9].map(|at| word_at(&text, at).is_some());
+        assert_eq!(words, [true, false, false]);
+        let blocks = [0, 1, 8, 9, BLOCK + 9].map(|at| block_at(&text, at).is_some());
+        assert_eq!(blocks, [false, true, true, false, false]);
     }
 }

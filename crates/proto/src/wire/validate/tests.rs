@@ -86,7 +86,7 @@ proptest! {
     /// Every byte at every distance from the start of a string, and with every neighbor that matters.
     #[test]
     fn agrees_with_serde_json_on_any_byte_in_a_long_string(
-        length in 0..300usize,
+        length in 0..4 * BLOCK,
         at in any::<Index>(),
         bytes in proptest::collection::vec(any_byte(), 1..4),
     ) {
@@ -141,9 +141,9 @@ fn half_a_surrogate_pair_is_valid() {
 /// The end of a string may come after an escaped backslash at any place in a block.
 #[test]
 fn escaped_backslashes_at_block_edges() {
-    for before in 0..140 {
+    for before in 0..2 * BLOCK + 20 {
         for backslashes in 0..6 {
-            for after in [0, 1, 70] {
+            for after in [0, 1, BLOCK + 6] {
                 let text =
                     format!("\"{}{}\"{}\"", "x".repeat(before), "\\".repeat(backslashes), "y".repeat(after));
                 check(&text);
