@@ -36,6 +36,8 @@ pub struct Lines {
     searched: usize,
     /// The most that has been in the buffer since its memory was last given back.
     peak: usize,
+    /// The length of the last line of more than [`RETAIN`] bytes. The next such line gets this much room at once.
+    expected: usize,
     limit: usize,
     state: State,
 }
@@ -53,9 +55,6 @@ enum State {
 /// A buffer that once held more than this is not kept for small lines: they would hold all of it.
 const RETAIN: usize = 64 * 1024;
 
-/// How much room a reader finds at least.
-const READ: usize = 16 * 1024;
-
 impl Default for Lines {
     fn default() -> Self {
         Self::new()
@@ -70,7 +69,7 @@ impl Lines {
 
     /// Refuses lines of more than `limit` bytes, line end not counted.
     pub fn with_limit(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, peak: 0, limit, state: State::Start }
+        Self { buffer: BytesMut::new(), searched: 0, peak: 0, expected: 0, limit, state: State::Start }
     }
 
     /// Takes a chunk. It is copied only if a line is already under way or others hold it too.
@@ -85,10 +84,17 @@ impl Lines {
         }
     }
 
-    /// The buffer, to be appended to, with room for a read.
-    pub fn buffer_mut(&mut self) -> &mut BytesMut {
-        if self.buffer.capacity() - self.buffer.len() < READ / 4 {
-            self.buffer.reserve(READ);
+    /// The buffer, to be appended to, with room for a read: at least a quarter of `room`, which is the least that is
+    /// allocated.
+    ///
+    /// For a line that has become large, as much is allocated as the last large one took, and else twice as much as
+    /// it has, so that its bytes are hardly ever moved.
+    pub fn buffer_mut(&mut self, room: usize) -> &mut BytesMut {
+        let length = self.buffer.len();
+        if self.buffer.capacity() - length < room / 4 {
+            let rest = if length >= RETAIN { self.expected.saturating_sub(length) } else { 0 };
+            // `reserve` doubles.
+            self.buffer.reserve(rest.max(room));
         }
         &mut self.buffer
     }
@@ -113,6 +119,10 @@ impl Lines {
                 (Some(end), _) if end <= self.limit => {
                     let mut line = self.buffer.split_to(end + 1).freeze();
                     line.truncate(end);
+                    if end > RETAIN {
+                        // With the newline, and with the room in which a reader looks for what follows.
+                        self.expected = end + 1 + RETAIN;
+                    }
                     let line = classify(self.strip_mark(line));
                     self.restart();
                     if line.is_some() {
@@ -178,11 +188,13 @@ impl Lines {
 }
 
 /// `None` for a blank line.
-fn classify(line: Bytes) -> Option<Line> {
-    let trimmed = line.trim_ascii();
-    match trimmed.first()? {
-        b'{' | b'[' => Some(Line::Message(line.slice_ref(trimmed))),
-        _ => Some(Line::Noise(line.slice_ref(trimmed))),
+fn classify(mut line: Bytes) -> Option<Line> {
+    // Shortened in place: a new slice would be counted as one more holder of the buffer, and this one as one less.
+    line.truncate(line.trim_ascii_end().len());
+    line.advance(line.len() - line.trim_ascii_start().len());
+    match line.first()? {
+        b'{' | b'[' => Some(Line::Message(line)),
+        _ => Some(Line::Noise(line)),
     }
 }
 

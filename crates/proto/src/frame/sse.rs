@@ -46,6 +46,9 @@ pub struct Decoder {
     chunk: Bytes,
     /// The front of a line whose end has not come.
     carry: BytesMut,
+    /// The length of the last line of more than [`LARGE`] bytes that came in parts. The next one gets this much room
+    /// at once.
+    expected: usize,
     line: Line,
     /// The previous chunk ended in a carriage return, so a newline now belongs to it.
     after_cr: bool,
@@ -84,6 +87,9 @@ enum Data {
     Many(BytesMut),
 }
 
+/// A line that is longer is likely to be about as long as the last such one.
+const LARGE: usize = 64 * 1024;
+
 /// A longer id could not be sent back in a header, so it is not kept.
 const LONGEST_ID: usize = 4096;
 
@@ -104,6 +110,7 @@ impl Decoder {
         Self {
             chunk: Bytes::new(),
             carry: BytesMut::new(),
+            expected: 0,
             line: Line::First,
             after_cr: false,
             last_id: None,
@@ -190,6 +197,9 @@ impl Decoder {
 
     fn keep(&mut self, part: &[u8]) {
         if self.line != Line::Skip {
+            if self.carry.len() + part.len() > LARGE {
+                self.carry.reserve(self.expected.saturating_sub(self.carry.len()));
+            }
             self.carry.extend_from_slice(part);
         }
     }
@@ -204,6 +214,9 @@ impl Decoder {
             part
         } else {
             self.carry.extend_from_slice(&part);
+            if self.carry.len() > LARGE {
+                self.expected = self.carry.len();
+            }
             // Taken whole: a later small line shall not hold the memory of a large one.
             std::mem::take(&mut self.carry).freeze()
         };

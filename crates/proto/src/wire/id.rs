@@ -3,7 +3,6 @@
 use std::fmt;
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
 use super::{Json, object};
 
@@ -19,12 +18,12 @@ pub enum Id {
 }
 
 impl Id {
-    /// An id inside `frame`. `None` for what is none.
-    pub(crate) fn from_raw(frame: &Bytes, raw: &RawValue) -> Option<Self> {
+    /// An id that was found in `frame` as the valid text `value`. `None` for what is none.
+    pub(crate) fn from_slice(frame: &Bytes, value: &[u8]) -> Option<Self> {
         // Nearly always ours, and nearly always a number.
-        match raw.get().parse() {
+        match str::from_utf8(value).ok()?.parse() {
             Ok(number) => Some(Self::Int(number)),
-            Err(_) => Self::from_json(Json::slice_of(frame, raw)),
+            Err(_) => Self::from_json(Json::slice_of(frame, value)),
         }
     }
 

@@ -3,13 +3,13 @@
 //! A result of a megabyte arrives as one buffer; everything that is read out of it later (a tool, a
 //! schema, a content block) is a reference-counted slice of that same buffer.
 
-use std::{fmt, str};
+use std::fmt;
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::scan;
+use super::{scan, validate};
 
 /// Valid JSON text in a shared buffer. Cloning is cheap and copies nothing.
 ///
@@ -22,8 +22,12 @@ impl Json {
     /// Checks that `text` is one JSON value and keeps it, without surrounding white space.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let bytes = text.into();
-        let raw: &RawValue = serde_json::from_slice(&bytes)?;
-        Ok(Self(bytes.slice_ref(raw.get().as_bytes())))
+        let value = match validate::single_value(&bytes) {
+            Some(value) => value,
+            // Parsed again, for an error that says what is wrong and where.
+            None => serde_json::from_slice::<&RawValue>(&bytes)?.get().as_bytes(),
+        };
+        Ok(Self::slice_of(&bytes, value))
     }
 
     /// Writes `value` as JSON.
@@ -33,7 +37,7 @@ impl Json {
 
     /// Text that was put together from values and cannot be anything but valid.
     pub(crate) fn trusted(text: Bytes) -> Self {
-        debug_assert!(serde_json::from_slice::<&RawValue>(&text).is_ok());
+        debug_assert_eq!(validate::single_value(&text), Some(&text[..]));
         Self(text)
     }
 
@@ -42,11 +46,11 @@ impl Json {
         Self(Bytes::from_static(b"{}"))
     }
 
-    /// The slice of `buffer` that `raw` was borrowed from.
+    /// The slice of `buffer` that `value` was borrowed from.
     ///
-    /// `raw` must have been parsed out of `buffer`; that is what makes this free.
-    pub(crate) fn slice_of(buffer: &Bytes, raw: &RawValue) -> Self {
-        Self(buffer.slice_ref(raw.get().as_bytes()))
+    /// `value` must be a valid value that was found in `buffer`; that is what makes this free.
+    pub(crate) fn slice_of(buffer: &Bytes, value: &[u8]) -> Self {
+        Self(buffer.slice_ref(value))
     }
 
     /// The same text in a buffer of its own. A value is a slice, and keeps the whole message it came in for as long
@@ -68,7 +72,7 @@ impl Json {
     pub fn as_str(&self) -> &str {
         // The bytes were checked when the value was made; `from_utf8` is repeated only because the
         // unchecked form would need `unsafe`. It runs at memory speed and never on the hot path.
-        str::from_utf8(&self.0).expect("checked on construction")
+        simdutf8::basic::from_utf8(&self.0).expect("checked on construction")
     }
 
     /// The JSON text as bytes.

@@ -7,9 +7,9 @@ use std::fmt;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::validate::Validator;
 use super::{Id, Json, scan};
 
 /// One well-formed JSON-RPC message.
@@ -163,8 +163,7 @@ enum MemberSet {
 
 fn read(frame: &Bytes) -> (Parsed, MemberSet) {
     let mut envelope = Envelope::default();
-    let mut deserializer = serde_json::Deserializer::from_slice(frame);
-    let read = (&mut envelope).deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    let read = envelope.read(frame);
     let members = match envelope {
         Envelope { version: false, foreign: true, .. } => MemberSet::Foreign,
         _ => MemberSet::JsonRpc,
@@ -172,20 +171,15 @@ fn read(frame: &Bytes) -> (Parsed, MemberSet) {
     (judge(frame, envelope, read), members)
 }
 
-fn judge(frame: &Bytes, envelope: Envelope<'_>, read: serde_json::Result<()>) -> Parsed {
-    let id = envelope.id.and_then(|raw| Id::from_raw(frame, raw));
+fn judge(frame: &Bytes, envelope: Envelope<'_>, read: Result<(), Defect>) -> Parsed {
+    let slice = |value: &[u8]| Json::slice_of(frame, value);
+    let id = envelope.id.and_then(|value| Id::from_slice(frame, value));
     let bad = |id: Option<Id>, defect| Err(Malformed { id, defect });
-    if let Err(error) = read {
-        let defect = match error.classify() {
-            _ if envelope.duplicate => Defect::DuplicateMember,
-            serde_json::error::Category::Data => Defect::NotAnObject,
-            _ => Defect::NotJson,
-        };
+    if let Err(defect) = read {
         return bad(id_before_or_after_damage(frame, id), defect);
     }
     let named = envelope.names_a_call();
     let bad = |id: Option<Id>, defect| bad(id.filter(|_| named), defect);
-    let slice = |raw: &RawValue| Json::slice_of(frame, raw);
     if let Some(method) = envelope.method {
         let params = given(envelope.params).map(slice);
         return Ok(match id {
@@ -194,7 +188,7 @@ fn judge(frame: &Bytes, envelope: Envelope<'_>, read: serde_json::Result<()>) ->
         });
     }
     match (envelope.result, given(envelope.error)) {
-        (Some(result), Some(_)) if result.get() != "null" => bad(id, Defect::ResultAndError),
+        (Some(result), Some(_)) if result != b"null" => bad(id, Defect::ResultAndError),
         (_, Some(error)) => match read_error(frame, error) {
             Some(error) => Ok(Message::Error { id, error }),
             None => bad(id, Defect::BadError),
@@ -233,11 +227,11 @@ fn id_before_or_after_damage(frame: &Bytes, read: Option<Id>) -> Option<Id> {
 }
 
 /// `"params": null` and `"error": null` are written by serialisers that do not skip empty members.
-fn given(raw: Option<&RawValue>) -> Option<&RawValue> {
-    raw.filter(|raw| raw.get() != "null")
+fn given(value: Option<&[u8]>) -> Option<&[u8]> {
+    value.filter(|value| value != b"null")
 }
 
-fn read_error(frame: &Bytes, raw: &RawValue) -> Option<RpcError> {
+fn read_error(frame: &Bytes, value: &[u8]) -> Option<RpcError> {
     #[derive(Deserialize)]
     struct Shape<'a> {
         // Some servers write the code as `-32000.0`.
@@ -247,108 +241,104 @@ fn read_error(frame: &Bytes, raw: &RawValue) -> Option<RpcError> {
         #[serde(borrow)]
         data: Option<&'a RawValue>,
     }
-    let shape: Shape<'_> = serde_json::from_str(raw.get()).ok()?;
+    let shape: Shape<'_> = serde_json::from_slice(value).ok()?;
     #[expect(clippy::cast_possible_truncation, reason = "codes are small; a huge one has no meaning")]
     let code = shape.code.as_i64().or_else(|| shape.code.as_f64().map(|code| code as i64))?;
     let message = shape.message.map_or_else(String::new, |raw| {
         serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
     });
-    Some(RpcError { code, message, data: shape.data.map(|raw| Json::slice_of(frame, raw)) })
+    Some(RpcError { code, message, data: shape.data.map(|raw| Json::slice_of(frame, raw.get().as_bytes())) })
 }
 
 /// The members seen so far. It outlives a failed parse, so that an id read before the damage is known.
 #[derive(Default)]
 struct Envelope<'a> {
-    id: Option<&'a RawValue>,
+    id: Option<&'a [u8]>,
     method: Option<Box<str>>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
+    params: Option<&'a [u8]>,
+    result: Option<&'a [u8]>,
+    error: Option<&'a [u8]>,
     /// Whether `jsonrpc` is there, and a string.
     version: bool,
     /// Whether a member is there that JSON-RPC does not have.
     foreign: bool,
-    duplicate: bool,
 }
 
-impl Envelope<'_> {
+impl<'a> Envelope<'a> {
+    /// Reads the members up to the first defect, or all of them. Every byte is validated.
+    fn read(&mut self, frame: &'a [u8]) -> Result<(), Defect> {
+        let mut text = Validator::new(frame);
+        if !text.skip(b'{') {
+            return Err(text.value().map_or(Defect::NotJson, |_| Defect::NotAnObject));
+        }
+        if !text.skip(b'}') {
+            loop {
+                self.read_member(&mut text)?;
+                if text.skip(b'}') {
+                    break;
+                }
+                if !text.skip(b',') {
+                    return Err(Defect::NotJson);
+                }
+            }
+        }
+        if text.is_at_end() { Ok(()) } else { Err(Defect::NotJson) }
+    }
+
+    fn read_member(&mut self, text: &mut Validator<'a>) -> Result<(), Defect> {
+        let name = text.name().and_then(scan::unquote).ok_or(Defect::NotJson)?;
+        let slot = match &*name {
+            "id" => &mut self.id,
+            "params" => &mut self.params,
+            "result" => &mut self.result,
+            "error" => &mut self.error,
+            "method" => return self.read_method(text),
+            // Servers exist that leave `jsonrpc` out of their answers, so it is not required. What has neither it
+            // nor the shape of a message is not one.
+            "jsonrpc" => {
+                self.version |= text.utf8_value().ok_or(Defect::NotJson)?.starts_with(b"\"");
+                return Ok(());
+            }
+            _ => {
+                self.foreign = true;
+                return text.value().map(drop).ok_or(Defect::NotJson);
+            }
+        };
+        let value = text.utf8_value().ok_or(Defect::NotJson)?;
+        if slot.is_some() {
+            return Err(Defect::DuplicateMember);
+        }
+        *slot = Some(value);
+        Ok(())
+    }
+
+    fn read_method(&mut self, text: &mut Validator<'a>) -> Result<(), Defect> {
+        let method = match text.utf8_value().ok_or(Defect::NotJson)? {
+            b"null" => return Ok(()),
+            quoted @ [b'"', ..] => scan::unquote(quoted).ok_or(Defect::NotJson)?,
+            _ => return Err(Defect::NotAnObject),
+        };
+        if self.method.replace(method.into()).is_some() {
+            return Err(Defect::DuplicateMember);
+        }
+        Ok(())
+    }
+
     /// Whether the id is that of a request, by another member that only JSON-RPC has.
     ///
     /// Without `jsonrpc` an `error` has to be an object: loggers write it as text, beside ids of their own.
     fn names_a_call(&self) -> bool {
-        let is_object = |raw: &RawValue| raw.get().starts_with('{');
+        let is_object = |value: &[u8]| value.starts_with(b"{");
         self.version || self.method.is_some() || self.result.is_some() || self.error.is_some_and(is_object)
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Member {
-    Jsonrpc,
-    Id,
-    Method,
-    Params,
-    Result,
-    Error,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de> DeserializeSeed<'de> for &mut Envelope<'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Envelope<'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON-RPC message")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(member) = map.next_key()? {
-            let slot = match member {
-                Member::Id => &mut self.id,
-                Member::Params => &mut self.params,
-                Member::Result => &mut self.result,
-                Member::Error => &mut self.error,
-                Member::Method => {
-                    let Some(method) = map.next_value()? else { continue };
-                    if self.method.replace(method).is_some() {
-                        self.duplicate = true;
-                        return Err(A::Error::custom("duplicate"));
-                    }
-                    continue;
-                }
-                // Servers exist that leave `jsonrpc` out of their answers, so it is not required. What has neither it
-                // nor the shape of a message is not one.
-                Member::Jsonrpc => {
-                    self.version |= map.next_value::<&RawValue>()?.get().starts_with('"');
-                    continue;
-                }
-                Member::Other => {
-                    map.next_value::<serde::de::IgnoredAny>()?;
-                    self.foreign = true;
-                    continue;
-                }
-            };
-            let value = map.next_value()?;
-            if slot.is_some() {
-                self.duplicate = true;
-                return Err(A::Error::custom("duplicate"));
-            }
-            *slot = Some(value);
-        }
-        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+    use serde::de::IgnoredAny;
+
     use super::*;
 
     fn one(text: impl AsRef<[u8]>) -> Parsed {
@@ -516,6 +506,50 @@ mod tests {
         parse(&Bytes::from(batch), |one| seen.push(one));
         assert_eq!(seen.len(), LARGEST_BATCH + 1);
         assert_eq!(seen.pop(), Some(Err(Malformed { id: None, defect: Defect::TooMany })));
+    }
+
+    type Members<T> = std::collections::HashMap<String, T>;
+
+    proptest! {
+        /// A message is never accepted that serde_json refuses, nor called broken that it accepts.
+        #[test]
+        fn agrees_with_serde_json_on_what_is_valid(
+            members in proptest::collection::vec((any_name(), any_value()), 0..6),
+            changes in proptest::collection::vec((any::<Index>(), 0..3u8, any::<u8>()), 0..3),
+        ) {
+            let members: Vec<String> =
+                members.iter().map(|(name, value)| format!("\"{name}\" :{value}")).collect();
+            let mut text = format!("{{{}}}", members.join(", ")).into_bytes();
+            for (at, change, byte) in changes {
+                let at = at.index(text.len().max(1));
+                match change {
+                    0 => text.insert(at, byte),
+                    1 if at < text.len() => text[at] = byte,
+                    _ => drop(text.drain(at..text.len().min(at + 1))),
+                }
+            }
+            match one(&text) {
+                // The value of a member that JSON-RPC does not have need not be UTF-8.
+                Ok(_) => prop_assert!(serde_json::from_slice::<Members<Option<IgnoredAny>>>(&text).is_ok()),
+                Err(Malformed { defect: Defect::NotJson, .. }) => {
+                    prop_assert!(serde_json::from_slice::<Members<&RawValue>>(&text).is_err());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn any_name() -> impl Strategy<Value = &'static str> {
+        proptest::sample::select(
+            &["id", "method", "params", "result", "error", "jsonrpc", "x", "\\u0069d"][..],
+        )
+    }
+
+    fn any_value() -> impl Strategy<Value = &'static str> {
+        proptest::sample::select(
+            &["7", "\"2.0\"", "null", "{}", "[ 1 ]", "{\"code\":1,\"message\":\"ä\"}", "\"a\\nb\"", "-0.5e3"]
+                [..],
+        )
     }
 
     #[test]

@@ -14,6 +14,8 @@ mod json;
 mod message;
 mod names;
 mod scan;
+mod validate;
+mod vector;
 
 pub use body::find_error;
 pub use id::Id;

@@ -7,7 +7,9 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr;
+
+use super::vector::{self, BLOCK, WORD};
 
 /// The members of an object: name and value. `None` if the text is no object.
 pub(crate) fn members(text: &[u8]) -> Option<Members<'_>> {
@@ -59,50 +61,89 @@ pub(crate) fn unquote_lossy(quoted: &[u8]) -> Option<Cow<'_, str>> {
 
 fn read_string(quoted: &[u8], half: Option<char>) -> Option<Cow<'_, str>> {
     let inner = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    let inner = std::str::from_utf8(inner).ok()?;
-    let Some(mut at) = memchr(b'\\', inner.as_bytes()) else { return Some(Cow::Borrowed(inner)) };
-    // An escape is never shorter than what it stands for.
-    let mut text = String::with_capacity(inner.len());
-    let mut rest = inner;
-    loop {
-        text.push_str(&rest[..at]);
-        rest = unescape(&rest[at + 1..], &mut text, half)?;
-        match memchr(b'\\', rest.as_bytes()) {
-            Some(next) => at = next,
-            None => break,
+    let Some(first) = memchr(b'\\', inner) else {
+        return simdutf8::basic::from_utf8(inner).ok().map(Cow::Borrowed);
+    };
+    // An escape is never shorter than what it stands for. Beyond that there is room for one more word, so that whole
+    // words can be copied.
+    let mut text = vec![0; inner.len() + WORD];
+    text[..first].copy_from_slice(&inner[..first]);
+    let (mut from, mut to) = (first, first);
+    while from < inner.len() {
+        match UNESCAPED[usize::from(*inner.get(from + 1)?)] {
+            0 => {
+                let (length, character) = unescape_unicode(&inner[from..], half)?;
+                from += length;
+                to += character.encode_utf8(&mut text[to..]).len();
+            }
+            byte => {
+                text[to] = byte;
+                (from, to) = (from + 2, to + 1);
+            }
         }
+        let copied = copy_to_backslash(&inner[from..], &mut text[to..]);
+        (from, to) = (from + copied, to + copied);
     }
-    text.push_str(rest);
-    Some(Cow::Owned(text))
+    text.truncate(to);
+    String::from_utf8(text).ok().map(Cow::Owned)
 }
 
-/// Writes what the escape at the start of `rest` stands for, or `half` for half a pair. Gives what follows it.
-fn unescape<'a>(rest: &'a str, text: &mut String, half: Option<char>) -> Option<&'a str> {
-    let kind = *rest.as_bytes().first()?;
-    text.push(match kind {
-        b'n' => '\n',
-        b't' => '\t',
-        b'r' => '\r',
-        b'b' => '\u{8}',
-        b'f' => '\u{c}',
-        b'"' | b'\\' | b'/' => char::from(kind),
-        b'u' => {
-            let unit = |text: &str| u32::from_str_radix(text.get(..4)?, 16).ok();
-            let first = unit(&rest[1..])?;
-            let pair = rest.get(5..7) == Some("\\u");
-            let second = if pair { unit(&rest[7..]) } else { None };
-            let (code, length) = match (first, second) {
-                (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
-                    (0x1_0000 + ((first - 0xd800) << 10) + (low - 0xdc00), 11)
-                }
-                _ => (first, 5),
-            };
-            text.push(char::from_u32(code).or(half)?);
-            return rest.get(length..);
+/// Copies what comes before the next backslash, and says how much that is. Up to a word after it is overwritten.
+///
+/// Text that has escapes has one in nearly every line, and sometimes in every word. To call `memchr` and `memcpy` for
+/// each would cost more than the copy itself.
+#[inline]
+fn copy_to_backslash(from: &[u8], to: &mut [u8]) -> usize {
+    let mut copied = 0;
+    for (word, room) in from.as_chunks::<WORD>().0.iter().zip(to.as_chunks_mut::<WORD>().0) {
+        *room = *word;
+        if let Some(plain) = vector::find_backslash(u64::from_le_bytes(*word)) {
+            return copied + plain;
         }
-        _ => return None,
-    });
-    rest.get(1..)
+        copied += WORD;
+    }
+    for (&byte, room) in from[copied..].iter().zip(&mut to[copied..]) {
+        if byte == b'\\' {
+            break;
+        }
+        *room = byte;
+        copied += 1;
+    }
+    copied
+}
+
+/// What the byte after a backslash stands for. It is 0 for `u`, and for what is no escape.
+const UNESCAPED: [u8; 256] = {
+    let mut table = [0; 256];
+    let escapes = *b"\"\"\\\\//n\nt\tr\rb\x08f\x0c";
+    let mut at = 0;
+    while at < escapes.len() {
+        table[escapes[at] as usize] = escapes[at + 1];
+        at += 2;
+    }
+    table
+};
+
+/// The length of the `\u` escape at the start of `rest`, or of the two that make a pair, and what it stands for, which
+/// is `half` for half a pair.
+#[cold]
+fn unescape_unicode(rest: &[u8], half: Option<char>) -> Option<(usize, char)> {
+    if rest.get(1) != Some(&b'u') {
+        return None;
+    }
+    let unit = |at: usize| {
+        let digits = str::from_utf8(rest.get(at..at + 4)?).ok()?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let first = unit(2)?;
+    let second = if rest.get(6..8) == Some(b"\\u") { unit(8) } else { None };
+    let (length, code) = match (first, second) {
+        (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
+            (12, 0x1_0000 + ((first - 0xd800) << 10) + (low - 0xdc00))
+        }
+        _ => (6, first),
+    };
+    Some((length, char::from_u32(code).or(half)?))
 }
 
 /// A place in valid JSON, for those who take nested containers apart in one pass.
@@ -201,25 +242,43 @@ impl<'a> Cursor<'a> {
 /// Where the string that begins at `start` ends.
 fn string_end(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
-    // Most strings are names and words: a search that has to be set up would cost more than the look.
-    let near = (at + SHORT).min(text.len());
-    while at < near {
-        match text[at] {
+    let mut next_block = at + BLOCK;
+    loop {
+        if at >= next_block {
+            at = skip_blocks(text, at);
+            next_block = at + BLOCK;
+        }
+        if let Some(word) = vector::word_at(text, at) {
+            let Some(plain) = vector::find_quote_or_backslash(word) else {
+                at += WORD;
+                continue;
+            };
+            at += plain;
+        }
+        match text.get(at)? {
             b'"' => return Some(at + 1),
             b'\\' => at += 2,
             _ => at += 1,
         }
     }
-    loop {
-        at += memchr2(b'"', b'\\', text.get(at..)?)?;
-        if text[at] == b'"' {
-            return Some(at + 1);
-        }
-        at += 2;
-    }
 }
 
-const SHORT: usize = 16;
+/// Passes whole blocks of a string from `at` on, which is not inside an escape. Returns where to go on, which is not
+/// inside one either.
+fn skip_blocks(text: &[u8], mut at: usize) -> usize {
+    let is_backslash = |at: usize| text.get(at - 1) == Some(&b'\\');
+    // This one is itself escaped. In a block it would count as the start of an escape.
+    if is_backslash(at) {
+        return at;
+    }
+    while let Some((block, before)) = vector::block_at(text, at)
+        && vector::is_inside_string(block, before)
+    {
+        at += BLOCK;
+    }
+    // A block may end inside an escape.
+    at - usize::from(is_backslash(at))
+}
 
 /// Where the object or array that begins at `start` ends.
 fn container_end(text: &[u8], start: usize) -> Option<usize> {
@@ -324,6 +383,25 @@ mod tests {
         #[test]
         fn broken_strings_are_survived(text in "\"[\\\\u0-9a-fD8\\PC\"]{0,20}\"?") {
             let _ = unquote(text.as_bytes());
+        }
+    }
+
+    /// Long strings are passed in blocks; an escape, or the end, may be anywhere in one.
+    #[test]
+    fn long_strings_are_split_and_unquoted_as_the_parser_does() {
+        for before in 0..2 * BLOCK + 20 {
+            for escapes in
+                ["", "\\n", "\\\\", "\\\"", "\\\\\\\\", "\\\\\\\"", "\\u00e4\\\\", "\\ud83d\\ude00"]
+            {
+                for after in [0, 1, BLOCK - 1, BLOCK, BLOCK + 6] {
+                    let text = format!("\"{}{escapes}{}\"", "x".repeat(before), "ä]".repeat(after));
+                    let list = format!("[{text},\"]\",{text}]");
+                    let found: Vec<_> = elements(list.as_bytes()).unwrap().collect();
+                    assert_eq!(found, [text.as_bytes(), b"\"]\"", text.as_bytes()], "{text}");
+                    let read: String = serde_json::from_str(&text).unwrap();
+                    assert_eq!(unquote(text.as_bytes()).unwrap(), read);
+                }
+            }
         }
     }
 

@@ -35,8 +35,9 @@ enum State {
 /// The room of a read while messages are small, so that a small message does not keep much more than
 /// itself in memory.
 const ROOM: usize = 16 * 1024;
-/// The room once a read was filled: a large message is on its way, and each read is a system call.
-const LARGE_ROOM: usize = 256 * 1024;
+/// The room once a read was filled: a large message is on its way, and each read is a system call. Pipes hold 64 KiB
+/// unless told otherwise.
+const LARGE_ROOM: usize = 128 * 1024;
 
 // === impl PipeReader ===
 
@@ -99,10 +100,7 @@ fn poll_fill(
     room: &mut usize,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<usize>> {
-    let buffer = lines.buffer_mut();
-    if buffer.capacity() - buffer.len() < *room / 4 {
-        buffer.reserve(*room);
-    }
+    let buffer = lines.buffer_mut(*room);
     let spare = buffer.capacity() - buffer.len();
     // A read has no state of its own, so a new future for every poll is the same read.
     let read: Pin<&mut _> = pin!(AsyncReadExt::read_buf(io, buffer));

@@ -2,6 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+const ROOM: usize = 16 * 1024;
+
 fn message(text: &str) -> Line {
     Line::Message(Bytes::copy_from_slice(text.as_bytes()))
 }
@@ -93,8 +95,8 @@ fn a_chunk_that_came_whole_is_not_copied() {
 fn a_reader_fills_the_buffer_itself() {
     let mut lines = Lines::new();
     for part in [&b"{\"a\""[..], b":1}\n{", b"}\n"] {
-        assert!(lines.buffer_mut().capacity() >= READ / 4);
-        lines.buffer_mut().extend_from_slice(part);
+        assert!(lines.buffer_mut(ROOM).capacity() >= ROOM / 4);
+        lines.buffer_mut(ROOM).extend_from_slice(part);
     }
     assert_eq!(lines.next(), Some(message("{\"a\":1}")));
     assert_eq!(lines.next(), Some(message("{}")));
@@ -108,7 +110,7 @@ fn a_huge_line_in_small_chunks_is_linear() {
     let chunks = 100 * 1024 * 1024 / chunk.len();
     let mut lines = Lines::with_limit(usize::MAX);
     for _ in 0..chunks {
-        lines.buffer_mut().extend_from_slice(&chunk);
+        lines.buffer_mut(ROOM).extend_from_slice(&chunk);
         assert_eq!(lines.next(), None);
         assert_eq!(lines.searched, lines.buffer.len());
     }
@@ -120,14 +122,46 @@ fn a_huge_line_in_small_chunks_is_linear() {
 #[test]
 fn small_lines_do_not_hold_the_memory_of_large_ones() {
     let mut lines = Lines::new();
-    lines.buffer_mut().extend_from_slice(format!("[{}]\n{{\"a", " ".repeat(10_000_000)).as_bytes());
+    lines.buffer_mut(ROOM).extend_from_slice(format!("[{}]\n{{\"a", " ".repeat(10_000_000)).as_bytes());
     let large = lines.next();
     assert!(matches!(&large, Some(Line::Message(line)) if line.len() > 10_000_000));
     drop(large);
     assert!(lines.buffer.capacity() <= RETAIN, "the rest moved to memory of its own");
-    lines.buffer_mut().extend_from_slice(b"\":1}\n");
+    lines.buffer_mut(ROOM).extend_from_slice(b"\":1}\n");
     assert_eq!(lines.next(), Some(message("{\"a\":1}")));
-    assert!(lines.buffer_mut().capacity() <= 2 * RETAIN);
+    assert!(lines.buffer_mut(ROOM).capacity() <= 2 * RETAIN);
+}
+
+/// How often the buffer grew while a line of a megabyte was read in pieces of at most 64 KiB, as from a pipe.
+fn growths_in_a_megabyte(lines: &mut Lines) -> usize {
+    let line = format!("[{}]\n", " ".repeat(1_000_000));
+    let (mut rest, mut growths) = (line.as_bytes(), 0);
+    while !rest.is_empty() {
+        assert_eq!(lines.next(), None);
+        let before = lines.buffer.capacity();
+        let buffer = lines.buffer_mut(ROOM);
+        growths += usize::from(buffer.capacity() > before);
+        let spare = buffer.capacity() - buffer.len();
+        let (piece, after) = rest.split_at(spare.min(64 * 1024).min(rest.len()));
+        buffer.extend_from_slice(piece);
+        rest = after;
+    }
+    assert!(matches!(lines.next(), Some(Line::Message(line)) if line.len() == 1_000_002));
+    growths
+}
+
+/// The first large line doubles the buffer again and again. The next one gets its room when it is known to be large.
+#[test]
+fn room_for_a_large_line_is_made_once() {
+    let mut lines = Lines::new();
+    assert_eq!(growths_in_a_megabyte(&mut lines), 7);
+    for _ in 0..3 {
+        // To 16 KiB, 32 KiB, 64 KiB, and then at once.
+        assert_eq!(growths_in_a_megabyte(&mut lines), 4);
+    }
+    lines.push(Bytes::from_static(b"{}\n"));
+    assert_eq!(lines.next(), Some(message("{}")));
+    assert!(lines.buffer_mut(ROOM).capacity() <= 2 * RETAIN, "a small line needs no large buffer");
 }
 
 /// Bytes that make the interesting cases likely.

@@ -266,3 +266,29 @@ proptest! {
         prop_assert_eq!(without_length(decode(limit, &bytes.chunks(1).collect::<Vec<_>>())), whole);
     }
 }
+
+/// How often the memory of a line grew while an event of a megabyte came in chunks of 64 KiB.
+fn growths_in_a_megabyte(decoder: &mut Decoder) -> usize {
+    let text = format!("data: {}\n\n", "x".repeat(1_000_000));
+    let (mut growths, mut events) = (0, 0);
+    for chunk in text.as_bytes().chunks(64 * 1024) {
+        let before = decoder.carry.capacity();
+        decoder.push(Bytes::copy_from_slice(chunk));
+        events += std::iter::from_fn(|| decoder.next())
+            .filter(|event| event.as_ref().unwrap().data.len() == 1_000_000)
+            .count();
+        growths += usize::from(decoder.carry.capacity() > before);
+    }
+    assert_eq!(events, 1);
+    growths
+}
+
+/// The first large event doubles the memory again and again. The next one gets its room when it is known to be large.
+#[test]
+fn room_for_a_large_event_is_made_once() {
+    let mut decoder = Decoder::new();
+    assert_eq!(growths_in_a_megabyte(&mut decoder), 5);
+    for _ in 0..3 {
+        assert_eq!(growths_in_a_megabyte(&mut decoder), 2);
+    }
+}

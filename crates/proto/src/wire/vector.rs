@@ -1,0 +1,144 @@
+//! Looking at many bytes of a JSON string at once, in code without `unsafe`.
+//!
+//! Blocks are for strings of kilobytes: their loops have no branches and compute with bytes only, which lets the
+//! compiler use vector instructions. Words are for the rest.
+
+/// How many bytes are in a word.
+pub(super) const WORD: usize = size_of::<u64>();
+/// How many bytes are in a block.
+pub(super) const BLOCK: usize = 128;
+
+const LOW_BITS: u64 = u64::MAX / 255;
+const HIGH_BITS: u64 = LOW_BITS << 7;
+
+/// The block at `at`, and the same one byte earlier. `None` at the edges of the text.
+#[inline]
+pub(super) fn block_at(text: &[u8], at: usize) -> Option<(&[u8; BLOCK], &[u8; BLOCK])> {
+    let both = text.get(at.checked_sub(1)?..at + BLOCK)?;
+    Some((both[1..].first_chunk()?, both.first_chunk()?))
+}
+
+/// Whether all of `block` is valid inside a string, and has no escapes but the common ones: then the "or" of its
+/// bytes. `before` is the block one byte earlier; a backslash there begins an escape.
+#[inline]
+pub(super) fn check_block(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> Option<u8> {
+    let (mut joined, mut lowest, mut is_inside, mut has_escape) = (0, u8::MAX, true, false);
+    for (&byte, &previous) in block.iter().zip(before) {
+        let is_escaped = previous == b'\\';
+        is_inside &= byte != if is_escaped { b'\\' } else { b'"' };
+        has_escape |= is_escaped;
+        lowest = lowest.min(byte);
+        joined |= byte;
+    }
+    let is_valid = is_inside && lowest >= 0x20 && (!has_escape || has_common_escapes(block, before));
+    is_valid.then_some(joined)
+}
+
+#[inline]
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "a lazy operator is a branch, and keeps vector instructions out"
+)]
+fn has_common_escapes(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> bool {
+    let mut is_common = true;
+    for (&byte, &previous) in block.iter().zip(before) {
+        let ends_escape = (byte == b'n') | (byte == b'"') | (byte == b't') | (byte == b'r') | (byte == b'/');
+        is_common &= (previous != b'\\') | ends_escape;
+    }
+    is_common
+}
+
+/// Whether all of `block`, which is part of valid JSON, is inside a string, and has no escaped backslash. `before` is
+/// as for [`check_block`].
+#[inline]
+pub(super) fn is_inside_string(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> bool {
+    let mut is_inside = true;
+    for (&byte, &previous) in block.iter().zip(before) {
+        is_inside &= byte != if previous == b'\\' { b'\\' } else { b'"' };
+    }
+    is_inside
+}
+
+/// Eight bytes at `at`, the first of them lowest. `None` near the end of the text.
+#[inline]
+pub(super) fn word_at(text: &[u8], at: usize) -> Option<u64> {
+    text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Whether `word` has a byte that is not ASCII.
+#[inline]
+pub(super) fn has_non_ascii(word: u64) -> bool {
+    word & HIGH_BITS != 0
+}
+
+/// Where in `word` the first quote, backslash or control character is.
+#[inline]
+pub(super) fn find_special(word: u64) -> Option<usize> {
+    first_mark(mark_control(word) | mark(word, b'"') | mark(word, b'\\'))
+}
+
+/// Where in `word` the first quote or backslash is.
+#[inline]
+pub(super) fn find_quote_or_backslash(word: u64) -> Option<usize> {
+    first_mark(mark(word, b'"') | mark(word, b'\\'))
+}
+
+/// Where in `word` the first backslash is.
+#[inline]
+pub(super) fn find_backslash(word: u64) -> Option<usize> {
+    first_mark(mark(word, b'\\'))
+}
+
+/// Sets the high bit of each byte of `word` that is `byte`. Bytes above the lowest such one may be marked wrongly,
+/// since the subtraction borrows from them.
+#[inline]
+fn mark(word: u64, byte: u8) -> u64 {
+    let difference = word ^ (LOW_BITS * u64::from(byte));
+    difference.wrapping_sub(LOW_BITS) & !difference
+}
+
+/// The same for bytes below the space.
+#[inline]
+fn mark_control(word: u64) -> u64 {
+    word.wrapping_sub(LOW_BITS * 0x20) & !word
+}
+
+/// An option, so that whoever goes on by a whole word does so by a branch. A length of 8 that is computed would have to
+/// be known before the next word can be read.
+#[inline]
+fn first_mark(marks: u64) -> Option<usize> {
+    let marks = marks & HIGH_BITS;
+    (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_byte() -> impl Strategy<Value = u8> {
+        prop_oneof![proptest::sample::select(&b"\"\\!#[]\x00\x1f\x20\x21\x80\xa2\xdc\xff"[..]), any::<u8>()]
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_searched_as_bytes_are(bytes in proptest::array::uniform8(any_byte())) {
+            let position = |is: fn(u8) -> bool| bytes.iter().position(|&byte| is(byte));
+            let word = word_at(&bytes, 0).unwrap();
+            prop_assert_eq!(find_backslash(word), position(|byte| byte == b'\\'));
+            prop_assert_eq!(find_quote_or_backslash(word), position(|byte| matches!(byte, b'"' | b'\\')));
+            prop_assert_eq!(find_special(word), position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)));
+            prop_assert_eq!(has_non_ascii(word), !bytes.is_ascii());
+        }
+    }
+
+    #[test]
+    fn near_the_end_there_is_neither_word_nor_block() {
+        let text = [b'x'; BLOCK + 8];
+        let words = [BLOCK, BLOCK + 1, BLOCK + 9].map(|at| word_at(&text, at).is_some());
+        assert_eq!(words, [true, false, false]);
+        let blocks = [0, 1, 8, 9, BLOCK + 9].map(|at| block_at(&text, at).is_some());
+        assert_eq!(blocks, [false, true, true, false, false]);
+    }
+}
