@@ -103,6 +103,7 @@ async fn a_login_is_wanted() {
     ");
 }
 
+/// A list is harmless, so that it is tried again until its own limit; then what the server said is shown.
 #[tokio::test]
 async fn a_status_comes_with_its_body() {
     let context = Context::new();
@@ -115,7 +116,7 @@ async fn a_status_comes_with_its_body() {
         )
         .run()
         .await;
-    snapshot!(context.run(context.bowline(["tools", &server.url()])), @r"
+    snapshot!(context.run(context.bowline(["tools", "--timeout", "1s", &server.url()])), @r"
     exit: 3
     --- stdout
     --- stderr
@@ -129,7 +130,7 @@ async fn a_status_comes_with_its_body() {
     hint: the fault is on the server's side; its log may say more
     ---
     ");
-    snapshot!(context.run(context.bowline(["tools", "--json", &server.url()])), @r#"
+    snapshot!(context.run(context.bowline(["tools", "--timeout", "1s", "--json", &server.url()])), @r#"
     exit: 3
     --- stdout
     --- stderr
