@@ -38,6 +38,7 @@ pub use messages::{Failure, Link, Outcome, Report, Request, Step};
 
 /// The fate of one request, from its first failure to its outcome.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "what was learned of the request, beside its state")]
 pub struct Retry {
     request: Request,
     limits: Limits,
@@ -61,6 +62,8 @@ pub struct Retry {
     renewed_for_login: bool,
     /// HM-10: the annotations were fetched again for it.
     corrected: bool,
+    /// A 404 or 410 was believed without a probe.
+    not_found: bool,
     report: Option<Report>,
 }
 
@@ -122,6 +125,7 @@ impl Retry {
             logins: 0,
             renewed_for_login: false,
             corrected: false,
+            not_found: false,
             report: None,
         }
     }
@@ -169,7 +173,15 @@ impl Retry {
                 self.report = Some(Report::LinkLeft);
                 self.reconnect(Outcome::Left, Proof::NotExecuted)
             }
-            Failure::Reply(Verdict::Lost, reply) => self.lose_session(outcome(&reply), Proof::NotExecuted),
+            // The first 404 is believed. A second in the same call, on a session that was opened for it, may be the
+            // tool's own.
+            Failure::Reply(Verdict::Lost, reply) if self.not_found => {
+                self.probe(Words::Plain, reply, AfterProbe::Reconnect)
+            }
+            Failure::Reply(Verdict::Lost, reply) => {
+                self.not_found = true;
+                self.lose_session(outcome(&reply), Proof::NotExecuted)
+            }
             Failure::Reply(Verdict::Suspect(words), reply) => self.probe(words, reply, AfterProbe::Reconnect),
             Failure::Reply(Verdict::Login | Verdict::Answer, reply) => match reply {
                 Reply::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => {

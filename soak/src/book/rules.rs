@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Act, Told};
 use crate::fault_log::FaultLog;
-use crate::limits::{HANG_TIMEOUT, RECONNECT_WAIT, TOTAL_LIMIT};
+use crate::limits::{HANG_TIMEOUT, IDLE_LIMIT, RECONNECT_WAIT, TOTAL_LIMIT};
 use crate::messages::{CallRecord, Failure, Label, Outcome, Tool};
 
 /// What must hold.
@@ -78,12 +78,13 @@ pub(super) fn check_executions(number: u64, act: &Act, violations: &mut Violatio
 
 /// Whether a limit of the call itself ended it, so that the client cannot have done more.
 ///
-/// Either the error says so (idle or total limit), or the time says so: the call used up its whole time, or it
-/// waited for `reconnect_wait` for a server that was down.
+/// Either the error says so (idle or total limit), or the time says so: nothing was heard for as long as the call may be
+/// silent, or it waited for `reconnect_wait` for a server that was down. While it waits for a server to come back, its
+/// error says why there is none, and not that the time is up.
 pub(super) fn is_own_limit(call: &CallRecord, failure: &Failure, faults: &FaultLog) -> bool {
-    let total_used = call.tool != Tool::List && call.took() >= TOTAL_LIMIT;
+    let silence_used = call.tool != Tool::List && call.took() >= IDLE_LIMIT;
     let wait_used = call.took() >= RECONNECT_WAIT && faults.was_down(call);
-    failure.limit.is_some() || total_used || wait_used
+    failure.limit.is_some() || silence_used || wait_used
 }
 
 /// Judges a failed call, now that all faults are known.

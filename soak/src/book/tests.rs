@@ -1,6 +1,6 @@
 use super::*;
 use crate::fault_log::FaultKind;
-use crate::limits::{RECONNECT_WAIT, TOTAL_LIMIT};
+use crate::limits::{IDLE_LIMIT, RECONNECT_WAIT};
 use crate::messages::{CallLimit, Failure, Micros, Tool};
 
 const QUIET_BEGIN: Micros = Micros(1_000_000);
@@ -124,9 +124,9 @@ fn harmless_call_may_fail_by_its_own_limit_only() {
 fn used_up_time_is_the_calls_own_limit() {
     let quiet = FaultLog::default();
     let failure = || failed(Label::Unknown, None);
-    let almost = TOTAL_LIMIT.checked_sub(SHORT).unwrap();
+    let almost = IDLE_LIMIT.checked_sub(SHORT).unwrap();
     assert_eq!(judge(0, record(Tool::Look, 7, almost, failure()), &quiet), [(Rule::HarmlessSucceeds, 1)]);
-    assert_eq!(judge(0, record(Tool::Look, 7, TOTAL_LIMIT, failure()), &quiet), []);
+    assert_eq!(judge(0, record(Tool::Look, 7, IDLE_LIMIT, failure()), &quiet), []);
     // A list has other limits; it may give up after `reconnect_wait`, but only while the server is down.
     let waited = record(Tool::List, 0, RECONNECT_WAIT, failure());
     assert_eq!(judge(0, waited.clone(), &quiet), [(Rule::HarmlessSucceeds, 1)]);

@@ -99,7 +99,11 @@ impl Shared {
         let harmless = |tool: &&Tool| {
             tool.annotations.read_only == Some(true) || tool.annotations.idempotent == Some(true)
         };
-        let names = tools.iter().filter(harmless).map(|tool| tool.name.clone()).collect();
+        // Of two tools of one name it is not known which one is called.
+        let doubtful: HashSet<_> =
+            tools.iter().filter(|tool| !harmless(tool)).map(|tool| &tool.name).collect();
+        let names = tools.iter().filter(harmless).filter(|tool| !doubtful.contains(&tool.name));
+        let names = names.map(|tool| tool.name.clone()).collect();
         let supporting = tools.iter().map(|tool| (tool, tool.task_support()));
         let supporting = supporting.filter(|(_, support)| *support != TaskSupport::Forbidden);
         let mut catalog = lock(&self.catalog);

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
-use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
 use bowline_proto::revision::Era;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{Item, Page};
@@ -74,9 +75,16 @@ async fn pages<T: Item>(
     let mut params: Option<Json> = None;
     let mut seen = HashSet::new();
     let mut bytes = 0;
+    // The limit is for the list: a server with ever more pages gets no more time than one with one.
+    let (begun, total) = (Instant::now(), shared.limits(options).total);
     for _ in 0..MAX_PAGES {
         let later = params.is_some();
-        let pinned = CallOptions { pinned: later && live.peer.era() == Era::Legacy, ..options.clone() };
+        let left = total.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Err((shared.fault(method, Fault::new(Cause::Timeout(Limit::Total))), false));
+        }
+        let pinned = later && live.peer.era() == Era::Legacy;
+        let pinned = CallOptions { pinned, total: Some(left), ..options.clone() };
         let result = shared
             .request_cached(live, method, params.as_ref(), &pinned)
             .await

@@ -335,9 +335,10 @@ async fn a_status_says_no_more_than_it_means() {
         (429, Execution::Unknown),
         (424, Execution::Unknown),
         (499, Execution::Unknown),
-        (405, Execution::NotExecuted),
-        (413, Execution::NotExecuted),
-        (415, Execution::NotExecuted),
+        (404, Execution::Unknown),
+        (405, Execution::Unknown),
+        (413, Execution::Unknown),
+        (415, Execution::Unknown),
     ] {
         let server = testkit::server().modern().tool("counter").run().await;
         let client = Client::connect(http(&server)).await.unwrap();

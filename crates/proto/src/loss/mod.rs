@@ -166,10 +166,20 @@ impl Exchange<'_> {
             Words::None if (of_method || of_params) && (self.error.is_none() || self.own_id) => {
                 Verdict::Answer
             }
-            // What was not found may be the method, a resource, or a session of the tool's own.
-            words if of_method || of_params || self.own_code().is_some() => Verdict::Suspect(words),
+            // What was not found may be the method, a resource, or a session of the tool's own. A message that could
+            // not be read whole may name our request.
+            words if of_method || of_params || self.own_code().is_some() || self.is_unread_message() => {
+                Verdict::Suspect(words)
+            }
             _ => Verdict::Lost,
         }
+    }
+
+    /// A JSON-RPC message of which only the beginning could be read: whose it is, is not known.
+    fn is_unread_message(&self) -> bool {
+        let start = self.body.trim_ascii_start();
+        let framed = [&b"{"[..], b"data:", b"event:"].iter().any(|frame| start.starts_with(frame));
+        self.error.is_none() && framed && mentions(start, b"\"jsonrpc\"")
     }
 
     /// Every other status that is no success.

@@ -19,7 +19,7 @@
 use std::borrow::Cow;
 
 use crate::era::Reply;
-use crate::fault::Cause;
+use crate::fault::{BODY_HEAD, Cause};
 use crate::keepalive::Probe;
 use crate::loss::{Verdict, Words};
 
@@ -131,17 +131,29 @@ fn is_same_gate(refusal: Refusal<'_>, answer: ProbeReply<'_>) -> bool {
         500.. => refusal.words != Words::None,
         _ => true,
     };
-    can_prove && first == second
+    can_prove && !is_cut(refusal.reply) && first == second
+}
+
+/// Whether only the beginning of the body was kept, so that two that begin alike may end differently.
+fn is_cut(reply: &Reply) -> bool {
+    match reply {
+        Reply::Fault(fault) => fault.evidence.body.as_ref().is_some_and(|body| body.len() >= BODY_HEAD),
+        _ => false,
+    }
 }
 
 /// `None`: it is no refusal.
 fn signature(reply: &Reply, method: &str) -> Option<Signature> {
     match reply {
-        Reply::Error { status, error, .. } => Some(Signature {
-            status: status.unwrap_or(200),
-            code: Some(error.code),
-            message: normalized(&error.message, method),
-        }),
+        Reply::Error { status, error, .. } => {
+            let data = error.data.as_ref().map_or("", |data| data.as_str());
+            Some(Signature {
+                status: status.unwrap_or(200),
+                code: Some(error.code),
+                // The reason may stand in the data alone.
+                message: normalized(&format!("{} {data}", error.message), method),
+            })
+        }
         Reply::Fault(fault) => {
             let body = fault.evidence.body.as_deref().unwrap_or_default();
             let status = match &fault.cause {
@@ -156,20 +168,27 @@ fn signature(reply: &Reply, method: &str) -> Option<Signature> {
     }
 }
 
-/// The text without what differs between two refusals of one gate: every run with a digit in it (ids, times, numbers),
-/// the method, and the amount of white space.
+/// The text without what differs between two refusals of one gate: ids (runs of eight or more characters with a digit
+/// among them, and what is called an id), times of day, the method, and the amount of white space. Other numbers stay:
+/// an error's number is what it says.
 fn normalized(text: &str, method: &str) -> String {
     let text: Cow<'_, str> =
         if text.contains(method) { replace_word(text, method).into() } else { text.into() };
     let mut plain = String::with_capacity(text.len());
     let in_run = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.' | '+');
     let mut rest = &*text;
+    let mut word = "";
     while let Some(first) = rest.chars().next() {
         let matches = in_run(first);
         let end = rest.find(|c| in_run(c) != matches).unwrap_or(rest.len());
         let (run, after) = rest.split_at(end);
         rest = after;
-        if matches && run.chars().any(|c| c.is_ascii_digit()) {
+        let core = run.trim_matches(|c: char| !c.is_alphanumeric());
+        let named_id = word.len() <= LONGEST_ID_NAME && word.to_ascii_lowercase().ends_with("id");
+        if matches && !core.is_empty() {
+            word = core;
+        }
+        if matches && is_variable(core, named_id) {
             plain.push('#');
         } else if run.chars().all(char::is_whitespace) {
             plain.push(' ');
@@ -179,6 +198,15 @@ fn normalized(text: &str, method: &str) -> String {
     }
     plain.trim().to_owned()
 }
+
+/// Whether a run of letters and digits is likely to differ each time. `named_id`: the word before it says `id`.
+fn is_variable(run: &str, named_id: bool) -> bool {
+    let digits = run.bytes().any(|byte| byte.is_ascii_digit());
+    digits && (run.len() >= 8 || run.contains(':') || named_id)
+}
+
+/// `requestId`, `session_id`: no name of an id is longer.
+const LONGEST_ID_NAME: usize = 32;
 
 /// Replaces `word` where it stands by itself.
 fn replace_word(text: &str, word: &str) -> String {
@@ -203,7 +231,7 @@ mod tests {
     #[test]
     fn ids_times_and_the_method_are_set_aside() {
         for (one, two) in [
-            ("Session 6f1c2a90-aaaa not found", "Session 77-b not found"),
+            ("Session 6f1c2a90-aaaa not found", "Session 77bbccdd-b not found"),
             ("no session for tools/call (id 7)", "no session for ping (id 12)"),
             ("at 2025-05-01T10:00:00.000+00:00:  gone\n", "at 2025-05-01T10:00:07.123+00:00: gone"),
             (r#"{"id":7,"error":"x"}"#, r#"{"id":8,"error":"x"}"#),
@@ -214,6 +242,9 @@ mod tests {
             ("Session not found", "Session expired"),
             ("tool x: Session not found", "Session not found"),
             ("mapping failed", "map failed"),
+            (r#"{"error":"E1001"}"#, r#"{"error":"E2002"}"#),
+            (r#"{"status":4001}"#, r#"{"status":4002}"#),
+            ("stored, but the mail failed: code 11", "stored, but the mail failed: code 12"),
         ] {
             assert_ne!(normalized(one, "tools/call"), normalized(two, "ping"), "{one}");
         }

@@ -77,10 +77,10 @@ pub(super) fn own(status: u16, code: i64, message: &str) -> Reply {
     Reply::Error { status: (status != 200).then_some(status), error, stray: false }
 }
 
-/// A refusal in plain text, labeled as the transport would.
+/// A refusal in plain text: the transport labels it unknown.
 pub(super) fn text(status: u16, body: &str) -> Reply {
     let fault = Fault::new(Cause::Status { code: status, retry_after: None }).body(body.as_bytes());
-    Reply::Fault(if matches!(status, 404 | 405 | 410) { fault.not_executed() } else { fault })
+    Reply::Fault(fault)
 }
 
 pub(super) fn cut() -> Reply {

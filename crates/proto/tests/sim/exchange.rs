@@ -206,9 +206,9 @@ impl World {
         }
         if self.server.misplaced && carrier != Carrier::Pipe {
             self.tally.note("fault: not found where it was");
-            self.wrote(id, Author::NotFound);
+            self.wrote(id, Author::Elsewhere);
             let cause = Cause::Status { code: 404, retry_after: None };
-            return Some(Reply::Fault(Fault::new(cause).body(b"404 page not found").not_executed()));
+            return Some(Reply::Fault(Fault::new(cause).body(b"404 page not found")));
         }
         if self.server.nature == Nature::Older && carrier == Carrier::Http {
             let code = [400, 404, 405][self.rng.usize(..3)];
@@ -339,7 +339,10 @@ impl World {
                         (Reply::Fault(fault), Author::Server) => {
                             self.callers[caller].oracle.saw_fault(fault);
                         }
-                        _ => self.callers[caller].oracle.saw_refusal(author),
+                        _ => {
+                            let named = self.links[&attempt].session.is_some();
+                            self.callers[caller].oracle.saw_refusal(author, named);
+                        }
                     }
                     self.judge(caller, attempt, reply);
                 }

@@ -19,15 +19,17 @@ pub(crate) enum Author {
     Server,
     /// The gate that checks sessions, in words that a probe may repeat.
     Gate,
-    /// The same by a status that says it: 404 or 410 without an error for our id.
+    /// The same by a status that says it: 404 or 410 without an error for our id. Believed once.
     NotFound,
+    /// Whatever is found where the server was, with a 404 of its own.
+    Elsewhere,
     /// A gate whose words anybody might say: a proxy's, or those of a server that fails at everything.
     VagueGate,
     /// A limit.
     Limit,
     /// Whoever checks credentials.
     Authentication,
-    /// A status that by its definition is given before the work.
+    /// A gate whose status leaves nothing open, so that nothing is asked.
     Status,
     /// A tool that has sessions of its own, after its work.
     Tool,
@@ -47,6 +49,8 @@ enum Sending {
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     sendings: Vec<Sending>,
+    /// A 404 was believed.
+    not_found: bool,
     /// There was no link in time.
     pub(crate) no_link: bool,
 }
@@ -66,8 +70,12 @@ impl Oracle {
         self.see(if written { Sending::Opaque } else { Sending::Unwritten });
     }
 
-    pub(crate) fn saw_refusal(&mut self, author: Author) {
-        self.see(Sending::Refused { author, confirmed: false });
+    /// `named`: the request named a session.
+    pub(crate) fn saw_refusal(&mut self, author: Author, named: bool) {
+        let not_found = matches!(author, Author::NotFound | Author::Elsewhere) && named;
+        let believed = not_found && !self.not_found;
+        self.not_found |= not_found;
+        self.see(Sending::Refused { author, confirmed: believed });
     }
 
     /// A fault of the connection.
@@ -79,7 +87,8 @@ impl Oracle {
     /// A probe for the last sending was refused by this author.
     pub(crate) fn saw_probe(&mut self, by: Author) {
         if let Some(Sending::Refused { author, confirmed }) = self.sendings.last_mut() {
-            *confirmed |= *author == by && matches!(by, Author::Gate | Author::Limit);
+            let repeats = matches!(by, Author::Gate | Author::Limit | Author::NotFound | Author::Elsewhere);
+            *confirmed |= *author == by && repeats;
         }
     }
 
@@ -99,9 +108,9 @@ impl Sending {
             Self::Opaque => false,
             Self::Unwritten => true,
             Self::Refused { author, confirmed } => match author {
-                Author::NotFound | Author::Authentication | Author::Status => true,
-                Author::Gate | Author::Limit => confirmed,
-                Author::Server | Author::VagueGate | Author::Tool => false,
+                Author::Authentication => true,
+                Author::Gate | Author::Limit | Author::NotFound | Author::Elsewhere => confirmed,
+                Author::Server | Author::VagueGate | Author::Status | Author::Tool => false,
             },
         }
     }

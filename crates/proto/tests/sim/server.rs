@@ -185,7 +185,7 @@ impl Server {
     pub(crate) fn unknown_session(&self) -> Reply {
         let plain = |code, body: &str| {
             let fault = Fault::new(Cause::Status { code, retry_after: None }).body(body.as_bytes());
-            Reply::Fault(if matches!(code, 401 | 404 | 405 | 410) { fault.not_executed() } else { fault })
+            Reply::Fault(fault)
         };
         match self.words {
             0 => error(Some(404), -32001, "Session not found", true),

@@ -40,12 +40,11 @@ pub enum Body {
     Other(Bytes),
 }
 
-/// Statuses that by their definition are given before the work: the request was not applied (401), there is nothing
-/// that could apply it (404, 405, 410), or it was refused for its form (411, 413, 414, 415, 417, 421, 426, 431). Any
-/// other may follow the work: frameworks map what a tool throws to 400, 403, 409, 422 and 429 as well.
-fn says_not_taken(code: u16, challenged: bool) -> bool {
-    matches!(code, 401 | 404 | 405 | 410 | 411 | 413 | 414 | 415 | 417 | 421 | 426 | 431)
-        || (code == 403 && challenged)
+/// Whether the status is proof by itself that the request was not applied: 401, and 403 with a challenge (RFC 9110). Any
+/// other may follow the work: frameworks map what a tool throws to every status there is. What a 404 proves of a request
+/// with a session is decided where sessions are known.
+fn says_not_applied(code: u16, challenged: bool) -> bool {
+    code == 401 || (code == 403 && challenged)
 }
 
 /// How long the body of a refusal may take, however it is framed: what came until then has to do.
@@ -91,7 +90,7 @@ impl Answer {
             Body::Json(body) | Body::Other(body) => Fault::new(cause).body(body),
             Body::Empty | Body::Events(_) => Fault::new(cause),
         };
-        if says_not_taken(code, challenged) { fault.not_executed() } else { fault }
+        if says_not_applied(code, challenged) { fault.not_executed() } else { fault }
     }
 
     pub(super) async fn read(

@@ -59,6 +59,11 @@ fn de_08_a_404_about_something_else() {
         ("unknown resource", post(404, ours(-32002, "Resource not found")), Suspect(None)),
         ("session, as unknown method", post(404, ours(-32601, "Session not found")), Suspect(Plain)),
         ("a web server's page", post(404, "<html><h1>404 Not Found</h1></html>"), Lost),
+        (
+            "an error that was cut",
+            post(404, r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"mess"#),
+            Suspect(None),
+        ),
         ("gone, about the method", post(410, ours(-32601, "Method removed")), Answer),
     ]);
 }

@@ -65,7 +65,7 @@ fn a_gate_that_refuses_the_probe_is_proof() {
         |_| own(503, -32603, "Session not found"),
         |_| own(200, -32001, "Session not found"),
         |_| text(400, ""),
-        |at| text(400, &format!("Session 4f-{at} not found at 10:00:0{at}")),
+        |at| text(400, &format!("Session 4f00aa-{at}-bc not found at 10:00:0{at}, id: {at}")),
         |_| text(500, "session is null"),
     ];
     for gate in gates {
@@ -163,6 +163,49 @@ fn what_anybody_says_is_no_proof() {
         }
         assert_eq!(ends(&step).1, Execution::Unknown, "{reply:?}");
     }
+}
+
+/// Two refusals that only begin alike, or differ in their data or in an error's number, are not the same.
+#[test]
+fn what_differs_anywhere_is_no_proof() {
+    let page = |end: &str| text(400, &format!("{}{end}", "<style>".repeat(1_000)));
+    let data = |reason: &str| {
+        let data = Json::parse(format!("\"{reason}\"")).unwrap();
+        let error = RpcError { code: -32000, message: "Server error".to_owned(), data: Some(data) };
+        Reply::Error { status: Some(400), error, stray: false }
+    };
+    let pairs = [
+        (page("the tool failed"), page("no ping here")),
+        (data("the vendor's session was not found"), data("ping is not implemented")),
+        (text(400, r#"{"error":"E1001"}"#), text(400, r#"{"error":"E2002"}"#)),
+    ];
+    for (refusal, answer) in pairs {
+        let mut play = Play::new();
+        assert_eq!(play.fails(refusal.clone()), Step::Probe(PING), "{refusal:?}");
+        let mut step = play.answers(PING, answer.clone());
+        if step == Step::Probe(LIST) {
+            step = play.answers(LIST, answer);
+        }
+        assert_eq!(ends(&step).1, Execution::Unknown, "{refusal:?}");
+    }
+}
+
+/// A server that executes and says 404 is believed once: the next time a probe has to confirm it.
+#[test]
+fn a_404_is_believed_without_a_probe_once() {
+    let mut play = Play::new();
+    assert_eq!(play.fails(text(404, "Not Found")), Step::Reconnect);
+    assert_eq!(play.reconnects(), Step::Send);
+    assert_eq!(play.fails(text(404, "Not Found")), Step::Probe(PING));
+    assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
+    assert_eq!(ends(&play.answers(LIST, result())).1, Execution::Unknown);
+    // Where the probe is refused as well, it is the session.
+    let mut play = Play::new();
+    play.fails(text(404, "Not Found"));
+    play.reconnects();
+    assert_eq!(play.fails(text(404, "Not Found")), Step::Probe(PING));
+    assert_eq!(play.answers(PING, text(404, "Not Found")), Step::Reconnect);
+    assert_eq!(lost(&mut play), SESSION_LOST);
 }
 
 #[test]

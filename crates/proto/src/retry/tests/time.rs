@@ -77,6 +77,14 @@ fn time_of_a_person_does_not_count() {
     assert_eq!(play.retry.limits(play.start).total, LIMITS.total + Duration::from_secs(60));
 }
 
+/// The request is refused with 404, and so is the probe, if there is one.
+fn not_found(play: &mut Play) -> Step {
+    match play.fails(text(404, "")) {
+        Step::Probe(probe) => play.answers(probe, text(404, "")),
+        step => step,
+    }
+}
+
 /// Five new sessions in a row that never answered: another would be lost too.
 #[test]
 fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
@@ -93,7 +101,7 @@ fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
             }
             assert_eq!(step, Step::Send);
             lost += 1;
-            match play.fails(text(404, "")) {
+            match not_found(&mut play) {
                 Step::Reconnect => {}
                 end => break end,
             }
@@ -108,7 +116,7 @@ fn a_session_that_answered_is_no_sign_of_a_server_that_forgets_at_once() {
     let mut play = Play::new();
     for round in 0..8 {
         play.link.proven = round % 2 == 0;
-        assert_eq!(play.fails(text(404, "")), Step::Reconnect, "{round}");
+        assert_eq!(not_found(&mut play), Step::Reconnect, "{round}");
         if let Step::Wait(until) = play.reconnects() {
             play.now = until;
             play.retry.handle_timeout(play.now);
