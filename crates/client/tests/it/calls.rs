@@ -155,19 +155,14 @@ async fn bm_08_whose_error_it_is() {
 async fn ht_03_a_refused_request_fails_alone() {
     let server = testkit::server().legacy().tool("echo").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
-    for (status, execution) in [
-        (413, Execution::NotExecuted),
-        (431, Execution::NotExecuted),
-        (500, Execution::Unknown),
-        (502, Execution::Unknown),
-    ] {
+    for status in [413, 431, 500, 502] {
         server.arm(Fault::status(status).on("tools/call"));
         let error = client.call_tool("echo", &json!({})).await.unwrap_err();
         assert!(
             matches!(error.fault().unwrap().cause, Cause::Status { code, .. } if code == status),
             "{error}"
         );
-        assert_eq!(error.execution(), execution);
+        assert_eq!(error.execution(), Execution::Unknown);
         client.call_tool("echo", &json!({})).await.unwrap();
     }
     assert_eq!(server.initialize_count(), 1);
