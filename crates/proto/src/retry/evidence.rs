@@ -4,7 +4,8 @@
 //! |---|---|
 //! | no byte of it left, or the connection was refused | not executed |
 //! | HTTP/2 said so: GOAWAY with a last stream below ours, REFUSED_STREAM | not executed |
-//! | 404 or 410 without an error for our id, on a session | not executed |
+//! | 404 or 410 without an error for our id, on a session; once in a call | not executed |
+//! | 307 or 308 within the origin: the request is to be made elsewhere | not executed |
 //! | 401, or 403 with a challenge: by RFC 9110 the request has not been applied | not executed |
 //! | -32020 from a modern server: headers are validated before a request is dispatched | not executed |
 //! | refused, and a probe after it is refused with the same status, code and message | not executed |

@@ -326,10 +326,13 @@ impl<'a> Envelope<'a> {
 
     /// Whether the id is that of a request, by another member that only JSON-RPC has.
     ///
-    /// Without `jsonrpc` an `error` has to be an object: loggers write it as text, beside ids of their own.
+    /// Without `jsonrpc` an `error` has to be an object with a code or a message: loggers write it in other ways, beside
+    /// ids of their own.
     fn names_a_call(&self) -> bool {
-        let is_object = |value: &[u8]| value.starts_with(b"{");
-        self.version || self.method.is_some() || self.result.is_some() || self.error.is_some_and(is_object)
+        let has = |value: &[u8], name: &[u8]| memchr::memmem::find(value, name).is_some();
+        let is_error =
+            |value: &[u8]| value.starts_with(b"{") && (has(value, b"\"code\"") || has(value, b"\"message\""));
+        self.version || self.method.is_some() || self.result.is_some() || self.error.is_some_and(is_error)
     }
 }
 
@@ -453,6 +456,7 @@ mod tests {
             (r#"{"jsonrpc":2.0,"id":7}"#, Defect::NoShape),
             (r#"{"id":7,"payload":{"jsonrpc":"2.0","result":{}}}"#, Defect::NoShape),
             (r#"{"level":"error","id":7,"error":"no such file"}"#, Defect::BadError),
+            (r#"{"id":7,"error":{"text":"no such file"}}"#, Defect::BadError),
             (r#"{"id":7,"level":"info","msg":"x"#, Defect::NotJson),
             (r#"{"level":"info","msg":"x","msg":,"id":7}"#, Defect::NotJson),
             (r#"{"id":7,"id":7,"msg":"x"}"#, Defect::DuplicateMember),
