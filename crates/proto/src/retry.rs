@@ -74,8 +74,8 @@ enum State {
     ExpectReply,
     /// A probe is on its way, for a refusal.
     ExpectProbe { words: Words, refusal: Reply, probe: Probe, after: AfterProbe },
-    /// The next link; what failed on the last.
-    ExpectLink { failed: Outcome, proof: Proof },
+    /// The next link; what failed on the last, and whether the request can have been executed there.
+    ExpectLink { failed: Outcome, execution: Execution },
     /// Whether the request is harmless.
     ExpectHarmless { failed: Outcome },
     /// The annotations of the tool.
@@ -95,15 +95,6 @@ enum AfterProbe {
     Reconnect,
     /// The gate is a limit: the same link, after this wait.
     Wait(Duration),
-}
-
-/// What is known of the last sending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proof {
-    /// It was not executed.
-    NotExecuted,
-    /// It may have been.
-    None,
 }
 
 // === impl Retry ===
@@ -171,7 +162,7 @@ impl Retry {
         match failure {
             Failure::Unsent => {
                 self.report = Some(Report::LinkLeft);
-                self.reconnect(Outcome::Left, Proof::NotExecuted)
+                self.reconnect(Outcome::Left, Execution::NotExecuted)
             }
             // The first 404 is believed. A second in the same call, on a session that was opened for it, may be the
             // tool's own.
@@ -180,7 +171,7 @@ impl Retry {
             }
             Failure::Reply(Verdict::Lost, reply) => {
                 self.not_found = true;
-                self.lose_session(outcome(&reply), Proof::NotExecuted)
+                self.lose_session(outcome(&reply), Execution::NotExecuted)
             }
             Failure::Reply(Verdict::Suspect(words), reply) => self.probe(words, reply, AfterProbe::Reconnect),
             Failure::Reply(Verdict::Login | Verdict::Answer, reply) => match reply {
@@ -189,7 +180,7 @@ impl Retry {
                         Execution::NotExecuted => self.log_in(fault),
                         // Somebody else was refused, while this one was under way.
                         Execution::Unknown => {
-                            self.reconnect_unless_effects(Outcome::Fault(fault), Proof::None)
+                            self.reconnect_unless_effects(Outcome::Fault(fault), Execution::Unknown)
                         }
                     }
                 }
@@ -222,7 +213,7 @@ impl Retry {
         match (finding, after) {
             (Finding::SameGate, AfterProbe::Wait(wait)) => self.wait(now, wait, proved(outcome(&refusal))),
             (Finding::SameGate, AfterProbe::Reconnect) => {
-                self.lose_session(outcome(&refusal), Proof::NotExecuted)
+                self.lose_session(outcome(&refusal), Execution::NotExecuted)
             }
             (Finding::Standing(_), AfterProbe::Wait(_)) => self.finish(unproved(outcome(&refusal))),
             (Finding::Standing(standing), AfterProbe::Reconnect) => match standing {
@@ -231,7 +222,7 @@ impl Retry {
                     Step::Probe(probe)
                 }
                 Standing::Lives => self.take_own_answer(now, &refusal),
-                Standing::Gone => self.lose_session(outcome(&refusal), Proof::None),
+                Standing::Gone => self.lose_session(outcome(&refusal), Execution::Unknown),
                 Standing::Unanswered => self.take_silence(now, &refusal, answer.map(|(_, reply)| reply)),
             },
         }
@@ -239,27 +230,21 @@ impl Retry {
 
     /// The next link, or why there is none in time.
     pub fn handle_link(&mut self, now: Instant, found: Result<Link, Fault>) -> Step {
-        let State::ExpectLink { failed, proof } = self.take_state() else { return self.out_of_order() };
+        let State::ExpectLink { failed, execution } = self.take_state() else { return self.out_of_order() };
         match found {
             Ok(link) => {
                 self.link = link;
-                match (proof, self.request.harmless) {
-                    (Proof::NotExecuted, _) | (_, Some(true)) => self.resend(now, failed),
-                    (Proof::None, None) => {
+                match (execution, self.request.harmless) {
+                    (Execution::NotExecuted, _) | (_, Some(true)) => self.resend(now, failed),
+                    (Execution::Unknown, None) => {
                         self.state = State::ExpectHarmless { failed };
                         Step::LookUp
                     }
-                    (Proof::None, Some(false)) => self.finish(failed),
+                    (Execution::Unknown, Some(false)) => self.finish(failed),
                 }
             }
             // The server did not come back: that is why, but what is known of the request still holds.
-            Err(missing) => {
-                let execution = match proof {
-                    Proof::NotExecuted => Execution::NotExecuted,
-                    Proof::None => Execution::Unknown,
-                };
-                self.finish(Outcome::Fault(Fault { execution, ..missing }))
-            }
+            Err(missing) => self.finish(Outcome::Fault(Fault { execution, ..missing })),
         }
     }
 
@@ -361,7 +346,7 @@ impl Retry {
                 self.lose_link(Fault::new(Cause::Cut).note(note), shown)
             }
             Some(Reply::Fault(fault)) if fault.is_outage() => self.lose_link(fault, shown),
-            None => self.reconnect_unless_effects(shown, Proof::None),
+            None => self.reconnect_unless_effects(shown, Execution::Unknown),
             Some(_) => self.repeat_if_harmless(now, shown),
         }
     }
@@ -379,41 +364,37 @@ impl Retry {
         if self.link.http || fault.is_connect_failure() {
             self.report = Some(Report::LinkLost(fault));
         }
-        let proof = match &failed {
-            Outcome::Fault(fault) if fault.execution == Execution::NotExecuted => Proof::NotExecuted,
-            _ => Proof::None,
+        let execution = match &failed {
+            Outcome::Fault(fault) => fault.execution,
+            Outcome::Server(_) | Outcome::Left => Execution::Unknown,
         };
-        self.reconnect_unless_effects(failed, proof)
+        self.reconnect_unless_effects(failed, execution)
     }
 
     /// The server forgot the session.
-    fn lose_session(&mut self, failed: Outcome, proof: Proof) -> Step {
-        let execution = match proof {
-            Proof::NotExecuted => Execution::NotExecuted,
-            Proof::None => Execution::Unknown,
-        };
+    fn lose_session(&mut self, failed: Outcome, execution: Execution) -> Step {
         let fault = Fault { execution, ..loss(&failed) };
         self.report = Some(Report::SessionLost(fault.clone()));
         self.unproven_losses = if self.link.proven { 0 } else { self.unproven_losses + 1 };
         if self.unproven_losses >= MAX_UNPROVEN_LOSSES {
             return self.finish(Outcome::Fault(Fault { cause: Cause::NotAffine, ..fault }));
         }
-        self.reconnect_unless_effects(Outcome::Fault(fault), proof)
+        self.reconnect_unless_effects(Outcome::Fault(fault), execution)
     }
 
-    fn reconnect_unless_effects(&mut self, failed: Outcome, proof: Proof) -> Step {
-        if proof == Proof::None && self.request.harmless == Some(false) {
+    fn reconnect_unless_effects(&mut self, failed: Outcome, execution: Execution) -> Step {
+        if execution == Execution::Unknown && self.request.harmless == Some(false) {
             return self.finish(failed);
         }
-        self.reconnect(failed, proof)
+        self.reconnect(failed, execution)
     }
 
-    fn reconnect(&mut self, failed: Outcome, proof: Proof) -> Step {
-        self.possibly_executed |= proof == Proof::None;
+    fn reconnect(&mut self, failed: Outcome, execution: Execution) -> Step {
+        self.possibly_executed |= execution == Execution::Unknown;
         if self.request.pinned {
             return self.finish(failed);
         }
-        self.state = State::ExpectLink { failed, proof };
+        self.state = State::ExpectLink { failed, execution };
         Step::Reconnect
     }
 
@@ -439,7 +420,7 @@ impl Retry {
 
     fn renew_for_login(&mut self, failed: Outcome) -> Step {
         self.renewed_for_login = true;
-        self.lose_session(failed, Proof::NotExecuted)
+        self.lose_session(failed, Execution::NotExecuted)
     }
 
     // === going on ===
@@ -518,7 +499,7 @@ pub fn outcome(reply: &Reply) -> Outcome {
     }
 }
 
-/// The same without proof: a refusal that leaves its reason open may come after the work.
+/// Labels a refusal as unknown: one that leaves its reason open may come after the work.
 fn unproved(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Fault(fault) => Outcome::Fault(Fault { execution: Execution::Unknown, ..fault }),
@@ -526,7 +507,7 @@ fn unproved(outcome: Outcome) -> Outcome {
     }
 }
 
-/// The same with proof: the gate that refused the request refuses everything.
+/// Labels a refusal as not executed: the gate that refused the request refuses everything.
 fn proved(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Fault(fault) => Outcome::Fault(fault.not_executed()),

@@ -17,7 +17,7 @@ use super::link::lock;
 pub(crate) enum Listener {
     Typed(Arc<dyn Fn(Progress) + Send + Sync>),
     Raw(Arc<dyn Fn(Json) + Send + Sync>),
-    /// The same for one call that may be sent several times.
+    /// A listener for one call, which may be sent several times.
     Retried(Arc<RetriedListener>),
 }
 

@@ -60,6 +60,13 @@ fn person() -> (Person, mpsc::UnboundedReceiver<&'static str>, Arc<Notify>) {
     (Person { events, answers: Arc::clone(&answers) }, seen, answers)
 }
 
+/// A call whose tool asks the person, under way.
+fn start_asking(client: &Client) -> tokio::task::JoinHandle<bowline::Result<bowline::view::CallToolResult>> {
+    let client = client.clone();
+    let arguments = json!({ "method": "elicitation/create", "params": form() });
+    tokio::spawn(async move { client.call_tool("ask", &arguments).await })
+}
+
 async fn next(seen: &mut mpsc::UnboundedReceiver<&'static str>) -> &'static str {
     timeout(SOON, seen.recv()).await.expect("in time").expect("the handler is there")
 }
@@ -100,10 +107,7 @@ async fn a_question_outlives_the_fault_of_another_call() {
     let (person, mut seen, answers) = person();
     let entry = http(&server).with_protocol(Protocol::Legacy);
     let client = Client::builder(entry).handler(person).connect().await.unwrap();
-    let asking = tokio::spawn({
-        let client = client.clone();
-        async move { client.call_tool("ask", &json!({ "method": "elicitation/create", "params": form() })).await }
-    });
+    let asking = start_asking(&client);
     assert_eq!(next(&mut seen).await, "asked");
     server.arm(Fault::status(502).on_tool("counter").executed());
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
@@ -146,10 +150,7 @@ async fn a_question_ends_with_its_call() {
     let (person, mut seen, _answers) = person();
     let entry = http(&server).with_protocol(Protocol::Legacy);
     let client = Client::builder(entry).handler(person).connect().await.unwrap();
-    let asking = tokio::spawn({
-        let client = client.clone();
-        async move { client.call_tool("ask", &json!({ "method": "elicitation/create", "params": form() })).await }
-    });
+    let asking = start_asking(&client);
     assert_eq!(next(&mut seen).await, "asked");
     asking.abort();
     assert_eq!(next(&mut seen).await, "taken back");

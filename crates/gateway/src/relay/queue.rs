@@ -24,7 +24,7 @@ pub(super) struct Queue {
 #[derive(Debug)]
 pub(super) struct QueueReader {
     queue: Arc<Queue>,
-    /// The same events once more, to be woken by them.
+    /// A second receiver of those events, which wakes the queue when one comes.
     wake: broadcast::Receiver<Event>,
 }
 

@@ -20,7 +20,7 @@ impl RawServer {
         Self::saying(&[], answer).await
     }
 
-    /// The same, and in one write with each answer, before it, these messages. `ID` in them is the id of the request.
+    /// A server that writes these messages before each answer, in one write with it. `ID` in them is the id of the request.
     pub(crate) async fn saying(before: &'static [&'static str], answer: &'static str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();

@@ -27,7 +27,7 @@ use crate::loss::{Verdict, Words};
 /// What a probe shows, weighed against the refusal that it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// The same gate refused the request and the probe: the request was not executed.
+    /// One gate refused both the request and the probe: the request was not executed.
     SameGate,
     /// Nothing is proved of the request; this is known of the session.
     Standing(Standing),

@@ -313,7 +313,7 @@ const UNLISTED: &[&str] = &[
     "Сессия не найдена",
 ];
 
-/// The same of a handshake that did not take place.
+/// Sentences of such servers about a handshake that did not take place.
 const UNLISTED_HANDSHAKE: &[&str] = &[
     "No session found. Please initialize first.",
     "Client must send initialize first",

@@ -54,7 +54,7 @@ fn words_of_a_living_session_are_handed_on() {
     }
 }
 
-/// The same gate refuses the probe: the request was not executed, whatever the status and whosever id.
+/// A gate that refuses the probe in the same words is proof, whatever the status and whosever id.
 #[test]
 fn a_gate_that_refuses_the_probe_is_proof() {
     let gates: Vec<fn(u64) -> Reply> = vec![
