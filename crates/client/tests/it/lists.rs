@@ -1,8 +1,9 @@
 //! Complete lists (group PA), capability gating (LC-05) and leniency.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use bowline::fault::{Cause, Misbehaviour};
+use bowline::fault::{Cause, Limit, Misbehaviour};
 use bowline::{Client, ErrorKind};
 use bowline_testkit::{self as testkit, Cursors, Fault};
 use serde_json::json;
@@ -143,4 +144,18 @@ async fn resources_and_prompts_are_read() {
         assert!(matches!(error.server_error().unwrap().code, -32602 | -32002), "{name}");
         client.close().await;
     }
+}
+
+/// The limit is for the list and not for each page: ever more slow pages get no more time than one.
+#[tokio::test]
+async fn a_list_has_one_limit_for_all_its_pages() {
+    let server = testkit::server().legacy().tools_many(200, 10).page_size(1).run().await;
+    let limit = Duration::from_secs(3);
+    let entry = http(&server).with_timeout(limit).with_max_timeout(limit);
+    let client = Client::connect(entry).await.unwrap();
+    // Each page is well within the limit; two hundred of them are far beyond it.
+    server.arm(Fault::delay(limit / 12).on("tools/list").always());
+    let error = client.list_tools().await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total), "{error}");
+    client.close().await;
 }
