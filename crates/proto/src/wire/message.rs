@@ -67,8 +67,8 @@ impl fmt::Display for RpcError {
 /// Text that is no JSON-RPC message, with the call it was probably meant for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// The id, if it could be read, so that its caller need not wait for the deadline. `None` also where nothing but
-    /// the id looks like JSON-RPC: servers print log records to stdout that have an `id` of their own.
+    /// The id, if it could be read, so that its caller need not wait for the deadline. `None` also without `jsonrpc`:
+    /// servers print log records to stdout that have an `id`, a `result` or an `error` of their own.
     pub id: Option<Id>,
     /// What is wrong.
     pub defect: Defect,
@@ -101,8 +101,8 @@ pub enum Defect {
     /// An `error` that is no object with a numeric code.
     #[error("an error object without a code")]
     BadError,
-    /// An `error` beside members that JSON-RPC does not have, with neither `jsonrpc` nor `id`.
-    #[error("a log record, not a JSON-RPC error")]
+    /// Members that JSON-RPC does not have, and no `jsonrpc`.
+    #[error("a log record, not a JSON-RPC message")]
     LogRecord,
 }
 
@@ -141,13 +141,11 @@ pub fn parse_one(frame: &Bytes) -> Parsed {
 
 /// Parses one message of a stream on which several requests may wait for answers.
 ///
-/// An error without an id ends the only open call, and a log record may hold an `error` object too. It is taken for
-/// an answer if it says `jsonrpc`, or if it has no members but those of JSON-RPC.
+/// A log record on the same stream may have an `id` and a `result` or an `error` object too. An object is taken for a
+/// message if it says `jsonrpc`, or if it has no members but those of JSON-RPC: some servers leave `jsonrpc` out.
 fn parse_element(frame: &Bytes) -> Parsed {
     match read(frame) {
-        (Ok(Message::Error { id: None, .. }), MemberSet::Foreign) => {
-            Err(Malformed { id: None, defect: Defect::LogRecord })
-        }
+        (Ok(_), MemberSet::Foreign) => Err(Malformed { id: None, defect: Defect::LogRecord }),
         (parsed, _) => parsed,
     }
 }
@@ -178,8 +176,8 @@ fn judge(frame: &Bytes, envelope: Envelope<'_>, read: Result<(), Defect>) -> Par
     if let Err(defect) = read {
         return bad(id_before_or_after_damage(frame, id), defect);
     }
-    let named = envelope.names_a_call();
-    let bad = |id: Option<Id>, defect| bad(id.filter(|_| named), defect);
+    let says_jsonrpc = envelope.version;
+    let bad = |id: Option<Id>, defect| bad(id.filter(|_| says_jsonrpc), defect);
     if let Some(method) = envelope.method {
         let params = given(envelope.params).map(slice);
         return Ok(match id {
@@ -204,26 +202,20 @@ fn judge(frame: &Bytes, envelope: Envelope<'_>, read: Result<(), Defect>) -> Par
 /// The id of a damaged message: `read`, the one before the damage, else one after it, where some servers write it.
 ///
 /// What is found after the damage may be nonsense, but then it is most unlikely to be the id of an open call.
-/// `None` unless another member looks like JSON-RPC; see [`Envelope::names_a_call`].
+/// `None` unless `jsonrpc` stands before or after the damage.
 fn id_before_or_after_damage(frame: &Bytes, read: Option<Id>) -> Option<Id> {
-    let (mut id, mut named) = (read, false);
+    let (mut id, mut says_jsonrpc) = (read, false);
     let mut cursor = scan::Cursor::new(frame);
     cursor.enter(b'{');
     while let Some(name) = cursor.name().and_then(scan::unquote_lossy) {
         // The damage may have cut off the value: its first byte has to do.
-        let first = cursor.peek();
-        named |= match &*name {
-            "jsonrpc" => first == Some(b'"'),
-            "error" => first == Some(b'{'),
-            "result" | "method" => true,
-            _ => false,
-        };
+        says_jsonrpc |= name == "jsonrpc" && cursor.peek() == Some(b'"');
         let Some(value) = cursor.value() else { break };
         if name == "id" && id.is_none() {
             id = Json::parse(frame.slice_ref(value)).ok().and_then(Id::from_json);
         }
     }
-    id.filter(|_| named)
+    id.filter(|_| says_jsonrpc)
 }
 
 /// `"params": null` and `"error": null` are written by serialisers that do not skip empty members.
@@ -293,8 +285,7 @@ impl<'a> Envelope<'a> {
             "result" => &mut self.result,
             "error" => &mut self.error,
             "method" => return self.read_method(text),
-            // Servers exist that leave `jsonrpc` out of their answers, so it is not required. What has neither it
-            // nor the shape of a message is not one.
+            // Servers exist that leave `jsonrpc` out of their answers, so a message of the right shape may lack it.
             "jsonrpc" => {
                 self.version |= text.utf8_value().ok_or(Defect::NotJson)?.starts_with(b"\"");
                 return Ok(());
@@ -322,17 +313,6 @@ impl<'a> Envelope<'a> {
             return Err(Defect::DuplicateMember);
         }
         Ok(())
-    }
-
-    /// Whether the id is that of a request, by another member that only JSON-RPC has.
-    ///
-    /// Without `jsonrpc` an `error` has to be an object with a code or a message: loggers write it in other ways, beside
-    /// ids of their own.
-    fn names_a_call(&self) -> bool {
-        let has = |value: &[u8], name: &[u8]| memchr::memmem::find(value, name).is_some();
-        let is_error =
-            |value: &[u8]| value.starts_with(b"{") && (has(value, b"\"code\"") || has(value, b"\"message\""));
-        self.version || self.method.is_some() || self.result.is_some() || self.error.is_some_and(is_error)
     }
 }
 
@@ -419,45 +399,49 @@ mod tests {
     #[test]
     fn defects_name_the_call_where_they_can() {
         let seven = || Some("7".to_owned());
-        assert_eq!(
-            defect(r#"{"id":7,"result":{},"error":{"code":1,"message":""}}"#),
-            (seven(), Defect::ResultAndError)
-        );
-        assert_eq!(defect(r#"{"id":7,"result":{"a":"#), (seven(), Defect::NotJson));
-        assert_eq!(defect(b"{\"id\":7,\"result\":\"\xff\xfe\"}"), (seven(), Defect::NotJson));
-        assert_eq!(defect(r#"{"id":7,"result":{},"result":{}}"#), (seven(), Defect::DuplicateMember));
-        assert_eq!(defect(r#"{"id":7,"id":8,"result":{}}"#), (seven(), Defect::DuplicateMember));
-        assert_eq!(defect(r#"{"jsonrpc":"2.0","id":7,"error":"boom"}"#), (seven(), Defect::BadError));
-        assert_eq!(defect(r#"{"id":7,"error":{"message":"boom"}}"#), (seven(), Defect::BadError));
-        // As the most used SDK writes it: the id last.
+        for (text, found) in [
+            (
+                r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":""}}"#,
+                Defect::ResultAndError,
+            ),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#, Defect::NotJson),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{},"result":{}}"#, Defect::DuplicateMember),
+            (r#"{"jsonrpc":"2.0","id":7,"id":8,"result":{}}"#, Defect::DuplicateMember),
+            (r#"{"jsonrpc":"2.0","id":7,"error":"boom"}"#, Defect::BadError),
+            (r#"{"jsonrpc":"2.0","id":7,"error":{"message":"boom"}}"#, Defect::BadError),
+            (r#"{"jsonrpc":"2.0","id":7}"#, Defect::NoShape),
+            (r#"{"jsonrpc":"2.0","id":7,"error":{"code"#, Defect::NotJson),
+            (r#"{"jsonrpc":"2.0","id":7,"res"#, Defect::NotJson),
+            (r#"{"id":7,"jsonrpc":"2.0","method":"ping","params":{"a":}}"#, Defect::NotJson),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{}} trailing"#, Defect::NotJson),
+            // As the most used SDK writes it: the id last.
+            (r#"{"result":{},"result":{},"jsonrpc":"2.0","id":7}"#, Defect::DuplicateMember),
+        ] {
+            assert_eq!(defect(text), (seven(), found), "{text}");
+        }
         assert_eq!(
             defect(b"{\"result\":\"\xff\xfe\",\"jsonrpc\":\"2.0\",\"id\":7}"),
             (seven(), Defect::NotJson)
         );
-        assert_eq!(defect(r#"{"result":{},"result":{},"id":7}"#), (seven(), Defect::DuplicateMember));
-        assert_eq!(defect(r#"{"jsonrpc":"2.0","id":7}"#), (seven(), Defect::NoShape));
-        // Cut off inside the member that tells what it is, or before it.
-        assert_eq!(defect(r#"{"id":7,"error":{"code"#), (seven(), Defect::NotJson));
-        assert_eq!(defect(r#"{"id":7,"method":"ping","params":{"a":}}"#), (seven(), Defect::NotJson));
-        assert_eq!(defect(r#"{"jsonrpc":"2.0","id":7,"res"#), (seven(), Defect::NotJson));
         assert_eq!(defect(r#"{"result":{}}"#), (None, Defect::ResultWithoutId));
         assert_eq!(defect("5"), (None, Defect::NotAnObject));
         assert_eq!(defect("[]"), (None, Defect::NotAnObject));
         assert_eq!(defect("Server listening on port 80"), (None, Defect::NotJson));
-        assert_eq!(defect(r#"{"id":7,"result":{}} trailing"#), (seven(), Defect::NotJson));
     }
 
-    /// ST-02: a log record on stdout has ids of its own; it must not end a call.
+    /// ST-02: a log record on stdout has members of its own; without `jsonrpc` it must not end a call.
     #[test]
-    fn st_02_an_id_alone_does_not_name_a_call() {
+    fn st_02_a_damaged_message_without_jsonrpc_names_no_call() {
         for (text, found) in [
             (r#"{"id":7,"level":"info","msg":"x"}"#, Defect::NoShape),
             (r#"{"id":7}"#, Defect::NoShape),
             (r#"{"jsonrpc":2.0,"id":7}"#, Defect::NoShape),
             (r#"{"id":7,"payload":{"jsonrpc":"2.0","result":{}}}"#, Defect::NoShape),
             (r#"{"level":"error","id":7,"error":"no such file"}"#, Defect::BadError),
-            (r#"{"id":7,"error":{"text":"no such file"}}"#, Defect::BadError),
+            (r#"{"id":7,"error":{"message":"no such file"}}"#, Defect::BadError),
+            (r#"{"id":7,"result":{},"error":{"code":1,"message":""}}"#, Defect::ResultAndError),
             (r#"{"id":7,"level":"info","msg":"x"#, Defect::NotJson),
+            (r#"{"id":7,"method":"GET","path":"/","status":,"#, Defect::NotJson),
             (r#"{"level":"info","msg":"x","msg":,"id":7}"#, Defect::NotJson),
             (r#"{"id":7,"id":7,"msg":"x"}"#, Defect::DuplicateMember),
         ] {
@@ -465,16 +449,23 @@ mod tests {
         }
     }
 
-    /// An error without an id ends the only open call, so a log record must not pass for one.
+    /// ST-02: a log record that has the shape of a message, and members beside it, is none.
     #[test]
-    fn st_02_a_log_record_with_an_error_object_is_no_answer() {
+    fn st_02_a_log_record_in_the_shape_of_a_message_is_none() {
         let parsed = |text: &'static str| {
             let mut all = Vec::new();
             parse(&Bytes::from_static(text.as_bytes()), |one| all.push(one));
             all.remove(0)
         };
-        let record = r#"{"level":"error","error":{"code":14,"message":"unavailable"}}"#;
-        assert_eq!(parsed(record), Err(Malformed { id: None, defect: Defect::LogRecord }));
+        for record in [
+            r#"{"level":"error","error":{"code":14,"message":"unavailable"}}"#,
+            r#"{"level":"error","id":7,"error":{"code":14,"message":"unavailable"}}"#,
+            r#"{"level":"info","id":7,"result":"stored"}"#,
+            r#"{"level":"info","id":7,"method":"GET"}"#,
+            r#"{"level":"info","method":"GET"}"#,
+        ] {
+            assert_eq!(parsed(record), Err(Malformed { id: None, defect: Defect::LogRecord }), "{record}");
+        }
         for answer in [
             r#"{"error":{"code":14,"message":"unavailable"}}"#,
             r#"{"id":null,"error":{"code":14,"message":"unavailable"}}"#,
@@ -482,7 +473,9 @@ mod tests {
         ] {
             assert!(matches!(parsed(answer), Ok(Message::Error { id: None, .. })), "{answer}");
         }
+        assert!(matches!(parsed(r#"{"id":7,"result":{}}"#), Ok(Message::Result { .. })));
         // The body of a refusal has nobody else that it could be meant for.
+        let record = r#"{"level":"error","error":{"code":14,"message":"unavailable"}}"#;
         assert!(matches!(one(record), Ok(Message::Error { id: None, .. })));
     }
 
