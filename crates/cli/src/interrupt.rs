@@ -2,6 +2,7 @@
 //! never ends the process by itself again.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
@@ -43,11 +44,24 @@ impl Interrupt {
         }
     }
 
+    /// Ends the process with `exit`, unless it ends by itself within a moment: its output may be for somebody who does not
+    /// read it.
+    pub(crate) fn end_process_soon(mut self, exit: Exit) {
+        self.signals = None;
+        tokio::spawn(async move {
+            tokio::time::sleep(END_GRACE).await;
+            std::process::exit(exit.code().into());
+        });
+    }
+
     /// Lets signals have no effect for the rest of the process, which is short.
     pub(crate) fn ignore(mut self) {
         self.signals = None;
     }
 }
+
+/// Longer than dropped tasks take to end the processes of their servers.
+const END_GRACE: Duration = Duration::from_millis(500);
 
 impl Drop for Interrupt {
     fn drop(&mut self) {

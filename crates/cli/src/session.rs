@@ -1,14 +1,17 @@
 //! Owns the life of a connection in a command: connect, work, and close, whatever happens between.
 
+mod closing;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use bowline::auth::Auth;
 use bowline::config::{Protocol, Server, Transport};
 use bowline::{Builder, Client, SavedSession, TraceContext};
-use futures_util::FutureExt as _;
 
+pub(crate) use closing::Closings;
+
+use self::closing::Leaving;
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -20,7 +23,8 @@ use crate::settings::Settings;
 /// Connects to `server` and does `work` with it.
 ///
 /// A signal drops the work, which cancels its call on the server; then the connection is closed in
-/// good order, and the command ends. A second signal waits for nothing but a renewal of the login, a third for nothing.
+/// good order, and the command ends. A second signal waits for nothing but a refresh of the login, a third for nothing.
+/// The outcome is there before the connection is closed: [`Closings::wait`] ends the process in good order.
 pub(crate) async fn with<T>(
     settings: &Settings,
     server: &Server,
@@ -66,6 +70,8 @@ pub(crate) async fn with_session<T>(
     left: Option<SavedSession>,
     work: impl AsyncFnOnce(&Client, &Stay) -> Outcome<T>,
 ) -> Outcome<T> {
+    // A server that is started again must find free what its last process held.
+    settings.closings.wait().await;
     let stay = Stay::default();
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
@@ -110,44 +116,21 @@ pub(crate) async fn with_session<T>(
     // What a server still asks has nothing to be for any more.
     dialogs.dismiss().await;
     let interrupted = matches!(outcome, Err(Failure::Signal(_)));
-    if interrupted && is_renewing(&client) {
-        printer.note(RENEWING);
-    }
-    let closed = async {
-        match stay.0.take() {
-            Some(told) => {
-                if let Some(session) = client.clone().leave().await {
+    let leaving = Leaving { client, printer: printer.clone(), interrupt, interrupted };
+    match stay.0.take() {
+        Some(told) => {
+            let client = leaving.client.clone();
+            let left = async {
+                if let Some(session) = client.leave().await {
                     told(session);
                 }
-            }
-            None => client.clone().close().await,
+            };
+            leaving.finish(left).await;
         }
-    };
-    // The server is told that we leave; one that does not listen is left all the same.
-    let hurried = tokio::select! {
-        _ = tokio::time::timeout(CLOSING, closed) => false,
-        _ = interrupt.next() => true,
-    };
-    if hurried && is_renewing(&client) {
-        if !interrupted {
-            printer.note(RENEWING);
-        }
-        // What an authorization server gives and nobody writes down is the end of the login, which takes longer to
-        // have again than this.
-        tokio::select! {
-            _ = tokio::time::timeout(SETTLING, client.settle_login()) => {}
-            _ = interrupt.next() => {}
-        }
+        None => settings.closings.close(leaving),
     }
     outcome
 }
-
-/// Whether a login is being renewed. No other renewal begins after that: it is asked when we leave.
-fn is_renewing(client: &Client) -> bool {
-    client.settle_login().now_or_never().is_none()
-}
-
-const RENEWING: &str = "the login is just being renewed; that is finished first, so that it is not lost";
 
 /// How the command connects to a server: in its own name, as who its user is there, and with a process that
 /// `bowline ps` finds.
@@ -189,8 +172,3 @@ pub(crate) fn sweep(records: Option<PathBuf>) {
         });
     }
 }
-
-/// Longer than a process is given to end: stdin closed, then TERM, then KILL.
-const CLOSING: Duration = Duration::from_secs(15);
-/// For a renewal alone, where somebody has no patience.
-const SETTLING: Duration = Duration::from_secs(5);

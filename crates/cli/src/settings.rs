@@ -16,6 +16,7 @@ use crate::args::{Format, GlobalArgs, HostArgs};
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::print::Printer;
+use crate::session::Closings;
 use files::Choice;
 
 /// What every verb needs.
@@ -30,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) host: HostArgs,
     /// Variables, and files that the configuration names.
     pub(crate) env: Box<dyn Environment>,
+    /// Connections that commands are done with.
+    pub(crate) closings: Closings,
 }
 
 /// Whether the person vouches for the project's file.
@@ -55,7 +58,7 @@ impl Settings {
             None => Choice::Layers { user: env::user_config(&*env), project: project_file()? },
         };
         let trust = if trusted { Trust::Project } else { Trust::NoProject };
-        Ok(Self { printer, files, trust, host, env })
+        Ok(Self { printer, files, trust, host, env, closings: Closings::default() })
     }
 
     /// Where the processes of servers are written down.

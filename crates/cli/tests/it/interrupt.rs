@@ -98,6 +98,34 @@ async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
     assert!(testkit::ended(grandchild, PATIENCE).await, "the grandchild is still there");
 }
 
+/// A server that takes its time to end holds up neither the result nor the error of a command.
+#[tokio::test]
+async fn outcomes_are_told_before_a_stubborn_server_has_ended() {
+    let context = Context::new();
+    let script =
+        testkit::server().tool("echo").tool("slow").fault(Fault::ignore_term()).fault(Fault::ignore_eof());
+    let (echo, slow) = (["call", "echo", "text=here"], ["call", "--timeout", "1s", "slow", "ms=60000"]);
+    for (words, code) in [(&echo[..], 0), (&slow, 4)] {
+        let server = script.clone().stdio().await;
+        let mut child = spawn(context.started(words, &server.command()));
+        let mut output: Box<dyn std::io::Read + Send> = match code {
+            0 => Box::new(child.stdout.take().expect("a pipe")),
+            _ => Box::new(child.stderr.take().expect("a pipe")),
+        };
+        let told = tokio::task::spawn_blocking(move || {
+            output.read_exact(&mut [0]).expect("a byte");
+            output
+        });
+        let output = tokio::time::timeout(PATIENCE, told).await.expect("it is told").expect("no panic");
+        assert!(server.processes()[0].running(), "{words:?}: only told after the server had ended");
+        let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
+        let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+        assert_eq!(status.code(), Some(code), "{words:?}");
+        drop(output);
+        server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+    }
+}
+
 /// What is written to somebody who does not read it can be ended too.
 #[tokio::test]
 async fn a_signal_ends_output_that_nobody_reads() {
