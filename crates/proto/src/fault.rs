@@ -157,6 +157,8 @@ pub struct Evidence {
     pub note: Option<String>,
     /// The first bytes of the body.
     pub body: Option<String>,
+    /// There was more of the body than those bytes, or it could not be read to its end.
+    pub body_is_cut: bool,
     /// The last lines of stderr.
     pub stderr: Vec<String>,
 }
@@ -205,6 +207,14 @@ impl Fault {
     pub fn body(mut self, body: &[u8]) -> Self {
         let head = &body[..body.len().min(BODY_HEAD)];
         self.evidence.body = (!head.is_empty()).then(|| String::from_utf8_lossy(head).into_owned());
+        self.evidence.body_is_cut |= body.len() > BODY_HEAD;
+        self
+    }
+
+    /// The same of a body that could not be read to its end.
+    #[must_use]
+    pub fn body_is_cut(mut self) -> Self {
+        self.evidence.body_is_cut = true;
         self
     }
 
@@ -271,6 +281,7 @@ impl Fault {
             Cause::Status { retry_after: Some(not_before), .. } => {
                 Recovery::Retry { not_before: *not_before }
             }
+            Cause::Status { code: 429, .. } => Recovery::Retry { not_before: WAIT_AFTER_429 },
             // A server that is not deployed yet, or not wholly, says 404 through whatever is in front of it.
             Cause::Status { .. } => now,
             Cause::LoginRequired { .. } => Recovery::Login,
@@ -290,6 +301,10 @@ impl Fault {
         }
     }
 }
+
+/// How long a server that says `429` is left alone if it does not say for how long. It is up and overwhelmed, so
+/// that even a caller who waits does not get the short waits of a server that may return at any moment.
+const WAIT_AFTER_429: Duration = Duration::from_secs(1);
 
 /// How much of a body is kept as evidence, in bytes: enough for a verdict on session loss. Whoever shows it to people
 /// shows less.
@@ -399,6 +414,7 @@ mod tests {
     #[test]
     fn says_what_it_costs() {
         let status = |code| Fault::new(Cause::Status { code, retry_after: None }).recovery();
+        assert_eq!(status(429), Recovery::Retry { not_before: Duration::from_secs(1) });
         assert!(matches!(status(503), Recovery::Retry { .. }));
         assert!(matches!(status(404), Recovery::Retry { .. }));
         let later = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(9)) };

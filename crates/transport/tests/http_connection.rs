@@ -74,8 +74,34 @@ async fn ht_05_a_truncated_body_is_a_cut() {
         b"HTTP/1.1 503 No\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"half\":";
     let (result, ()) = tokio::join!(post(&link), raw.answer_once(answer));
     let answer = result.unwrap();
+    assert!(answer.refusal().evidence.body_is_cut);
     let Body::Other(body) = answer.body else { panic!("{:?}", answer.body) };
     assert_eq!((answer.status, &*body), (503, &b"{\"half\":"[..]));
+}
+
+/// Whoever judges a refusal by its body has to know whether that is all of it.
+#[tokio::test]
+async fn a_refusal_tells_whether_its_body_is_whole() {
+    let raw = Raw::bind().await;
+    for (answer, is_cut) in [
+        (&b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n"[..], false),
+        (b"HTTP/1.1 404 No\r\ncontent-length: 2\r\n\r\nno", false),
+        (b"HTTP/1.1 404 No\r\ncontent-length: 20\r\n\r\n", true),
+        (b"HTTP/1.1 404 No\r\ntransfer-encoding: chunked\r\n\r\n2\r\nno\r\n", true),
+        (b"HTTP/1.1 404 No\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\n\x1f\x8b\x08", true),
+        (b"HTTP/1.1 404 No\r\ncontent-encoding: rot13\r\ncontent-length: 2\r\n\r\nab", true),
+        (b"HTTP/1.1 404 No\r\ncontent-type: text/event-stream\r\ncontent-length: 0\r\n\r\n", false),
+        (b"HTTP/1.1 404 No\r\ncontent-type: text/event-stream\r\ncontent-length: 20\r\n\r\ndata: 1", true),
+        (
+            b"HTTP/1.1 404 No\r\ncontent-type: text/event-stream\r\ncontent-length: 20\r\n\r\ndata: 1\n\n",
+            false,
+        ),
+    ] {
+        let link = link(&raw.url());
+        let (result, ()) = tokio::join!(post(&link), raw.answer_once(answer));
+        let text = String::from_utf8_lossy(answer);
+        assert_eq!(result.unwrap().refusal().evidence.body_is_cut, is_cut, "{text}");
+    }
 }
 
 #[tokio::test]

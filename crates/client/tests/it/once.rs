@@ -52,6 +52,9 @@ fn rows() -> Vec<Row> {
     rows.push(pipe("cut in the reply", Fault::cut_after(10), after.0, after.1));
     // An answer that is no outage is the server's own: nothing is sent again for it.
     rows.push(web("500 after", status(500).executed(), (Unknown, 1), (Unknown, 1)));
+    // Nobody knows whether what was not read named the request.
+    let unread = Answer::new(404).header("content-encoding", "gzip").body([0x1f, 0x8b, 8]);
+    rows.push(web("404 that cannot be read", Fault::answer(unread).executed(), (Unknown, 1), (Unknown, 1)));
     rows.push(web("session forgotten", Fault::drop_sessions(), (Done, 1), (Done, 1)));
     rows.push(pipe("exit", Fault::exit(7), before.0, before.1));
     rows.push(pipe("exit", Fault::exit(7).executed(), after.0, after.1));
@@ -128,6 +131,26 @@ async fn an_unlisted_tool_is_looked_up_before_it_is_repeated() {
         server.arm(Fault::close().on_tool(tool).executed());
         let outcome = client.call_tool(tool, &Value::Null).await;
         assert_eq!((outcome.is_ok(), server.executions(tool)), (runs == 2, runs), "{tool}: {outcome:?}");
+        client.close().await;
+    }
+}
+
+/// Of two tools of one name it is not known which one is called, so what is said of one alone is not believed.
+#[tokio::test]
+async fn of_two_tools_of_one_name_both_have_to_be_harmless() {
+    let counter = || Tool::like("counter", "counter");
+    for (tools, runs) in [
+        ([counter(), counter().idempotent()], 1),
+        ([counter().idempotent(), counter()], 1),
+        ([counter().idempotent(), counter().read_only()], 2),
+    ] {
+        let [first, second] = tools;
+        let server = testkit::server().legacy().tool(first).tool(second).run().await;
+        let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+        assert_eq!(client.list_tools().await.unwrap().len(), 2);
+        server.arm(Fault::close().on_tool("counter").executed());
+        let outcome = client.call_tool("counter", &Value::Null).await;
+        assert_eq!((outcome.is_ok(), server.executions("counter")), (runs == 2, runs), "{outcome:?}");
         client.close().await;
     }
 }

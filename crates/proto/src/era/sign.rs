@@ -20,6 +20,7 @@ impl Reply {
             status: 200,
             challenge: &[],
             body: &[],
+            body_is_cut: false,
             error: None,
             own_id: true,
         };
@@ -30,6 +31,7 @@ impl Reply {
             }
             Self::Fault(fault) => {
                 let body = fault.evidence.body.as_deref().unwrap_or_default().as_bytes();
+                let exchange = Exchange { body_is_cut: fault.evidence.body_is_cut, ..exchange };
                 match &fault.cause {
                     Cause::Status { code, .. } => Some(Exchange { status: *code, body, ..exchange }),
                     Cause::LoginRequired { code, challenge } => {

@@ -31,6 +31,8 @@ pub struct Exchange<'a> {
     pub challenge: &'a [String],
     /// How the body begins. Only looked at where it holds no JSON-RPC error.
     pub body: &'a [u8],
+    /// There was more of the body, or it could not be read to its end.
+    pub body_is_cut: bool,
     /// The JSON-RPC error in the answer, whatever the framing.
     pub error: Option<&'a RpcError>,
     /// That error named our request: its id is neither null nor missing nor another's.
@@ -175,11 +177,13 @@ impl Exchange<'_> {
         }
     }
 
-    /// A JSON-RPC message of which only the beginning could be read: whose it is, is not known.
+    /// A JSON-RPC message of which only the beginning could be read, or a body that may be one: whose it is, is not
+    /// known.
     fn is_unread_message(&self) -> bool {
         let start = self.body.trim_ascii_start();
         let framed = [&b"{"[..], b"data:", b"event:"].iter().any(|frame| start.starts_with(frame));
-        self.error.is_none() && framed && mentions(start, b"\"jsonrpc\"")
+        let may_be_one = self.body_is_cut && (framed || start.is_empty());
+        self.error.is_none() && (may_be_one || framed && mentions(start, b"\"jsonrpc\""))
     }
 
     /// Every other status that is no success.

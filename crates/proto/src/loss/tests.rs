@@ -19,6 +19,7 @@ struct Case {
     status: u16,
     challenge: Vec<String>,
     body: Bytes,
+    body_is_cut: bool,
 }
 
 fn post(status: u16, body: impl AsRef<[u8]>) -> Case {
@@ -29,6 +30,7 @@ fn post(status: u16, body: impl AsRef<[u8]>) -> Case {
         status,
         challenge: Vec::new(),
         body: Bytes::copy_from_slice(body.as_ref()),
+        body_is_cut: false,
     }
 }
 
@@ -40,6 +42,11 @@ impl Case {
 
     fn without_session(mut self) -> Self {
         self.session = false;
+        self
+    }
+
+    fn cut(mut self) -> Self {
+        self.body_is_cut = true;
         self
     }
 
@@ -62,6 +69,7 @@ impl Case {
             status: self.status,
             challenge: &self.challenge,
             body: &self.body,
+            body_is_cut: self.body_is_cut,
             error: found.as_ref().map(|(_, error)| error),
             own_id: found.as_ref().is_some_and(|(id, _)| id.as_ref().and_then(Id::as_ours) == Some(OURS)),
         })

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | no byte of it left, or the connection was refused | not executed |
 //! | HTTP/2 said so: GOAWAY with a last stream below ours, REFUSED_STREAM | not executed |
-//! | 404 or 410 without an error for our id, on a session; once in a call | not executed |
+//! | 404 or 410, read to its end, without an error for our id, on a session; once in a call | not executed |
 //! | 307 or 308 within the origin: the request is to be made elsewhere | not executed |
 //! | 401, or 403 with a challenge: by RFC 9110 the request has not been applied | not executed |
 //! | -32020 from a modern server: headers are validated before a request is dispatched | not executed |
@@ -20,7 +20,7 @@
 use std::borrow::Cow;
 
 use crate::era::Reply;
-use crate::fault::{BODY_HEAD, Cause};
+use crate::fault::Cause;
 use crate::keepalive::Probe;
 use crate::loss::{Verdict, Words};
 
@@ -135,10 +135,10 @@ fn is_same_gate(refusal: Refusal<'_>, answer: ProbeReply<'_>) -> bool {
     can_prove && !is_cut(refusal.reply) && first == second
 }
 
-/// Whether only the beginning of the body was kept, so that two that begin alike may end differently.
+/// Whether only the beginning of the body is known, so that two that begin alike may end differently.
 fn is_cut(reply: &Reply) -> bool {
     match reply {
-        Reply::Fault(fault) => fault.evidence.body.as_ref().is_some_and(|body| body.len() >= BODY_HEAD),
+        Reply::Fault(fault) => fault.evidence.body_is_cut,
         _ => false,
     }
 }

@@ -24,6 +24,9 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// The body, decompressed.
     pub body: Body,
+    /// The body of a status other than 2xx was not read to its end: it broke off, took too long, was too long, or could
+    /// not be decompressed.
+    pub body_is_cut: bool,
 }
 
 /// The body of an answer.
@@ -90,6 +93,7 @@ impl Answer {
             Body::Json(body) | Body::Other(body) => Fault::new(cause).body(body),
             Body::Empty | Body::Events(_) => Fault::new(cause),
         };
+        let fault = if self.body_is_cut { fault.body_is_cut() } else { fault };
         if says_not_applied(code, challenged) { fault.not_executed() } else { fault }
     }
 
@@ -99,22 +103,22 @@ impl Answer {
         flow: Flow,
         limits: &Limits,
     ) -> Result<Self, Fault> {
-        let body = if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+        let (body, rest) = if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             flow.discard().await;
-            Body::Empty
+            (Body::Empty, Rest::None)
         } else {
             let (media, coding) = (Media::of(&headers), Coding::of(&headers));
             if status.is_success() {
-                Body::of_success(media, Chunks::new(flow, coding)?, limits).await?
+                (Body::of_success(media, Chunks::new(flow, coding)?, limits).await?, Rest::None)
             } else {
                 // A status is an answer, whatever became of its body.
                 match Chunks::new(flow, coding) {
                     Ok(chunks) => Body::of_failure(media, chunks).await,
-                    Err(_) => Body::Empty,
+                    Err(_) => (Body::Empty, Rest::Some),
                 }
             }
         };
-        Ok(Self { status: status.as_u16(), headers, body })
+        Ok(Self { status: status.as_u16(), headers, body, body_is_cut: rest == Rest::Some })
     }
 }
 
@@ -134,15 +138,17 @@ impl Body {
         })
     }
 
-    async fn of_failure(media: Media, chunks: Chunks) -> Self {
+    async fn of_failure(media: Media, chunks: Chunks) -> (Self, Rest) {
         if media == Media::Events {
             return first_data(chunks).await;
         }
-        match head(chunks).await {
-            (body, _) if body.is_empty() => Self::Empty,
-            (body, Rest::None) if media == Media::Json => Self::Json(body),
-            (body, _) => Self::Other(body),
-        }
+        let (body, rest) = head(chunks).await;
+        let body = match rest {
+            _ if body.is_empty() => Self::Empty,
+            Rest::None if media == Media::Json => Self::Json(body),
+            Rest::None | Rest::Some => Self::Other(body),
+        };
+        (body, rest)
     }
 }
 
@@ -175,7 +181,7 @@ pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fau
 const LARGEST_RESERVE: usize = 4 * 1024 * 1024;
 
 /// Whether there was more than was read.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     None,
     Some,
@@ -205,28 +211,37 @@ const HEAD: usize = 64 * 1024;
 /// The data of the first event that has any. The stream need not end after it, so it is not read on. If it ends, or
 /// time runs out, before the event does, the event counts all the same: a refusal is said once and not resumed. Some
 /// servers promise events and write plain JSON; then the body is what it is.
-async fn first_data(mut chunks: Chunks) -> Body {
+async fn first_data(mut chunks: Chunks) -> (Body, Rest) {
     let mut head = BytesMut::new();
     let mut decoder = sse::Decoder::with_limit(HEAD);
     let until = Instant::now() + HEAD_TIME;
-    while head.len() < HEAD
-        && let Ok(Some(Ok(mut chunk))) = timeout_at(until, chunks.chunk()).await
-    {
-        chunk.truncate(HEAD - head.len());
-        head.extend_from_slice(&chunk);
-        decoder.push(chunk);
+    let mut rest = Rest::Some;
+    while head.len() < HEAD {
+        match timeout_at(until, chunks.chunk()).await {
+            Ok(Some(Ok(mut chunk))) => {
+                chunk.truncate(HEAD - head.len());
+                head.extend_from_slice(&chunk);
+                decoder.push(chunk);
+            }
+            Ok(None) => {
+                rest = Rest::None;
+                break;
+            }
+            Ok(Some(Err(_))) | Err(_) => break,
+        }
         if let Some(data) = next_data(&mut decoder) {
-            return Body::Json(data);
+            return (Body::Json(data), Rest::None);
         }
     }
     // Ends the line, and with it the event.
     decoder.push(Bytes::from_static(b"\n\n"));
-    match next_data(&mut decoder) {
+    let body = match next_data(&mut decoder) {
         Some(data) => Body::Json(data),
         None if head.is_empty() => Body::Empty,
         None if head.trim_ascii_start().starts_with(b"{") => Body::Json(head.freeze()),
         None => Body::Other(head.freeze()),
-    }
+    };
+    (body, rest)
 }
 
 fn next_data(decoder: &mut sse::Decoder) -> Option<Bytes> {

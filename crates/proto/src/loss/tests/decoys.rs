@@ -64,6 +64,12 @@ fn de_08_a_404_about_something_else() {
             post(404, r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"mess"#),
             Suspect(None),
         ),
+        // What was not read may have been an error for our id.
+        ("a body that could not be read", post(404, "").cut(), Suspect(None)),
+        ("an object without an end", post(404, r#"{"error":{"mess"#).cut(), Suspect(None)),
+        ("an event without an end", post(404, r#"data: {"err"#).cut(), Suspect(None)),
+        ("a long page", post(404, "<html><h1>404 Not Found</h1>").cut(), Lost),
+        ("an empty body", post(404, ""), Lost),
         ("gone, about the method", post(410, ours(-32601, "Method removed")), Answer),
     ]);
 }
