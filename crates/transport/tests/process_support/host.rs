@@ -159,8 +159,9 @@ impl Present {
     }
 }
 
-/// Twice what it takes to wait for the end of input and for SIGTERM in vain, on a busy machine.
-const SOON: Duration = Duration::from_secs(10);
+/// Many times what it takes to wait for the end of input and for SIGTERM in vain: on a busy machine a watchdog that looks
+/// at every process takes long.
+const SOON: Duration = Duration::from_secs(60);
 
 impl Drop for Present {
     fn drop(&mut self) {
