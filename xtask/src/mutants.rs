@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: whether the tests of the core notice when its code is changed.
 //!
-//! cargo-mutants changes one expression at a time in a copy of the tree and runs the tests of `proto`, the
-//! simulation among them. A change that no test notices is a survivor, and must be in the list of survivors
-//! with a reason.
+//! cargo-mutants changes one expression at a time in a copy of the tree and runs the tests of `proto`. The unit tests
+//! come first, as they notice most mutants in a second; what they miss is run once more with all tests, the simulation
+//! among them. A change that no test notices is a survivor, and must be in the list of survivors with a reason.
 
 mod outcomes;
 mod survivors;
@@ -31,10 +31,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         println!("{file}");
     }
 
-    let output = workspace.root().join("target/mutants");
-    run_mutants(workspace, &program, &chosen, &output)?;
-    let outcomes = Outcomes::read(&output.join("mutants.out/outcomes.json"))?;
-    println!("{outcomes}");
+    let mut outcomes = run_mutants(workspace, &program, &chosen, Tests::Unit)?;
+    println!("unit tests: {outcomes}");
+    if !outcomes.survivors().is_empty() {
+        outcomes = outcomes.followed_by(run_mutants(workspace, &program, &chosen, Tests::All)?);
+    }
+    println!("all tests: {outcomes}");
     let differences = listed.compare(&outcomes.survivors(), &chosen);
     for difference in &differences {
         println!("{difference}");
@@ -49,17 +51,28 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// The tests that one run of cargo-mutants makes use of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tests {
+    Unit,
+    /// For the mutants that the run before did not catch.
+    All,
+}
+
 /// All files of the core that mutants are made of, relative to the checkout.
 fn files_in_scope(workspace: &Workspace) -> Result<BTreeSet<String>> {
     let sources: Vec<_> = workspace.files(SOURCES)?.iter().map(|file| workspace.show(file)).collect();
+    match_patterns(&sources, PATTERNS)
+}
+
+fn match_patterns(sources: &[String], patterns: &[&str]) -> Result<BTreeSet<String>> {
     let mut files = BTreeSet::new();
-    for pattern in PATTERNS {
+    for pattern in patterns {
         let pattern = format!("{SOURCES}/{pattern}");
         let found: Vec<_> =
             sources.iter().filter(|file| glob::matches(&pattern, file) && !is_test(file)).collect();
-        if found.is_empty() {
-            eprintln!("no file matches {pattern}");
-        }
+        // A file that was moved must not leave the scope unseen.
+        ensure!(!found.is_empty(), "no file matches {pattern}");
         files.extend(found.into_iter().cloned());
     }
     Ok(files)
@@ -82,24 +95,45 @@ fn choose(all: &BTreeSet<String>, names: &[String]) -> Result<BTreeSet<String>> 
     Ok(all.iter().filter(wanted).cloned().collect())
 }
 
-fn run_mutants(workspace: &Workspace, program: &Path, files: &BTreeSet<String>, output: &Path) -> Result<()> {
-    std::fs::create_dir_all(output).with_context(|| format!("creating {}", output.display()))?;
+fn run_mutants(
+    workspace: &Workspace,
+    program: &Path,
+    files: &BTreeSet<String>,
+    tests: Tests,
+) -> Result<Outcomes> {
+    let output = workspace.root().join("target/mutants");
+    std::fs::create_dir_all(&output).with_context(|| format!("creating {}", output.display()))?;
     let mut command = Command::new(program);
     command.args(["mutants", "--no-config", "--package", PACKAGE, "--jobs", "1", "--cap-lints", "true"]);
-    command.args(["--timeout", TEST_TIMEOUT_SECONDS, "--output"]).arg(output);
+    command.args(["--timeout", TEST_TIMEOUT_SECONDS, "--output"]).arg(&output);
     for file in files {
         command.args(["--file", file]);
     }
+    // Both runs and the next ones share what is built of the dependencies. Without debug information a mutant is
+    // linked sooner.
+    command.env("CARGO_TARGET_DIR", output.join("build")).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    // The same cases for each run, so that the list of survivors does not depend on luck.
+    command.env("SIM_LIVES", SIMULATED_LIVES).env("PROPTEST_RNG_SEED", "1");
+    match tests {
+        Tests::Unit => {
+            command.arg("--cargo-arg=--lib");
+        }
+        Tests::All => {
+            command.arg("--iterate");
+        }
+    }
     if shell::is_installed("cargo-nextest") {
-        // The simulation takes most of the time; it ends with the first test that notices the mutant.
+        // The run ends with the first test that notices the mutant.
         command.args(["--test-tool", "nextest", "--", "--max-fail", "1:immediate"]);
     }
     command.current_dir(workspace.root());
     eprintln!("$ {}", shell::describe(&command));
     let status = command.status().context("cargo-mutants could not be started")?;
     match status.code() {
-        Some(ALL_CAUGHT | SOME_MISSED | SOME_TIMED_OUT) => Ok(()),
-        _ => bail!("cargo-mutants failed ({status}); its logs are in {}", workspace.show(output)),
+        Some(ALL_CAUGHT | SOME_MISSED | SOME_TIMED_OUT) => {
+            Outcomes::read(&output.join("mutants.out/outcomes.json"))
+        }
+        _ => bail!("cargo-mutants failed ({status}); its logs are in {}", workspace.show(&output)),
     }
 }
 
@@ -119,6 +153,10 @@ const PATTERNS: &[&str] = &[
 ];
 /// Two minutes is when nextest ends a test by itself; a mutant that makes all of them that slow is noticed.
 const TEST_TIMEOUT_SECONDS: &str = "300";
+
+/// How many lives each part of the simulation plays for a mutant, in place of the 10,000 of the tests: a wrong
+/// decision shows within hundreds, and a mutant then costs seconds.
+const SIMULATED_LIVES: &str = "500";
 
 // Exit codes of cargo-mutants.
 const ALL_CAUGHT: i32 = 0;
@@ -143,6 +181,16 @@ mod tests {
         // The folder that all files lie in is no part of the choice.
         choose(&all, &names(&["proto"])).unwrap_err();
         choose(&all, &names(&["loss", "none"])).unwrap_err();
+    }
+
+    #[test]
+    fn pattern_without_a_file_is_refused() {
+        let sources: Vec<_> = files(&["calls.rs", "loss/mod.rs", "loss/tests.rs"]).into_iter().collect();
+        let found = match_patterns(&sources, &["calls.rs", "loss/*.rs"]).unwrap();
+        assert_eq!(found, files(&["calls.rs", "loss/mod.rs"]));
+        match_patterns(&sources, &["calls.rs", "retry.rs"]).unwrap_err();
+        // A file with tests alone is none.
+        match_patterns(&sources, &["loss/tests.rs"]).unwrap_err();
     }
 
     #[test]

@@ -345,12 +345,106 @@ mod tests {
         assert_eq!(calls.due(t0 + 2 * MAX_PAUSE, id), Due::Expired((), Limit::Idle));
     }
 
+    /// The clocks that stand still are looked at once a second, until they have stood still for as long as they may.
     #[test]
-    fn endless_limits_do_not_overflow() {
+    fn paused_call_is_looked_at_until_its_pauses_are_used_up() {
+        let mut calls = Calls::default();
+        let t0 = Instant::now();
+        let id = calls.begin(t0, LIMITS, ());
+        calls.pause(t0, id);
+        let last = t0 + Duration::from_secs(3_599);
+        assert_eq!(calls.due(last, id), Due::At(last + S));
+        assert_eq!(calls.due(t0 + MAX_PAUSE, id), Due::At(t0 + MAX_PAUSE + 10 * S));
+        assert_eq!(calls.poll_timeout(t0 + MAX_PAUSE), Some(t0 + MAX_PAUSE + 10 * S));
+    }
+
+    /// A pause moves both limits.
+    #[test]
+    fn pause_extends_the_cap() {
+        let mut calls = Calls::default();
+        let t0 = Instant::now();
+        let id = calls.begin(t0, LIMITS, ());
+        calls.pause(t0, id);
+        calls.resume(t0 + 100 * S, id);
+        calls.heard(t0 + 109 * S, id);
+        calls.heard(t0 + 118 * S, id);
+        assert_eq!(calls.due(t0 + 119 * S, id), Due::At(t0 + 125 * S));
+        assert_eq!(calls.due(t0 + 125 * S, id), Due::Expired((), Limit::Total));
+    }
+
+    #[test]
+    fn limits_that_end_together_are_an_idle_timeout() {
+        let mut calls = Calls::default();
+        let t0 = Instant::now();
+        let id = calls.begin(t0, Limits { idle: S, total: S }, ());
+        assert_eq!(calls.due(t0 + S, id), Due::Expired((), Limit::Idle));
+    }
+
+    #[test]
+    fn silence_is_counted_from_the_last_sign_of_life() {
+        let mut calls = Calls::default();
+        let t0 = Instant::now();
+        let id = calls.begin(t0, LIMITS, ());
+        assert_eq!(calls.silence(t0 + 4 * S, id), Some((4 * S, 6 * S)));
+        calls.heard(t0 + 9 * S, id);
+        calls.heard(t0 + 18 * S, id);
+        assert_eq!(calls.silence(t0 + 22 * S, id), Some((4 * S, 3 * S)), "the cap comes first");
+        calls.pause(t0 + 22 * S, id);
+        assert_eq!(calls.silence(t0 + 23 * S, id), None);
+        calls.resume(t0 + 23 * S, id);
+        assert_eq!(calls.silence(t0 + 23 * S, id), Some((4 * S, 3 * S)));
+        calls.end(id);
+        assert_eq!(calls.silence(t0 + 23 * S, id), None);
+    }
+
+    #[test]
+    fn calls_are_known_until_they_end() {
+        let now = Instant::now();
+        let mut calls = Calls::counting_from(7);
+        assert!(calls.is_empty());
+        assert_eq!(calls.poll_timeout(now), None);
+        let slow = Limits { idle: 20 * S, ..LIMITS };
+        assert_eq!((calls.begin(now, slow, "a"), calls.begin(now, LIMITS, "b"), calls.fresh_id()), (7, 8, 9));
+        assert_eq!((calls.len(), calls.is_empty()), (2, false));
+        assert_eq!(calls.poll_timeout(now), Some(now + 10 * S));
+        assert_eq!(calls.get(7), Some(&"a"));
+        *calls.get_mut(8).unwrap() = "c";
+        assert_eq!(calls.heard(now, 8), Some(&mut "c"));
+        assert_eq!(calls.get(9), None);
+        assert_eq!(calls.get_mut(9), None);
+        let mut ids: Vec<_> = calls.ids().collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [7, 8]);
+        assert_eq!((calls.end(7), calls.end(7)), (Some("a"), None));
+        assert_eq!(calls.end_all().collect::<Vec<_>>(), [(8, "c")]);
+        assert_eq!((calls.len(), calls.is_empty()), (0, true));
+    }
+
+    /// A map looks at the top bits of a hash and at the bottom ones, so ids that follow each other differ in both.
+    #[test]
+    fn ids_are_spread_over_the_whole_hash() {
+        let hash = |id: u64| {
+            let mut spread = Spread::default();
+            spread.write_u64(id);
+            spread.finish()
+        };
+        assert_eq!(hash(1), 0x9e37_79b9_e17d_05ac);
+        let mut bytes = Spread::default();
+        bytes.write(&[1, 4]);
+        assert_eq!(bytes.finish(), hash(4 ^ hash(1)));
+    }
+
+    /// A limit is kept up to a year, and a longer one does not overflow.
+    #[test]
+    fn endless_limits_end_after_a_year() {
         let mut calls = Calls::default();
         let now = Instant::now();
-        let limits = Limits { idle: Duration::MAX, total: Duration::MAX };
-        let id = calls.begin(now, limits, ());
-        assert!(matches!(calls.due(now, id), Due::At(_)));
+        let day = 24 * 60 * 60 * S;
+        for (wanted, kept) in [(364 * day, 364 * day), (366 * day, 365 * day), (Duration::MAX, 365 * day)] {
+            let id = calls.begin(now, Limits { idle: wanted, total: wanted }, ());
+            assert_eq!(calls.due(now, id), Due::At(now + kept));
+            calls.heard(now + S, id);
+            assert_eq!(calls.due(now + S, id), Due::At(now + kept));
+        }
     }
 }

@@ -442,6 +442,77 @@ mod tests {
         }
     }
 
+    /// Which causes mean that nobody is there: an outage, one in which nobody could be asked, one in which no
+    /// connection came about.
+    #[test]
+    fn outages_are_told_apart_from_answers() {
+        let of = |cause: Cause| {
+            let fault = Fault::new(cause);
+            (fault.is_outage(), fault.is_unreachable(), fault.is_connect_failure())
+        };
+        for cause in [Cause::Refused, Cause::Dns, Cause::Unreachable, Cause::Tls] {
+            assert_eq!(of(cause.clone()), (true, true, true), "{cause:?}");
+        }
+        let status = |code| Cause::Status { code, retry_after: None };
+        for cause in [
+            Cause::Cut,
+            Cause::Timeout(Limit::Connect),
+            Cause::Exited(Exit::Eof),
+            Cause::SessionLost,
+            Cause::NotAffine,
+            status(502),
+            status(504),
+            status(520),
+            status(527),
+            status(530),
+        ] {
+            assert_eq!(of(cause.clone()), (true, true, false), "{cause:?}");
+        }
+        assert_eq!(of(Cause::Protocol(Misbehaviour::NoAnswer)), (true, false, false));
+        for cause in [
+            Cause::Timeout(Limit::Idle),
+            Cause::Timeout(Limit::Total),
+            Cause::Protocol(Misbehaviour::BadResult),
+            Cause::LoginRequired { code: 401, challenge: vec![] },
+            Cause::Closed,
+            status(501),
+            status(505),
+            status(519),
+            status(528),
+        ] {
+            assert_eq!(of(cause.clone()), (false, false, false), "{cause:?}");
+        }
+    }
+
+    /// Scripts match on the kind, and people read the sentence.
+    #[test]
+    fn causes_have_a_kind_and_a_sentence() {
+        for (cause, kind, sentence) in [
+            (Cause::Refused, "refused", "connection refused"),
+            (Cause::Timeout(Limit::Idle), "timeout", "no answer in time"),
+            (Cause::Status { code: 502, retry_after: None }, "status", "HTTP status 502"),
+            (Cause::Exited(Exit::Code(3)), "exited", "the server exited with code 3"),
+            (Cause::SessionLost, "session_lost", "the server no longer knows the session"),
+            (
+                Cause::Protocol(Misbehaviour::TooLarge { limit: 9 }),
+                "protocol",
+                "the server sent more than 9 bytes in one message",
+            ),
+            (
+                Cause::Protocol(Misbehaviour::Malformed(Defect::NotJson)),
+                "protocol",
+                "the server sent a bad message: not valid JSON",
+            ),
+            (
+                Cause::Protocol(Misbehaviour::NoAnswer),
+                "protocol",
+                "the server ended the exchange without an answer",
+            ),
+        ] {
+            assert_eq!((cause.kind(), cause.to_string().as_str()), (kind, sentence));
+        }
+    }
+
     #[test]
     fn evidence_is_bounded() {
         let fault = Fault::new(Cause::Cut).body(&[b'x'; 10_000]).note("reset by peer");

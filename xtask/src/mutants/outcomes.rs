@@ -56,6 +56,13 @@ impl Outcomes {
         serde_json::from_str(&text).with_context(|| format!("in {}", file.display()))
     }
 
+    /// The outcomes of both runs, where `next` had the mutants that this one did not catch.
+    pub(super) fn followed_by(mut self, next: Self) -> Self {
+        self.outcomes.retain(|outcome| !matches!(outcome.summary, Summary::MissedMutant | Summary::Timeout));
+        self.outcomes.extend(next.outcomes);
+        self
+    }
+
     /// The mutants that no test noticed, and how often each description occurs.
     pub(super) fn survivors(&self) -> BTreeMap<Mutant, usize> {
         let mut survivors = BTreeMap::new();
@@ -133,5 +140,25 @@ mod tests {
         let summary =
             "3 mutants in 2 minutes: 1 noticed by a test, 0 by the time limit, 2 survived, 0 did not compile";
         assert_eq!(outcomes.to_string(), summary);
+    }
+    #[test]
+    fn second_run_replaces_what_the_first_did_not_catch() {
+        let first: Outcomes = serde_json::from_str(WRITTEN).unwrap();
+        let next = r#"{ "outcomes": [
+            { "scenario": "Baseline", "summary": "Success", "phase_results": [] },
+            { "scenario": { "Mutant": {
+                "name": "crates/proto/src/a.rs:39:24: replace ^ with | in A::roll",
+                "file": "crates/proto/src/a.rs" } },
+              "summary": "CaughtMutant", "phase_results": [{ "phase": "Test", "duration": 60.0 }] },
+            { "scenario": { "Mutant": {
+                "name": "crates/proto/src/a.rs:41:24: replace ^ with | in A::roll",
+                "file": "crates/proto/src/a.rs" } },
+              "summary": "Timeout", "phase_results": [{ "phase": "Test", "duration": 300.0 }] }
+        ] }"#;
+        let both = first.followed_by(serde_json::from_str(next).unwrap());
+        assert_eq!(both.survivors(), BTreeMap::new());
+        let summary =
+            "3 mutants in 6 minutes: 2 noticed by a test, 1 by the time limit, 0 survived, 0 did not compile";
+        assert_eq!(both.to_string(), summary);
     }
 }

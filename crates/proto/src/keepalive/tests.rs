@@ -100,6 +100,15 @@ fn lc_05_without_ping_a_list_that_is_advertised_is_asked_for() {
     }
 }
 
+/// Of the lists that are advertised, tools are asked for last: they are the largest.
+#[test]
+fn smallest_list_is_one_that_is_advertised() {
+    assert_eq!(smallest_list(&peer(&["tools", "resources", "prompts"])), Some(method::PROMPTS_LIST));
+    assert_eq!(smallest_list(&peer(&["tools", "resources"])), Some(method::RESOURCES_LIST));
+    assert_eq!(smallest_list(&peer(&["tools"])), Some(method::TOOLS_LIST));
+    assert_eq!(smallest_list(&peer(&[])), None);
+}
+
 /// "Where it advertises none, the `-32601` itself is proof of life": no reconnect loop, and `ping` again.
 #[test]
 fn where_nothing_is_advertised_a_refusal_is_life() {

@@ -6,6 +6,7 @@ use crate::wire::{Id, find_error};
 mod decoys;
 mod properties;
 mod signatures;
+mod texts;
 
 /// The id of the request in every case.
 const OURS: u64 = 7;

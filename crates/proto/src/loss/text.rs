@@ -198,7 +198,7 @@ impl Splitter<'_> {
         while let Some(&letter) = self.chars.get(self.at) {
             let next = self.chars.get(self.at + 1);
             // The apostrophe of `isn't` is part of the word.
-            if letter == '\'' && !quoted && next.is_some_and(|next| next.is_alphabetic()) && self.at > start {
+            if letter == '\'' && !quoted && next.is_some_and(|next| next.is_alphabetic()) {
                 self.at += 1;
                 continue;
             }
@@ -239,7 +239,7 @@ impl Splitter<'_> {
 
     /// Whether the closing mark at this place ends what [`Self::closing_of`] calls quoted.
     fn ended_quote(&self) -> bool {
-        let from = self.at.saturating_sub(LONGEST_QUOTE);
+        let from = self.at.saturating_sub(LONGEST_QUOTE + 1);
         (from..self.at).rev().any(|open| self.closing_of(open) == Some(self.at))
     }
 

@@ -126,7 +126,7 @@ fn read_session(words: &[Word]) -> Gone {
 
 /// `SSE connection`: with HTTP+SSE the session ends with it.
 fn is_event_stream(words: &[Word], at: usize) -> bool {
-    at > 0 && words[at].joined && words[at].text == "connection" && words[at - 1].text == "sse"
+    words[at].joined && words[at].text == "connection" && words[at - 1].text == "sse"
 }
 
 fn best(words: &[Word], states: &[State], subject: usize) -> Gone {

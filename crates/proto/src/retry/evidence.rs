@@ -250,4 +250,25 @@ mod tests {
             assert_ne!(normalized(one, "tools/call"), normalized(two, "ping"), "{one}");
         }
     }
+
+    #[test]
+    fn what_differs_is_replaced_by_a_mark() {
+        for (text, method, expected) in [
+            ("no session for tools/call (id 7)", "tools/call", "no session for @ (id #)"),
+            ("ping: mapping ping", "ping", "@: mapping @"),
+            ("pings of ping", "ping", "pings of @"),
+            (" a \n\t b ", "", "a b"),
+            ("abcdefg1 abcdef1 abcdefgh", "", "# abcdef1 abcdefgh"),
+            ("at 1:2, a:b", "", "at #, a:b"),
+            ("requestId: 7, 8", "", "requestId: #, 8"),
+            ("ID=x, id : 7", "", "ID=x, id : #"),
+            ("(1234.5678)", "", "(#)"),
+        ] {
+            assert_eq!(normalized(text, method), expected, "{text}");
+        }
+        // No name of an id is longer than 32 letters.
+        let long = "x".repeat(30);
+        assert_eq!(normalized(&format!("{long}id 7"), ""), format!("{long}id #"));
+        assert_eq!(normalized(&format!("x{long}id 7"), ""), format!("x{long}id 7"));
+    }
 }

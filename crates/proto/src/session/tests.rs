@@ -2,6 +2,7 @@
 
 mod announce;
 mod fallback;
+mod limits;
 mod reconnect;
 mod renewal;
 mod resume;

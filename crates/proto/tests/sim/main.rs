@@ -96,7 +96,7 @@ fn play_part(part: u64) {
             scope.spawn(play);
         }
     });
-    all.into_inner().unwrap().assert_all_happened_often();
+    all.into_inner().unwrap().assert_all_happened_often(lives);
 }
 
 /// The same seed is the same life, step by step: without that a failure could not be looked into.

@@ -55,6 +55,11 @@ fn the_limit_counts_the_line_without_its_end() {
     assert_eq!(decode(6, &[b"{\"abc\"}"]), [long]);
 }
 
+#[test]
+fn default_limit_is_64_mebibytes() {
+    assert_eq!(Lines::default().limit, 64 << 20);
+}
+
 /// A message over the limit is reported once, before its end, and the next one is whole.
 #[test]
 fn a_line_over_the_limit_is_skipped_to_its_end() {
@@ -103,6 +108,16 @@ fn a_reader_fills_the_buffer_itself() {
     assert_eq!(lines.next(), None);
 }
 
+/// Room for a quarter of what was asked for is enough.
+#[test]
+fn buffer_with_enough_room_is_left_alone() {
+    for (capacity, expected) in [(ROOM / 4, ROOM / 4), (ROOM / 4 - 1, ROOM)] {
+        let mut lines = Lines::new();
+        lines.buffer = BytesMut::with_capacity(capacity);
+        assert_eq!(lines.buffer_mut(ROOM).capacity(), expected);
+    }
+}
+
 /// A hundred megabytes in small chunks: each byte is searched once, or this would take minutes.
 #[test]
 fn a_huge_line_in_small_chunks_is_linear() {
@@ -142,6 +157,7 @@ fn growths_in_a_megabyte(lines: &mut Lines) -> usize {
         let buffer = lines.buffer_mut(ROOM);
         growths += usize::from(buffer.capacity() > before);
         let spare = buffer.capacity() - buffer.len();
+        assert!(spare > 0, "there is no room to read into");
         let (piece, after) = rest.split_at(spare.min(64 * 1024).min(rest.len()));
         buffer.extend_from_slice(piece);
         rest = after;
@@ -162,6 +178,45 @@ fn room_for_a_large_line_is_made_once() {
     lines.push(Bytes::from_static(b"{}\n"));
     assert_eq!(lines.next(), Some(message("{}")));
     assert!(lines.buffer_mut(ROOM).capacity() <= 2 * RETAIN, "a small line needs no large buffer");
+}
+
+/// A line of at most [`RETAIN`] bytes says nothing of the next one.
+#[test]
+fn only_a_large_line_announces_another() {
+    for (length, expected) in [(RETAIN, 0), (RETAIN + 1, RETAIN + 2 + RETAIN)] {
+        let mut lines = Lines::new();
+        lines.push(Bytes::from(format!("{}\n", "[".repeat(length))));
+        assert!(matches!(lines.next(), Some(Line::Message(line)) if line.len() == length));
+        assert_eq!(lines.expected, expected);
+    }
+}
+
+/// The room that the last large line took is made for a line that has become large itself.
+#[test]
+fn room_of_the_last_large_line_is_made_for_a_large_one() {
+    for (length, large) in [(RETAIN - 1, false), (RETAIN, true)] {
+        let mut lines = Lines::new();
+        lines.expected = 10 * RETAIN;
+        lines.buffer = BytesMut::with_capacity(length);
+        lines.buffer.resize(length, b'[');
+        assert_eq!(lines.buffer_mut(ROOM).capacity() >= 10 * RETAIN, large, "{length}");
+    }
+}
+
+/// Memory is given back after more than four times [`RETAIN`] bytes, if no more than that has to be moved for it.
+#[test]
+fn memory_is_given_back_where_little_has_to_be_moved() {
+    for (line, rest, peak) in [
+        (4 * RETAIN - 1, 0, 4 * RETAIN),
+        (4 * RETAIN, 0, 0),
+        (4 * RETAIN, RETAIN, RETAIN),
+        (4 * RETAIN, RETAIN + 1, 5 * RETAIN + 2),
+    ] {
+        let mut lines = Lines::new();
+        lines.push(Bytes::from(format!("{}\n{}", "[".repeat(line), "{".repeat(rest))));
+        assert!(lines.next().is_some());
+        assert_eq!((lines.peak, lines.buffer.len()), (peak, rest));
+    }
 }
 
 /// Bytes that make the interesting cases likely.

@@ -54,7 +54,7 @@ fn names_and_retry_times() {
     // HL-08
     let waits = |text: &str| events(text).into_iter().map(|event| event.retry).collect::<Vec<_>>();
     assert_eq!(waits("retry: 500\n\n"), [Some(Duration::from_millis(500))]);
-    for bad in ["", "-1", "1.5", "500ms", "\u{661}", "99999999999999999999999"] {
+    for bad in ["", "-1", "+1", "1.5", "500ms", "\u{661}", "99999999999999999999999"] {
         assert_eq!(waits(&format!("retry: {bad}\ndata: 1\n\n")), [None], "{bad}");
     }
 }
@@ -69,8 +69,9 @@ fn hl_09_ids() {
     );
     // The id of half an event is not where to resume.
     assert_eq!(decode(100, &[b"id: 1\n\nid: 2\ndata: x\n"]).1.as_deref(), Some("1"));
-    let long = format!("id: {}\n\n", "x".repeat(LONGEST_ID + 1));
-    assert_eq!(events(&long), []);
+    let longest = "x".repeat(LONGEST_ID);
+    assert_eq!(events(&format!("id: {longest}\n\n")), [with_id(&longest, "")]);
+    assert_eq!(events(&format!("id: {longest}x\n\n")), []);
 }
 
 #[test]
@@ -86,13 +87,71 @@ fn an_event_over_the_limit_costs_only_itself() {
         assert_eq!(decoder.carry.len(), 0);
     }
     // The rest of the event is skipped, yet its id stands: resuming must not bring it again.
-    decoder.push(Bytes::from("\ndata: z\n\ndata: next\n\n"));
+    decoder.push(Bytes::from("\ndata: z\n"));
+    assert_eq!(decoder.next(), None);
+    assert!(matches!(decoder.pending.data, Data::None), "what is skipped takes no memory");
+    assert_eq!(decoder.last_id(), None, "not before the event has ended");
+    decoder.push(Bytes::from("\ndata: next\n\n"));
     assert_eq!(decoder.next(), Some(Ok(Event { id: Some("7".into()), ..event("next") })));
     assert_eq!(decoder.next(), None);
+    assert_eq!(decoder.last_id().map(|id| &**id), Some("7"));
     // Many short lines count together.
     let (all, _) = decode(100, &["data: 0123456789\n".repeat(20).as_bytes(), b"\ndata: ok\n\n"]);
     assert!(matches!(&all[0], Err(TooLong { head, .. }) if head.starts_with(b"0123456789\n0123")));
     assert_eq!(all[1..], [Ok(event("ok"))]);
+}
+
+#[test]
+fn default_limit_is_64_mebibytes() {
+    assert_eq!(Decoder::default().limit, 64 << 20);
+}
+
+/// The lines of an event count together, without their ends.
+#[test]
+fn limit_counts_the_lines_of_an_event() {
+    let too_long = |length, head| Err(TooLong { length, head: Bytes::from_static(head) });
+    assert_eq!(decode(20, &[b"data: 0123456789abcd\n\n"]).0, [Ok(event("0123456789abcd"))]);
+    assert_eq!(decode(20, &[b"data: 0123456789abcde\n\n"]).0, [too_long(21, b"0123456789abcd")]);
+    let named = Event { name: Some("x".into()), ..event("01234") };
+    assert_eq!(decode(20, &[b"event: x\n", b"data: 0", b"1234\n\n"]).0, [Ok(named.clone())]);
+    assert_eq!(
+        decode(20, &[b"event: x\n", b"data: 0", b"12345\n\n"]).0,
+        [Ok(Event { data: Bytes::from_static(b"012345"), ..named })]
+    );
+    assert_eq!(decode(20, &[b"event: x\n", b"data: 0", b"1234567\n\n"]).0, [too_long(22, b"012345")]);
+    assert_eq!(decode(20, &[b"data: 012\n", b"data: 456789\n\n"]).0, [too_long(21, b"012")]);
+}
+
+/// A line of at most [`LARGE`] bytes says nothing of the next one, and gets no more room than it needs.
+#[test]
+fn only_a_large_line_announces_another() {
+    for (length, expected) in [(LARGE, 0), (LARGE + 1, LARGE + 1)] {
+        let mut decoder = Decoder::new();
+        decoder.push(Bytes::from(vec![b'x'; length - 1]));
+        assert_eq!(decoder.next(), None);
+        decoder.push(Bytes::from_static(b"x\n"));
+        assert_eq!(decoder.next(), None);
+        assert_eq!(decoder.expected, expected);
+    }
+    for (first, second, large) in [(0, LARGE, false), (1, LARGE - 1, false), (1, LARGE, true)] {
+        let mut decoder = Decoder::new();
+        decoder.expected = 10 * LARGE;
+        decoder.push(Bytes::from(vec![b'x'; first]));
+        assert_eq!(decoder.next(), None);
+        decoder.push(Bytes::from(vec![b'x'; second]));
+        assert_eq!(decoder.next(), None);
+        assert_eq!(decoder.carry.capacity() >= 10 * LARGE, large, "{first} and {second}");
+    }
+}
+
+/// Two lines of data are joined in memory of exactly their size.
+#[test]
+fn joined_lines_take_their_own_room() {
+    let mut data = Data::None;
+    data.push(Bytes::from_static(b"ab"));
+    data.push(Bytes::from_static(b"cde"));
+    let Data::Many(all) = data else { panic!("not joined: {data:?}") };
+    assert_eq!((&all[..], all.capacity()), (&b"ab\ncde"[..], 6));
 }
 
 #[test]

@@ -27,6 +27,10 @@ fn foreign_sessions_are_at_most_suspect() {
         rows.push((text, post(200, ours(-32603, text)), Suspect(Hint)));
         rows.push((text, post(400, ours(-32602, text)), Suspect(Hint)));
         rows.push((text, post(500, text), Suspect(Hint)));
+        // A 403 has no login to offer, unless it asks for credentials.
+        rows.push((text, post(403, text), Suspect(Hint)));
+        rows.push((text, post(403, text).challenge("Bearer"), Answer));
+        rows.push((text, post(401, text), Login));
     }
     check(&rows);
     // Plain words, but of a request that was handed to a handler.
@@ -91,6 +95,8 @@ fn credentials_are_not_sessions() {
         ("log in again", post(401, "Your session has expired. Please log in again."), Login),
         ("sign in", post(401, "Session expired, sign in"), Login),
         ("browser session", post(401, "Browser session expired"), Login),
+        ("authentication", post(401, "Session not found, authentication required"), Login),
+        ("authentication, 400", post(400, "Session not found, authentication required"), Suspect(Hint)),
         (
             "scope",
             post(403, r#"{"error":"insufficient_scope"}"#).challenge(r#"Bearer error="insufficient_scope""#),
@@ -218,6 +224,20 @@ const OTHER: &[&str] = &[
     "Payload Too Large",
     "insufficient_scope",
     "Session created. Tool not found.",
+    "This is a timed session",
+    "Session has a bad name",
+    "Deleted file of session",
+    "Undefined variable in session",
+    "Failed to open session",
+    "No valid browser for session",
+    "No: valid browser for session",
+    "Not existing tool for session",
+    "Not: existing tool for session",
+    "No tools for session",
+    "No tools listed for session",
+    "It currently has no worker found nearby for session",
+    "Cannot find tool for session",
+    "Cannot: find tool for session",
     "The session is fine, but the file is missing",
 ];
 
@@ -244,4 +264,10 @@ const FOREIGN: &[&str] = &[
     "Database not initialized",
     "You must initialize the database first",
     "sessions not found",
+    "It has no browser: session",
+    "SSE connection from browser over tunnel was closed",
+    "Session user expired",
+    "Session name mismatch",
+    "Session has invalid format",
+    "Expired: card of session",
 ];

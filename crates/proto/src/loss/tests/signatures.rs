@@ -282,6 +282,10 @@ const UNLISTED: &[&str] = &[
     "stale session id",
     "expired or unknown session",
     "Session gone",
+    "There was never a session registered",
+    "Request has no valid id for the session",
+    "Request has invalid session",
+    "Session expired yesterday",
     "Session was evicted",
     "Session exceeded its maximum idle time and was closed",
     "Session ID does not match any active session",
@@ -330,4 +334,6 @@ const UNLISTED_HANDSHAKE: &[&str] = &[
     "Initialization not complete",
     "Expected initialize request",
     "the handshake has not been completed",
+    "Server must be initialized first",
+    "No calls until initialized",
 ];

@@ -54,6 +54,24 @@ fn words_of_a_living_session_are_handed_on() {
     }
 }
 
+/// A session that lives has answered, and its answer is final; but a 503 is of what stands before the server.
+#[test]
+fn harmless_request_of_a_living_session_is_repeated_after_an_outage_alone() {
+    let refuse = |status| {
+        let mut play = Play::of(Some(true));
+        assert_eq!(play.fails(text(status, "Session not found")), Step::Probe(PING));
+        assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
+        let step = play.answers(LIST, result());
+        (play, step)
+    };
+    for code in [400, 500] {
+        let (_, step) = refuse(code);
+        assert_eq!(ends(&step), (Cause::Status { code, retry_after: None }, Execution::Unknown));
+    }
+    let (play, step) = refuse(503);
+    assert_eq!(step, Step::Wait(play.now + Duration::from_millis(50)));
+}
+
 /// A gate that refuses the probe in the same words is proof, whatever the status and whosever id.
 #[test]
 fn a_gate_that_refuses_the_probe_is_proof() {
@@ -67,6 +85,8 @@ fn a_gate_that_refuses_the_probe_is_proof() {
         |_| text(400, ""),
         |at| text(400, &format!("Session 4f00aa-{at}-bc not found at 10:00:0{at}, id: {at}")),
         |_| text(500, "session is null"),
+        // A success that is no message.
+        |_| Reply::Fault(Fault::protocol(Misbehaviour::ContentType).body(b"Session not found")),
     ];
     for gate in gates {
         let mut play = Play::new();
@@ -126,6 +146,17 @@ fn a_probe_that_is_refused_differently_proves_nothing() {
         play.reconnects();
         assert_eq!(play.retry.handle_look_up(play.now, true), Step::Send);
     }
+}
+
+/// LC-14: a modern server has no `ping`.
+#[test]
+fn lc_14_probe_has_the_method_of_its_era() {
+    let modern = Link { modern: true, ..LINK };
+    assert_eq!([LINK.probe_method(PING), LINK.probe_method(LIST)], [method::PING, method::TOOLS_LIST]);
+    assert_eq!(
+        [modern.probe_method(PING), modern.probe_method(LIST)],
+        [method::DISCOVER, method::TOOLS_LIST]
+    );
 }
 
 /// A server may dislike `ping` alone: a list confirms before a session is thrown away.
@@ -223,6 +254,38 @@ fn a_probe_that_is_not_answered_proves_nothing() {
     }
 }
 
+/// What others are told of a link is why it failed: silence of a probe is one reason, another fault its own.
+#[test]
+fn unanswered_probe_says_why_the_link_is_lost() {
+    let silence = Fault::new(Cause::Timeout(crate::fault::Limit::Idle));
+    let refused = Fault::before_sending(Cause::Refused);
+    for (answer, reported) in [
+        (silence, Fault::new(Cause::Cut).note("the server answers nothing, not even a probe")),
+        (refused.clone(), refused),
+    ] {
+        let mut play = Play::new();
+        play.fails(own(400, -32000, "No valid session ID provided"));
+        play.answers(PING, Reply::Fault(answer));
+        assert_eq!(play.retry.poll_report(), Some(Report::LinkLost(reported)));
+    }
+}
+
+/// A fault of the exchange alone, or credentials that were refused, cost no link: a harmless request goes over the same.
+#[test]
+fn probe_that_failed_by_itself_costs_no_link() {
+    let too_large = Reply::Fault(Fault::protocol(Misbehaviour::TooLarge { limit: 1 }));
+    for answer in [too_large, text(401, "")] {
+        let mut play = Play::new();
+        play.fails(own(400, -32000, "No valid session ID provided"));
+        ends_with_own_answer(&play.answers(PING, answer.clone()), "No valid session ID provided");
+        let mut play = Play::of(Some(true));
+        play.fails(own(400, -32000, "No valid session ID provided"));
+        let step = play.answers(PING, answer.clone());
+        assert_eq!(step, Step::Wait(play.now + Duration::from_millis(50)), "{answer:?}");
+        assert_eq!(play.retry.poll_report(), None);
+    }
+}
+
 /// The link, by what the transport knows of it.
 #[test]
 fn a_lost_link_is_proof_only_where_nothing_left() {
@@ -260,6 +323,41 @@ fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
     assert_eq!(ends(&play.fails(busy(11))).1, Execution::Unknown);
     let mut play = Play::of(Some(true));
     assert_eq!(play.fails(busy(2)), Step::Wait(play.now + Duration::from_secs(2)));
+}
+
+/// A busy server that does not say for how long is only waited for where nothing needs to be proved.
+#[test]
+fn busy_server_without_a_time_is_waited_for_by_harmless_requests() {
+    let unknown = (Cause::Status { code: 429, retry_after: None }, Execution::Unknown);
+    for harmless in [Some(false), None] {
+        assert_eq!(ends(&Play::of(harmless).fails(text(429, "slow down"))), unknown, "{harmless:?}");
+    }
+    let mut play = Play::of(Some(true));
+    assert_eq!(play.fails(text(429, "slow down")), Step::Wait(play.now + Duration::from_millis(50)));
+}
+
+/// A busy server is waited for as long as the request allows, and not beyond the time of the call.
+#[test]
+fn busy_server_is_waited_for_within_patience_and_deadline() {
+    let second = Duration::from_secs(1);
+    let tick = Duration::from_millis(1);
+    let busy = |wait| {
+        let cause = Cause::Status { code: 429, retry_after: Some(wait) };
+        (Reply::Fault(Fault::new(cause.clone())), (cause, Execution::Unknown))
+    };
+    for (patience, longest) in [(5 * second, 5 * second), (10 * second, 7_999 * tick)] {
+        let start = |harmless| {
+            let mut play = Play::of(harmless);
+            play.retry.request.patience = patience;
+            play
+        };
+        assert_eq!(start(Some(false)).fails(busy(longest).0), Step::Probe(PING));
+        let mut play = start(Some(true));
+        assert_eq!(play.fails(busy(longest).0), Step::Wait(play.now + longest));
+        let (reply, end) = busy(longest + tick);
+        assert_eq!(ends(&start(Some(false)).fails(reply.clone())), end);
+        assert_eq!(ends(&start(Some(true)).fails(reply)), end);
+    }
 }
 
 /// Once it may have been executed, nothing makes that undone.

@@ -17,6 +17,7 @@ fn a_harmless_request_is_sent_until_its_time_is_up() {
             }
             Step::Send => {
                 sent.push(play.now - play.start);
+                assert!(sent.len() < 100, "it does not end: {sent:?}");
                 play.fails(cut())
             }
             other => break other,
@@ -40,6 +41,29 @@ fn progress_starts_the_silence_anew() {
     assert_eq!(play.fails(cut()), Step::Reconnect);
     assert_eq!(play.retry.deadline(), play.start + Duration::from_secs(18));
     assert_eq!(play.retry.limits(play.now).total, Duration::from_secs(10));
+}
+
+/// A sending that failed just when the call may be silent no longer was not heard of.
+#[test]
+fn silence_of_exactly_the_limit_is_no_progress() {
+    let mut play = Play::of(Some(true));
+    play.fails(cut());
+    assert_eq!(play.reconnects(), Step::Send);
+    play.now = play.start + LIMITS.idle;
+    play.fails(cut());
+    assert_eq!(play.retry.deadline(), play.start + LIMITS.idle);
+}
+
+/// A caller may set a limit of any length: up to a year it is kept, and a longer one does not overflow.
+#[test]
+fn deadline_is_at_most_a_year_away() {
+    let day = Duration::from_secs(24 * 60 * 60);
+    for (total, kept) in [(364 * day, 364 * day), (366 * day, 365 * day), (Duration::MAX, 365 * day)] {
+        let start = Play::new();
+        let limits = Limits { idle: Duration::MAX, total };
+        let retry = Retry::new(start.retry.request, start.now, limits);
+        assert_eq!(retry.deadline(), start.now + kept);
+    }
 }
 
 /// Whatever is waited for, the time of the call bounds it, and what is known is told.
@@ -75,6 +99,18 @@ fn time_of_a_person_does_not_count() {
     play.retry.exclude(Duration::from_secs(60));
     assert_eq!(play.retry.deadline(), before + Duration::from_secs(60));
     assert_eq!(play.retry.limits(play.start).total, LIMITS.total + Duration::from_secs(60));
+}
+
+/// While a person was asked, nothing was heard of the sending either.
+#[test]
+fn time_of_a_person_is_no_progress() {
+    let mut play = Play::of(Some(true));
+    play.fails(cut());
+    assert_eq!(play.reconnects(), Step::Send);
+    play.retry.exclude(Duration::from_secs(60));
+    play.now = play.start + Duration::from_secs(65);
+    play.fails(cut());
+    assert_eq!(play.retry.deadline(), play.start + Duration::from_secs(60) + LIMITS.idle);
 }
 
 /// The request is refused with 404, and so is the probe, if there is one.

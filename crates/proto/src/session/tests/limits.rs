@@ -1,0 +1,126 @@
+//! What bounds a phase, and what is known from outside.
+
+use super::*;
+
+/// A clock that jumps past the time for connecting ends a probe with it.
+#[test]
+fn time_for_connecting_ends_a_probe_too() {
+    let mut probing = Rig::new(Settings::default());
+    probing.command(Command::Connect);
+    assert_eq!(probing.event(Event::Opened { session: false }), ["send discover"]);
+    let mut resuming = Rig::http().ready();
+    resuming.event(lost(Cause::Cut));
+    assert_eq!(resuming.event(Event::Opened { session: true }), ["send resume"]);
+    for (mut rig, actions) in [(probing, &["close", "disconnected"][..]), (resuming, &["close"])] {
+        assert_eq!(rig.pass(30 * S), actions);
+        assert_eq!(rig.cause(), Cause::Timeout(Limit::Connect));
+    }
+}
+
+/// A session that another process has left is asked for by the first link.
+#[test]
+fn session_that_was_left_by_another_is_resumed() {
+    let Status::Ready(peer) = Rig::http().ready().session.status() else { panic!("not ready") };
+    let mut rig = Rig::http();
+    rig.session.resume(peer);
+    assert_eq!(rig.command(Command::Connect), ["open http"]);
+    assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
+    let actions = rig.event(Event::Reply(Reply::Result(json("{}"))));
+    assert_eq!(actions, ["ready", "connected"]);
+}
+
+/// Who cannot log in finds out by a handshake whether the old session was meant.
+#[test]
+fn refused_resumption_without_a_login_is_a_handshake() {
+    let mut rig = Rig::http().ready();
+    rig.event(lost(Cause::Cut));
+    rig.event(Event::Opened { session: true });
+    let refused = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
+    assert_eq!(rig.event(Event::Reply(Reply::Fault(refused))), ["send initialize"]);
+}
+
+/// What answers in the server's place is asked for an old session for five seconds.
+#[test]
+fn gateway_is_asked_for_the_old_session_for_five_seconds() {
+    for (after, hello) in [(4_999 * MS, "send resume"), (5_000 * MS, "send initialize")] {
+        let mut rig = Rig::http().ready();
+        rig.pass(60 * S);
+        rig.event(lost(Cause::Cut));
+        rig.event(Event::Opened { session: true });
+        rig.now += after;
+        rig.event(Event::Reply(Reply::Fault(status(502, None).body(b"Bad Gateway"))));
+        assert_eq!(rig.strike(), ["open http"]);
+        assert_eq!(rig.event(Event::Opened { session: true }), [hello], "{after:?}");
+    }
+}
+
+/// Over HTTP what broke may be one exchange: after the first loss, the budget of sessions pays for the next.
+#[test]
+fn losses_in_a_row_over_http_cost_no_wait_within_the_budget() {
+    let mut rig = Rig::http().ready();
+    for n in 0..31 {
+        assert_eq!(rig.event(lost(Cause::Cut)), ["disconnected", "close", "open http"], "{n}");
+        rig.shake_hands();
+    }
+    assert_eq!(rig.event(lost(Cause::Cut)), ["close", "disconnected"]);
+}
+
+/// An older transport that wants a login works, though not for everybody.
+#[test]
+fn login_that_the_older_transport_wants_is_reported() {
+    let mut rig = Rig::new(Settings {
+        carrier: Carrier::Http,
+        choice: Choice::Legacy,
+        fallback: true,
+        ..Settings::default()
+    });
+    rig.command(Command::Connect);
+    assert_eq!(rig.event(Event::Opened { session: false }), ["send initialize"]);
+    // A refusal may be a JSON-RPC error too.
+    assert_eq!(rig.event(error(Some(404), -32601, "no")), ["close", "open event stream"]);
+    assert_eq!(rig.session.carrier(), Carrier::EventStream);
+    let login = Cause::LoginRequired { code: 401, challenge: vec![] };
+    assert_eq!(rig.event(lost(login.clone())), ["close", "needs login"]);
+    assert_eq!(rig.cause(), login);
+    assert_eq!(rig.session.carrier(), Carrier::EventStream);
+}
+
+/// To start a process is never cheap, even where the last one refused to be spoken to.
+#[test]
+fn process_is_not_started_as_often_as_a_port_is_tried() {
+    let mut rig = Rig::pipe();
+    rig.command(Command::Connect);
+    rig.event(refused());
+    assert_eq!(rig.pass(4 * S), ["open pipe"]);
+    rig.event(refused());
+    rig.command(Command::Connect);
+    assert_eq!(rig.wait(), 200 * MS);
+}
+
+#[test]
+fn session_is_down_once_something_was_lost_or_not_had() {
+    let mut rig = Rig::http();
+    rig.command(Command::Connect);
+    assert!(!rig.session.is_down());
+    rig.event(refused());
+    assert!(rig.session.is_down());
+    let ready = Rig::http().ready();
+    assert!(ready.session.is_down());
+}
+
+#[test]
+fn era_is_remembered_once_it_was_agreed() {
+    assert_eq!(Rig::http().session.era(), None);
+    assert_eq!(Rig::http().ready().session.era(), Some(Era::Legacy));
+}
+
+/// Whoever was asked for a login may answer late, when the session goes on without it.
+#[test]
+fn denied_login_counts_no_more() {
+    let mut rig = Rig::authorizing();
+    rig.command(Command::Connect);
+    rig.event(lost(Cause::LoginRequired { code: 401, challenge: vec![] }));
+    let attempt = rig.session.attempt();
+    rig.event(Event::Denied(Fault::before_sending(Cause::LoginUnavailable)));
+    assert!(rig.session.attempt() > attempt);
+}
