@@ -14,14 +14,14 @@ use bowline_proto::wire::view::Level;
 use bowline_proto::wire::{Json, method};
 use bowline_transport::memory;
 use serde::Serialize;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
 use crate::connection::{Asking, CallOptions, Driver, Identity, Live, Setup, Shared, Target, Tracer};
 use crate::declared;
 use crate::error::{Error, ErrorKind, Result};
-use crate::events::Event;
+use crate::events::{Event, EventReceiver};
 use crate::handler::{Handler, NoHandler};
 use crate::saved::SavedSession;
 use crate::status::Health;
@@ -228,7 +228,7 @@ impl Client {
     ///
     /// A modern server speaks unasked only to those who subscribe: from the first call on, its lists are
     /// subscribed to.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
+    pub fn events(&self) -> EventReceiver<Event> {
         self.shared().events()
     }
 

@@ -1,6 +1,8 @@
 //! What happens on a connection, told in the order it happened: what the server says unasked, and how the
 //! connection itself fares.
 
+mod channel;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +10,8 @@ use bowline_config::HookEvent;
 use bowline_proto::fault::Fault;
 use bowline_proto::session::Announcement;
 use bowline_proto::wire::{Json, method as name};
+
+pub use channel::{EventReceiver, EventSender, channel};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]

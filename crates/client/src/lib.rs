@@ -64,7 +64,10 @@ pub use bowline_proto::trace::TraceContext;
 pub use client::{Builder, Client};
 pub use connection::{CallOptions, ProgressStream};
 pub use error::{Error, ErrorKind, Result, TaskEnd};
-pub use events::{Change, Event, Life, Listed, Notification, Topic, Turn};
+pub use events::{
+    Change, Event, EventReceiver, EventSender, Life, Listed, Notification, Topic, Turn,
+    channel as event_channel,
+};
 pub use features::{Completer, List, Reference, Subscription, TaskOr, Update, skills, templates};
 pub use handler::{Answer, Handler, NoHandler, Onward, ServerRequest};
 pub use registry::{Named, Registry, RegistryBuilder, ServerStatus, State};

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use bowline_config::{Diff, Server};
 use bowline_proto::era::Peer;
 use bowline_proto::session::Status;
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::slot::Slot;
 use crate::client::{Builder, Client};
-use crate::events::Event;
+use crate::events::{Event, EventReceiver, EventSender};
 use crate::status::Health;
 
 pub(crate) use feed::{Fed, Feed};
@@ -45,7 +45,7 @@ pub struct RegistryBuilder {
     patience: Duration,
     connect: Box<Connect>,
     track_tools: bool,
-    events: broadcast::Sender<Named>,
+    events: EventSender<Named>,
 }
 
 /// Something that happened to one of many servers.
@@ -118,7 +118,7 @@ struct Common {
     track_tools: bool,
     gate: Semaphore,
     patience: Duration,
-    events: broadcast::Sender<Named>,
+    events: EventSender<Named>,
     stop: CancellationToken,
 }
 
@@ -141,7 +141,7 @@ impl Registry {
             patience: PATIENCE,
             connect: Box::new(Client::builder),
             track_tools: false,
-            events: broadcast::Sender::new(EVENT_BUFFER),
+            events: EventSender::new(EVENT_BUFFER),
         }
     }
 
@@ -164,7 +164,7 @@ impl Registry {
 
     /// What happens to any of them, in the order it happened to each, from now on. A receiver that falls far
     /// behind is told how many it missed.
-    pub fn events(&self) -> broadcast::Receiver<Named> {
+    pub fn events(&self) -> EventReceiver<Named> {
         self.inner.common.events.subscribe()
     }
 
@@ -262,7 +262,7 @@ impl RegistryBuilder {
     }
 
     /// What will happen, from the very first event on; see [`Registry::events`].
-    pub fn events(&self) -> broadcast::Receiver<Named> {
+    pub fn events(&self) -> EventReceiver<Named> {
         self.events.subscribe()
     }
 

@@ -115,7 +115,7 @@ async fn stay(meant: Many, settings: &Settings) -> Outcome {
     outcome
 }
 
-type Events = tokio::sync::broadcast::Receiver<bowline::Named>;
+type Events = bowline::EventReceiver<bowline::Named>;
 
 /// Four pictures a second are as many as anybody can follow.
 const PICTURE: Duration = Duration::from_millis(250);

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anstyle::Style;
 use bowline::view::{Level, LogMessage};
 use bowline::wire::Json;
-use bowline::{Event, Notification, Topic};
+use bowline::{Event, EventReceiver, Notification, Topic};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::{BAD, FAINT, HINT, NAME, Printer, clock, escape};
@@ -26,7 +25,7 @@ pub(crate) fn message(event: &Event) -> Option<LogMessage> {
 pub(crate) async fn while_it_runs<T>(
     printer: &Printer,
     level: Level,
-    mut events: Receiver<Event>,
+    mut events: EventReceiver<Event>,
     work: impl Future<Output = T>,
 ) -> T {
     let mut flood = Flood::new();

@@ -18,7 +18,7 @@ use bowline_proto::session::{
 use bowline_transport::http::HttpLink;
 use bowline_transport::process;
 use http::HeaderValue;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -34,7 +34,7 @@ use super::tokens::Tokens;
 use super::track::Tracks;
 use super::wake::{Wake, WakeChange};
 use super::{Asking, Core, Identity, News, Shared, Waiter, Wire, listen};
-use crate::events::Life;
+use crate::events::{EventSender, Life};
 use crate::handler::Handler;
 use crate::saved::SavedSession;
 
@@ -124,7 +124,7 @@ impl Driver {
                 watched: None,
                 traffic: Traffic::new(Instant::now()),
             }),
-            events: broadcast::Sender::new(EVENT_BUFFER),
+            events: EventSender::new(EVENT_BUFFER),
             news: news_in,
             serving: Mutex::default(),
             serving_count: AtomicUsize::new(0),

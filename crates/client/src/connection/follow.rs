@@ -15,7 +15,7 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, Progress};
 use bowline_proto::wire::view::{Dialect, Task};
 use bowline_proto::wire::{Json, extension, method};
-use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep_until;
 
 use doing::{Doing, Seen, slot};
@@ -24,7 +24,7 @@ use super::retry::Ask;
 use super::tokens::Tracked;
 use super::{CallOptions, Failure, Shared, Wire};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
-use crate::events::Event;
+use crate::events::{Event, EventReceiver};
 
 /// Is told of the states of a task.
 pub(crate) type TaskListener = dyn Fn(&Task) + Send + Sync;
@@ -51,7 +51,7 @@ pub(crate) struct Followed<'a> {
     /// How the task stood a moment ago, if that is known.
     pub(crate) state: Option<&'a Task>,
     /// What was told since the call was made, where that is known: a server can be quick.
-    pub(crate) told: Option<Receiver<Event>>,
+    pub(crate) told: Option<EventReceiver<Event>>,
     /// What the task is for, in words for a person who is asked.
     pub(crate) during: Arc<str>,
     pub(crate) limits: Limits,
@@ -154,7 +154,7 @@ impl Shared {
     }
 
     /// What the server says unasked, from now on, without asking it to say more.
-    pub(crate) fn overhear(&self) -> Receiver<Event> {
+    pub(crate) fn overhear(&self) -> EventReceiver<Event> {
         self.events.subscribe()
     }
 

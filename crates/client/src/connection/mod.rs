@@ -56,7 +56,7 @@ use bowline_proto::wire::{Json, Message, Parsed, RpcError, method};
 use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::PipeWriter;
 use http::{HeaderMap, HeaderValue};
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use asking::{Asking, Timed};
 use catalog::Catalog;
@@ -74,7 +74,7 @@ pub(crate) use target::Target;
 use tokens::Tokens;
 pub(crate) use tokens::Tracked;
 
-use crate::events::{Event, Notification};
+use crate::events::{Event, EventReceiver, EventSender, Notification};
 use crate::handler::Handler;
 use crate::status::Health;
 
@@ -101,7 +101,7 @@ pub(crate) struct Shared {
     core: Mutex<Core>,
     live: RwLock<Option<Arc<Live>>>,
     status: watch::Sender<Status>,
-    events: broadcast::Sender<Event>,
+    events: EventSender<Event>,
     news: mpsc::UnboundedSender<News>,
     /// Handlers at work for requests of the server, by the text of the request's id.
     serving: Mutex<HashMap<String, requests::ServedRequest>>,
@@ -275,7 +275,7 @@ impl Shared {
         self.status.subscribe()
     }
 
-    pub(crate) fn events(&self) -> broadcast::Receiver<Event> {
+    pub(crate) fn events(&self) -> EventReceiver<Event> {
         // From before anything can come of it.
         let events = self.events.subscribe();
         self.want_lists();
@@ -405,7 +405,7 @@ impl Shared {
 
     /// No subscriber is no error.
     fn tell(&self, event: Event) {
-        let _ = self.events.send(event);
+        self.events.send(event);
     }
 
     fn handle_progress(&self, params: Option<Json>) {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use bowline_proto::revision::Era;
 use bowline_proto::wire::view::{Answer, ElicitationComplete, UrlElicitation};
 use bowline_proto::wire::{Json, RpcError, code, method};
-use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep;
 
 use super::call::FAR;
 use super::requests::purpose;
 use super::retry::Ask;
 use super::{Failure, Live, Shared};
-use crate::events::Event;
+use crate::events::{Event, EventReceiver};
 use crate::handler::Onward;
 
 impl Shared {
@@ -76,7 +76,7 @@ impl Shared {
 
 /// Ends when all are done. Ids that nobody waits for mean nothing; without any there is nothing to wait for by
 /// ear.
-async fn completed(mut heard: Receiver<Event>, mut open: HashSet<Box<str>>) {
+async fn completed(mut heard: EventReceiver<Event>, mut open: HashSet<Box<str>>) {
     if open.is_empty() {
         return std::future::pending().await;
     }

@@ -6,14 +6,14 @@ use bowline_proto::revision::Era;
 use bowline_proto::session::Status;
 use bowline_proto::wire::method;
 use bowline_proto::wire::object::Edit;
-use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
 use super::Feature;
 use crate::client::Client;
 use crate::connection::CallOptions;
 use crate::error::{Error, ErrorKind, Result};
-use crate::events::{Event, Topic};
+use crate::events::{Event, EventReceiver, Topic};
 
 /// Changes of one resource, from the moment of subscribing. It outlives reconnections: after each, the resource
 /// counts as changed, since nobody knows what was missed.
@@ -21,7 +21,7 @@ use crate::events::{Event, Topic};
 /// Dropping it unsubscribes, unless somebody else is still subscribed to the same resource.
 pub struct Subscription {
     wanted: Wanted,
-    events: Receiver<Event>,
+    events: EventReceiver<Event>,
     status: watch::Receiver<Status>,
 }
 

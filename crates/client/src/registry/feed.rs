@@ -6,15 +6,16 @@ use std::time::SystemTime;
 
 use bowline_proto::fault::Fault;
 use bowline_proto::session::Status;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 
 use crate::client::Client;
-use crate::events::{Event, Life, Turn};
+use crate::events::{Event, EventReceiver, Life, Turn, channel};
 
 /// The events of one client. Does not keep it alive.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    events: broadcast::Receiver<Event>,
+    events: EventReceiver<Event>,
     status: watch::Receiver<Status>,
     present: Present,
 }
@@ -59,7 +60,7 @@ impl Feed {
 
     /// One event, of a client that never was.
     pub(crate) fn only(life: Life) -> Self {
-        let (events, status) = (broadcast::channel(1).1, watch::channel(Status::Closed).1);
+        let (events, status) = (channel(1).1, watch::channel(Status::Closed).1);
         Self { events, status, present: Present::Untold(life) }
     }
 
@@ -79,8 +80,8 @@ impl Feed {
             match received {
                 Ok(Event::Life(life)) if self.is_told(&life) => {}
                 Ok(event) => return Some(Fed::Event(event)),
-                Err(broadcast::error::RecvError::Lagged(count)) => return Some(Fed::Missed(count)),
-                Err(broadcast::error::RecvError::Closed) => return None,
+                Err(RecvError::Lagged(count)) => return Some(Fed::Missed(count)),
+                Err(RecvError::Closed) => return None,
             }
         }
     }

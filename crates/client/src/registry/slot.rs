@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{Common, Fed, Feed, Named, ServerStatus, State, take_turn};
 use crate::client::Client;
-use crate::events::{Event, Life, Turn};
+use crate::events::{Event, EventSender, Life, Turn};
 use crate::hooks::Hooks;
 use crate::status::Health;
 
@@ -97,7 +97,7 @@ impl Slot {
                 *phase = Phase::Broken { at, fault, hooks };
                 let server = Arc::clone(&self.name);
                 // Nobody need listen.
-                let _ = common.events.send(Named { server, event: Event::Life(life), missed: 0 });
+                common.events.send(Named { server, event: Event::Life(life), missed: 0 });
                 None
             }
         };
@@ -262,7 +262,7 @@ async fn end(client: Option<Client>, hooks: Option<Hooks>) {
 }
 
 /// Passes the events of one client on to those who listen to all.
-async fn pass_on(server: Arc<str>, mut feed: Feed, events: tokio::sync::broadcast::Sender<Named>) {
+async fn pass_on(server: Arc<str>, mut feed: Feed, events: EventSender<Named>) {
     let mut missed = 0;
     while let Some(fed) = feed.next().await {
         match fed {
@@ -270,7 +270,7 @@ async fn pass_on(server: Arc<str>, mut feed: Feed, events: tokio::sync::broadcas
             Fed::Event(event) => {
                 let named = Named { server: Arc::clone(&server), event, missed: std::mem::take(&mut missed) };
                 // Nobody need listen.
-                let _ = events.send(named);
+                events.send(named);
             }
         }
     }

@@ -1,14 +1,13 @@
 //! What the server says unasked: updates, changed lists, log lines, progress.
 
 use bowline::view::{Level, LogMessage};
-use bowline::{CallOptions, Client, Event, Listed, Topic};
+use bowline::{CallOptions, Client, Event, EventReceiver, Listed, Topic};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::Receiver;
 
 use crate::{Everything, within};
 
 /// The next log line.
-async fn log(events: &mut Receiver<Event>) -> LogMessage {
+async fn log(events: &mut EventReceiver<Event>) -> LogMessage {
     loop {
         if let Event::Notification(said) = events.recv().await.unwrap()
             && let Topic::Log(params) = said.topic()

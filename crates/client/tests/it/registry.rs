@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline::config::{Hook, Protocol};
-use bowline::{Client, Event, Named, Registry, Server, State, Turn};
+use bowline::{Client, Event, EventReceiver, Named, Registry, Server, State, Turn};
 use bowline_testkit::{self as testkit, Fault, HttpServer};
 use serde_json::json;
-use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
 
 use crate::support::{SOON, stdio};
@@ -20,7 +19,7 @@ fn renamed(server: Server, name: &str) -> Server {
     Server { name: name.to_owned(), ..server }
 }
 
-async fn next_turn(events: &mut Receiver<Named>) -> (String, Turn) {
+async fn next_turn(events: &mut EventReceiver<Named>) -> (String, Turn) {
     loop {
         let named = timeout(SOON, events.recv()).await.expect("an event").unwrap();
         if let Event::Life(life) = named.event {

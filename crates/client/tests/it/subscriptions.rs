@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::fault::{Cause, Limit};
-use bowline::{Client, ErrorKind, Event, Topic};
+use bowline::{Client, ErrorKind, Event, EventReceiver, Topic};
 use bowline_testkit::{self as testkit, Control, Fault, ListenEnd, Script};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
 
 use crate::support::{Running, SOON, everywhere, http};
@@ -19,7 +18,7 @@ fn script() -> Script {
 }
 
 /// The next notification about this, whatever else is said before.
-async fn hear(events: &mut Receiver<Event>, wanted: impl Fn(&Topic<'_>) -> bool) -> bool {
+async fn hear(events: &mut EventReceiver<Event>, wanted: impl Fn(&Topic<'_>) -> bool) -> bool {
     let heard = async {
         loop {
             if let Event::Notification(said) = events.recv().await.unwrap()

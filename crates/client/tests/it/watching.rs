@@ -1,17 +1,16 @@
 //! Whoever watches a server hears that it died, without a call that finds out.
 
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, Event, Turn};
+use bowline::{CallOptions, Client, Event, EventReceiver, Turn};
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
 
 use crate::support::{SOON, http};
 
-async fn next_turn(events: &mut Receiver<Event>) -> Turn {
+async fn next_turn(events: &mut EventReceiver<Event>) -> Turn {
     let wait = async {
         loop {
             if let Event::Life(life) = events.recv().await.unwrap() {

@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use bowline::Event;
 use bowline::wire::Json;
+use bowline::{Event, EventReceiver};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::{Notify, broadcast, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 /// The end of the queue where something is added.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Queue {
 pub(super) struct QueueReader {
     queue: Arc<Queue>,
     /// A second receiver of those events, which wakes the queue when one comes.
-    wake: broadcast::Receiver<Event>,
+    wake: EventReceiver<Event>,
 }
 
 /// What is in the queue.
@@ -49,7 +49,7 @@ pub(super) struct OpenCall;
 struct Inner {
     items: VecDeque<Item>,
     /// What comes after `items`.
-    events: broadcast::Receiver<Event>,
+    events: EventReceiver<Event>,
     /// How many messages of the server `items` stand for.
     queued: u64,
     /// How many were given to the reader.
@@ -65,7 +65,7 @@ const MAX_ITEMS: usize = 1024;
 
 impl Queue {
     /// Both ends.
-    pub(super) fn new(events: broadcast::Receiver<Event>) -> (Arc<Self>, QueueReader) {
+    pub(super) fn new(events: EventReceiver<Event>) -> (Arc<Self>, QueueReader) {
         let wake = events.resubscribe();
         let inner = Inner {
             items: VecDeque::new(),

@@ -1,9 +1,8 @@
 use std::sync::{Arc, Weak};
 
-use bowline::Notification;
 use bowline::wire::Json;
+use bowline::{EventSender, Notification, event_channel};
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines};
-use tokio::sync::broadcast;
 
 use super::super::queue::{OpenCall, Queue};
 use super::*;
@@ -14,9 +13,9 @@ fn said(method: &str) -> Event {
     Event::Notification(Notification { method: method.into(), params: None, inferred: false })
 }
 
-fn numbers(events: &broadcast::Sender<Event>) {
+fn numbers(events: &EventSender<Event>) {
     for number in 0..5 {
-        events.send(said(&format!("notifications/{number}"))).unwrap();
+        events.send(said(&format!("notifications/{number}")));
     }
 }
 
@@ -39,7 +38,7 @@ async fn expect(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&str]) {
 /// on where it can.
 #[tokio::test]
 async fn a_host_that_missed_something_is_told_to_look_at_everything() {
-    let (events, receiver) = broadcast::channel(2);
+    let (events, receiver) = event_channel(2);
     numbers(&events);
     let (host, gate, mut lines) = host();
     let (_, reader) = Queue::new(receiver);
@@ -54,7 +53,7 @@ async fn a_host_that_missed_something_is_told_to_look_at_everything() {
 /// Also where some of it was missed, and while the server may go on talking.
 #[tokio::test]
 async fn an_answer_waits_for_what_was_said_before_it_and_for_nothing_else() {
-    let (events, receiver) = broadcast::channel(2);
+    let (events, receiver) = event_channel(2);
     let (host, gate, mut lines) = host();
     let (queue, reader) = Queue::new(receiver);
     numbers(&events);
@@ -72,7 +71,7 @@ async fn an_answer_waits_for_what_was_said_before_it_and_for_nothing_else() {
 /// Progress and events come by two ways and are told in the order in which they were said.
 #[tokio::test]
 async fn progress_stays_among_the_events_that_it_was_said_among() {
-    let (events, receiver) = broadcast::channel(16);
+    let (events, receiver) = event_channel(16);
     let (host, gate, mut lines) = host();
     let (queue, reader) = Queue::new(receiver);
     let open = Arc::new(OpenCall);
@@ -83,7 +82,7 @@ async fn progress_stays_among_the_events_that_it_was_said_among() {
     progress(&call);
     // Of a call that was taken back.
     progress(&Weak::new());
-    events.send(said("notifications/last")).unwrap();
+    events.send(said("notifications/last"));
     let carrying = tokio::spawn(to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));
     let mut told = Vec::new();
     while told.last().is_none_or(|line: &String| !line.contains("last")) {
@@ -99,13 +98,13 @@ async fn progress_stays_among_the_events_that_it_was_said_among() {
 /// A host that does not read costs a bounded number of items, and no event is lost to progress.
 #[tokio::test]
 async fn progress_that_finds_no_room_is_dropped() {
-    let (events, receiver) = broadcast::channel(16);
+    let (events, receiver) = event_channel(16);
     let (queue, mut reader) = Queue::new(receiver);
     let open = Arc::new(OpenCall);
     for _ in 0..100_000 {
         queue.push_progress(&Arc::downgrade(&open), Json::empty_object());
     }
-    events.send(said("notifications/last")).unwrap();
+    events.send(said("notifications/last"));
     queue.push_progress(&Arc::downgrade(&open), Json::empty_object());
     let mut before = 0;
     while let Some(Item::Progress { .. }) = reader.next().await {

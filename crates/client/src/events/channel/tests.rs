@@ -1,0 +1,176 @@
+use std::sync::Arc;
+
+use super::*;
+
+fn room<T>(sender: &EventSender<T>) -> usize {
+    sender.0.0.state().waiting.capacity()
+}
+
+fn drain<T: Clone>(receiver: &mut EventReceiver<T>) -> Vec<T> {
+    std::iter::from_fn(|| receiver.try_recv().ok()).collect()
+}
+
+#[test]
+fn channel_takes_no_room_before_something_is_received_late() {
+    let sender = EventSender::new(1024);
+    sender.send(0);
+    assert_eq!(room(&sender), 0, "nobody receives");
+    let mut receiver = sender.subscribe();
+    assert_eq!(room(&sender), 0, "nothing was sent to it");
+    for value in 0..1024 {
+        sender.send(value);
+    }
+    assert!(room(&sender) >= 1024);
+    assert_eq!(drain(&mut receiver), (0..1024).collect::<Vec<_>>());
+    assert!(room(&sender) <= MAX_EMPTY_CAPACITY, "all were received");
+}
+
+#[test]
+fn every_receiver_gets_every_value_in_order() {
+    let (sender, mut early) = channel(8);
+    sender.send("a");
+    let mut late = sender.subscribe();
+    sender.send("b");
+    assert_eq!((early.len(), late.len()), (2, 1));
+    assert_eq!(drain(&mut early), ["a", "b"]);
+    assert_eq!(drain(&mut late), ["b"]);
+    assert!(early.is_empty() && late.is_empty());
+    assert_eq!(late.try_recv(), Err(TryRecvError::Empty));
+}
+
+#[test]
+fn slow_receiver_is_told_how_many_it_missed() {
+    let (sender, mut slow) = channel(4);
+    let mut fast = sender.subscribe();
+    for value in 0..10 {
+        sender.send(value);
+        assert_eq!(fast.try_recv(), Ok(value));
+    }
+    assert_eq!(slow.len(), 10);
+    assert_eq!(slow.try_recv(), Err(TryRecvError::Lagged(6)));
+    assert_eq!(drain(&mut slow), [6, 7, 8, 9]);
+    sender.send(10);
+    assert_eq!((slow.try_recv(), fast.try_recv()), (Ok(10), Ok(10)));
+}
+
+#[test]
+fn closed_channel_gives_what_waits_and_then_its_end() {
+    let (sender, mut receiver) = channel(4);
+    let other = sender.clone();
+    sender.send(1);
+    drop(sender);
+    other.send(2);
+    drop(other);
+    let mut later = receiver.resubscribe();
+    assert_eq!(later.try_recv(), Err(TryRecvError::Closed));
+    assert_eq!(drain(&mut receiver), [1, 2]);
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+}
+
+#[test]
+fn values_are_dropped_with_the_last_receiver_that_wants_them() {
+    let (sender, mut reading) = channel(8);
+    let (lagging, idle) = (sender.subscribe(), sender.subscribe());
+    let value = Arc::new(());
+    let held = || Arc::strong_count(&value) - 1;
+    for _ in 0..12 {
+        sender.send(Arc::clone(&value));
+    }
+    assert_eq!(held(), 8);
+    assert_eq!(reading.try_recv(), Err(TryRecvError::Lagged(4)));
+    assert!(reading.try_recv().is_ok());
+    drop(lagging);
+    assert_eq!(held(), 8, "one receiver has received nothing yet");
+    drop(idle);
+    assert_eq!(held(), 7);
+    assert_eq!(sender.receiver_count(), 1);
+    drop(reading);
+    assert_eq!((held(), sender.receiver_count()), (0, 0));
+    let mut next = sender.subscribe();
+    assert_eq!(next.try_recv(), Err(TryRecvError::Empty));
+}
+
+#[tokio::test]
+async fn waiting_receiver_is_woken_by_a_value_and_by_the_end() {
+    let (sender, mut receiver) = channel(4);
+    let receiving = tokio::spawn(async move {
+        let mut values = Vec::new();
+        loop {
+            match receiver.recv().await {
+                Ok(value) => values.push(value),
+                Err(RecvError::Lagged(_)) => unreachable!("each is received before the next is sent"),
+                Err(RecvError::Closed) => return values,
+            }
+        }
+    });
+    for value in 0..100 {
+        sender.send(value);
+        while !sender.0.0.state().waiting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+    drop(sender);
+    assert_eq!(receiving.await.unwrap(), (0..100).collect::<Vec<_>>());
+}
+
+/// Several threads at once: what each receiver gets and what it is told that it missed is all that was sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_value_is_received_or_counted_as_missed() {
+    const SENDERS: usize = 3;
+    const EACH: u64 = 5_000;
+    let (sender, receiver) = channel(16);
+    let receivers: Vec<_> = (0..3)
+        .map(|_| {
+            let mut receiver = receiver.resubscribe();
+            tokio::spawn(async move {
+                let mut last = [None; SENDERS];
+                let (mut seen, mut missed) = (0, 0);
+                loop {
+                    match receiver.recv().await {
+                        Ok((from, value)) => {
+                            let last: &mut Option<u64> = &mut last[from];
+                            assert!(last.is_none_or(|last| last < value), "in order");
+                            *last = Some(value);
+                            seen += 1;
+                        }
+                        Err(RecvError::Lagged(count)) => missed += count,
+                        Err(RecvError::Closed) => return seen + missed,
+                    }
+                }
+            })
+        })
+        .collect();
+    drop(receiver);
+    let senders: Vec<_> = (0..SENDERS)
+        .map(|from| {
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                for value in 0..EACH {
+                    sender.send((from, value));
+                    if value % 64 == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            })
+        })
+        .collect();
+    drop(sender);
+    for sending in senders {
+        sending.await.unwrap();
+    }
+    for receiving in receivers {
+        assert_eq!(receiving.await.unwrap(), SENDERS as u64 * EACH);
+    }
+}
+
+#[tokio::test]
+async fn dropped_recv_loses_nothing() {
+    let (sender, mut receiver) = channel(4);
+    for _ in 0..3 {
+        let mut waiting = Box::pin(receiver.recv());
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        sender.send(1);
+        drop(waiting);
+        assert_eq!(receiver.recv().await, Ok(1));
+    }
+}

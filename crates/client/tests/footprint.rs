@@ -1,0 +1,33 @@
+//! What a client holds in memory while nothing happens. A test binary of its own, because it counts all that the
+//! process allocates.
+
+use std::net::TcpListener;
+
+use bowline::{Client, Server};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// A registry and a gateway receive the events of every client, so the room for events that wait must not be allocated
+/// before some do.
+#[tokio::test]
+async fn client_whose_events_are_received_holds_little_memory() {
+    // Connections to it are made and never answered.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/mcp", silent.local_addr().expect("bound"));
+    let open = || {
+        let client = Client::builder(Server::http("silent", &url).expect("a URL")).open().expect("opened");
+        let events = client.events();
+        (client, events)
+    };
+    let _first = open();
+    let before = ALLOCATOR.current_usage();
+    let clients: Vec<_> = (0..CLIENTS).map(|_| open()).collect();
+    let each = (ALLOCATOR.current_usage() - before) / CLIENTS;
+    drop(clients);
+    assert!(each < MAX_BYTES, "{each} bytes for each client");
+}
+
+const CLIENTS: usize = 20;
+const MAX_BYTES: usize = 32 * 1024;
