@@ -31,32 +31,29 @@ use tally::Tally;
 use world::World;
 
 /// How many lives one test plays. `SIM_LIVES=n` plays as many in each.
-const LIVES: u64 = 10_000;
+const LIVES: u64 = 5_000;
 
-/// Five tests of 10,000 lives each, so that none takes long on a busy machine.
-#[test]
-fn invariants_hold_for_the_first_seeds() {
-    play_part(0);
+/// One test for each part of the 50,000 lives, so that none takes long on a busy machine.
+macro_rules! parts {
+    ($($name:ident: $part:literal,)*) => {
+        $(#[test]
+        fn $name() {
+            play_part($part);
+        })*
+    };
 }
 
-#[test]
-fn invariants_hold_for_the_second_seeds() {
-    play_part(1);
-}
-
-#[test]
-fn invariants_hold_for_the_third_seeds() {
-    play_part(2);
-}
-
-#[test]
-fn invariants_hold_for_the_fourth_seeds() {
-    play_part(3);
-}
-
-#[test]
-fn invariants_hold_for_the_fifth_seeds() {
-    play_part(4);
+parts! {
+    invariants_hold_for_seeds_from_0: 0,
+    invariants_hold_for_seeds_from_5_000: 1,
+    invariants_hold_for_seeds_from_10_000: 2,
+    invariants_hold_for_seeds_from_15_000: 3,
+    invariants_hold_for_seeds_from_20_000: 4,
+    invariants_hold_for_seeds_from_25_000: 5,
+    invariants_hold_for_seeds_from_30_000: 6,
+    invariants_hold_for_seeds_from_35_000: 7,
+    invariants_hold_for_seeds_from_40_000: 8,
+    invariants_hold_for_seeds_from_45_000: 9,
 }
 
 /// Plays one life by hand: `SIM_SEED=n cargo test -p bowline-proto --test sim -- one_life --nocapture`.

@@ -22,12 +22,12 @@ impl Tally {
     }
 
     /// A simulation that never gets anywhere proves nothing: each fault, and each way out, happened often for
-    /// as many `lives`. In fewer lives than `OFTEN` is for, what is rare may not happen at all.
+    /// as many `lives`. In fewer lives than a test plays by itself, what is rare may not happen at all.
     pub(crate) fn assert_all_happened_often(&self, lives: u64) {
         for (what, least) in OFTEN {
             let often = self.of(what);
             let least = least * lives / (4 * OFTEN_LIVES);
-            let rare = lives < OFTEN_LIVES && least < 50;
+            let rare = lives < crate::LIVES && least < 50;
             assert!(rare || often >= least, "only {often} times, not {least}: {what}\n{self:#?}");
         }
     }
