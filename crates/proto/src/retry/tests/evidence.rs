@@ -372,6 +372,26 @@ fn a_doubt_outlives_what_comes_after_it() {
     assert_eq!(ends(&step), (Cause::Refused, Execution::Unknown));
 }
 
+/// That no link came about says nothing of the request, whatever its label.
+#[test]
+fn label_of_a_missing_link_is_that_of_the_request() {
+    let mut play = Play::new();
+    assert_eq!(play.fails(refused()), Step::Reconnect);
+    let missing = Fault::new(Cause::Timeout(crate::fault::Limit::Connect));
+    let (cause, execution) = ends(&play.retry.handle_link(play.now, Err(missing.clone())));
+    assert_eq!((cause, execution), (missing.cause, Execution::NotExecuted));
+}
+
+/// A refusal that a probe does not confirm proves nothing, whatever its label.
+#[test]
+fn unconfirmed_refusal_is_unknown() {
+    let fault = Fault::new(Cause::Status { code: 400, retry_after: None }).body(b"Session not found");
+    let mut play = Play::new();
+    assert_eq!(play.fails(Reply::Fault(fault.clone().not_executed())), Step::Probe(PING));
+    assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
+    assert_eq!(ends(&play.answers(LIST, result())), (fault.cause, Execution::Unknown));
+}
+
 #[test]
 fn what_is_for_one_link_goes_over_no_other() {
     let mut play = Play::of(Some(true));

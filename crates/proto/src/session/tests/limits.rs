@@ -124,3 +124,18 @@ fn denied_login_counts_no_more() {
     rig.event(Event::Denied(Fault::before_sending(Cause::LoginUnavailable)));
     assert!(rig.session.attempt() > attempt);
 }
+
+/// What the server said of the last session tells people why it is taken not to be affine.
+#[test]
+fn server_that_is_not_affine_is_shown_with_its_words() {
+    let mut rig = Rig::http().ready();
+    for _ in 0..2 {
+        let fault = Fault::before_sending(Cause::SessionLost).body(b"Session not found");
+        rig.event(Event::Forgotten { fault, proven: false });
+        if rig.session.status() == Status::Connecting {
+            rig.shake_hands();
+        }
+    }
+    let Status::BackingOff { cause, .. } = rig.session.status() else { panic!("not backing off") };
+    assert_eq!(cause, Fault::before_sending(Cause::NotAffine).body(b"Session not found"));
+}
