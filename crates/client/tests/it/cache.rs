@@ -118,13 +118,14 @@ async fn ca_02_what_is_stale_is_fetched_when_it_is_needed() {
     let server = script().modern().ttl(Duration::from_millis(50)).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let (begun, mut last) = (Instant::now(), 0);
-    while begun.elapsed() < Duration::from_millis(200) {
+    while last < 4 {
         assert_eq!(server.count("tools/list"), last, "nobody polls between two who ask");
         client.list_tools().await.unwrap();
         last = server.count("tools/list");
         tokio::task::yield_now().await;
     }
-    assert!((2..=5).contains(&last), "asked {last} times in four times the time that it may be kept");
+    let elapsed = begun.elapsed();
+    assert!(elapsed >= Duration::from_millis(150), "asked four times in {elapsed:?}");
     client.close().await;
 }
 
