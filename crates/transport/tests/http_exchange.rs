@@ -3,6 +3,8 @@
 #[path = "support/http/mod.rs"]
 mod support;
 
+use std::time::Duration;
+
 use bowline_proto::fault::{Cause, Execution, Misbehaviour};
 use bowline_transport::http::{Body, HttpLink, Limits, Proxies};
 use bytes::Bytes;
@@ -112,7 +114,7 @@ async fn ht_03_a_body_that_was_announced_and_does_not_come_is_not_waited_for() {
     settle().await;
     // Nobody has anything to do any more but wait, so the clock jumps.
     tokio::time::pause();
-    let limit = std::time::Duration::from_secs(10);
+    let limit = Duration::from_secs(10);
     let answer = tokio::time::timeout(limit, asking).await.expect("not waited for");
     assert_eq!(answer.unwrap().unwrap().status, 202);
     peer.closed().await;
@@ -200,7 +202,7 @@ async fn a_refusal_counts_however_its_event_stream_ends() {
                 // Nobody has anything to do any more but wait, so the clock jumps.
                 tokio::time::pause();
             }
-            let limit = std::time::Duration::from_secs(10);
+            let limit = Duration::from_secs(10);
             let answer = tokio::time::timeout(limit, asking).await.expect("not waited for");
             if stays_open {
                 tokio::time::resume();
@@ -397,4 +399,24 @@ async fn cookies_are_kept_until_the_session_ends() {
     assert_eq!(cookies().await, "lb=a1");
     link.clear_cookies();
     assert_eq!(cookies().await, "none");
+}
+
+/// The memory of a large body is used for the next one when nobody holds the first any more, and given back when none
+/// follows.
+#[tokio::test]
+async fn memory_of_a_large_body_is_used_again() {
+    let server = Server::start(async |_| json(format!("[{}]", " ".repeat(600_000)))).await;
+    let link = server.link();
+    let first = body_json(post(&link).await.unwrap());
+    let second = body_json(post(&link).await.unwrap());
+    assert_ne!(second.as_ptr(), first.as_ptr(), "the first is still held");
+    assert!(first.starts_with(b"[ ") && first.ends_with(b" ]"));
+    let place = second.as_ptr();
+    drop(second);
+    let third = body_json(post(&link).await.unwrap());
+    assert_eq!((third.as_ptr(), third.len()), (place, 600_002));
+    assert!(!third.is_unique(), "it is kept");
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert!(third.is_unique());
 }

@@ -97,3 +97,26 @@ async fn sizes_may_alternate() {
     };
     tokio::join!(writing, reading);
 }
+
+/// The memory of a large message is kept for the next one, but not for ever.
+#[tokio::test(start_paused = true)]
+async fn memory_of_a_large_message_is_given_back_after_a_while() {
+    let (mut far, near) = duplex(64 * 1024);
+    let mut reader = pipe(near, sink(), 1_000_000).1;
+    let line = format!("[{}]\n", " ".repeat(600_000));
+    let writing = tokio::spawn(async move {
+        far.write_all(line.as_bytes()).await.unwrap();
+        far
+    });
+    let Received::Message(large) = next(&mut reader).await else { panic!() };
+    let mut far = writing.await.unwrap();
+    assert!(timeout(Duration::from_secs(1), reader.recv()).await.is_err());
+    assert!(!large.is_unique(), "the reader holds its memory too");
+    // Small messages do not put it off.
+    for _ in 0..3 {
+        far.write_all(b"{}\n").await.unwrap();
+        assert_eq!(next(&mut reader).await, message("{}"));
+        assert!(timeout(Duration::from_secs(2), reader.recv()).await.is_err());
+    }
+    assert!(large.is_unique());
+}

@@ -4,10 +4,12 @@
 //! Servers print banners and log lines between their messages; those are handed out as noise and never
 //! reach the parser.
 
+use std::mem;
+
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
-use super::{DEFAULT_LIMIT, HEAD};
+use super::{DEFAULT_LIMIT, HEAD, SpareBuffer};
 
 /// What one line held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Lines {
     peak: usize,
     /// The length of the last line of more than [`RETAIN`] bytes. The next such line gets this much room at once.
     expected: usize,
+    /// The memory of the last large line.
+    spare: SpareBuffer,
     limit: usize,
     state: State,
 }
@@ -69,7 +73,15 @@ impl Lines {
 
     /// Refuses lines of more than `limit` bytes, line end not counted.
     pub fn with_limit(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, peak: 0, expected: 0, limit, state: State::Start }
+        Self {
+            buffer: BytesMut::new(),
+            searched: 0,
+            peak: 0,
+            expected: 0,
+            spare: SpareBuffer::default(),
+            limit,
+            state: State::Start,
+        }
     }
 
     /// Takes a chunk. It is copied only if a line is already under way or others hold it too.
@@ -93,10 +105,27 @@ impl Lines {
         let length = self.buffer.len();
         if self.buffer.capacity() - length < room / 4 {
             let rest = if length >= RETAIN { self.expected.saturating_sub(length) } else { 0 };
-            // `reserve` doubles.
-            self.buffer.reserve(rest.max(room));
+            let spare = if rest > 0 { self.spare.take(length + rest.max(room)) } else { None };
+            match spare {
+                Some(mut spare) => {
+                    spare.extend_from_slice(&self.buffer);
+                    self.buffer = spare;
+                }
+                // It doubles at least.
+                None => self.buffer.reserve(rest.max(room)),
+            }
         }
         &mut self.buffer
+    }
+
+    /// Whether the memory of a large line is kept for the next one.
+    pub fn has_spare(&self) -> bool {
+        !self.spare.is_empty()
+    }
+
+    /// Gives back the memory that is kept for the next large line.
+    pub fn release_spare(&mut self) {
+        self.spare.release();
     }
 
     /// The next line, if it is complete. `None` asks for more bytes.
@@ -160,7 +189,8 @@ impl Lines {
         self.searched = 0;
         if self.peak > 4 * RETAIN && self.buffer.len() <= RETAIN {
             // At most `RETAIN` bytes are copied for each four times as many that went through.
-            self.buffer = BytesMut::from(&self.buffer[..]);
+            let rest = BytesMut::from(&self.buffer[..]);
+            self.spare.keep(mem::replace(&mut self.buffer, rest), self.peak);
             self.peak = self.buffer.len();
         }
     }

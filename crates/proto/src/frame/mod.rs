@@ -4,7 +4,10 @@
 //! complete. They hold no more than one message up to their limit, and copy nothing that came whole.
 
 pub mod lines;
+mod spare_buffer;
 pub mod sse;
+
+pub use spare_buffer::SpareBuffer;
 
 /// The default limit of one message.
 pub const DEFAULT_LIMIT: usize = 64 * 1024 * 1024;

@@ -21,31 +21,36 @@ pub(super) fn block_at(text: &[u8], at: usize) -> Option<(&[u8; BLOCK], &[u8; BL
 /// Whether all of `block` is valid inside a string, and has no escapes but the common ones: then the "or" of its
 /// bytes. `before` is the block one byte earlier; a backslash there begins an escape.
 #[inline]
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "a lazy operator is a branch, and keeps vector instructions out"
+)]
 pub(super) fn check_block(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> Option<u8> {
-    let (mut joined, mut lowest, mut is_inside, mut has_escape) = (0, u8::MAX, true, false);
+    let (mut joined, mut lowest, mut is_valid) = (0, u8::MAX, true);
     for (&byte, &previous) in block.iter().zip(before) {
         let is_escaped = previous == b'\\';
-        is_inside &= byte != if is_escaped { b'\\' } else { b'"' };
-        has_escape |= is_escaped;
+        // A quote has to be escaped, and what is escaped has to be a quote or `n`.
+        is_valid &= ((byte == b'"') == is_escaped) | ((byte == b'n') & is_escaped);
         lowest = lowest.min(byte);
         joined |= byte;
     }
-    let is_valid = is_inside && lowest >= 0x20 && (!has_escape || has_common_escapes(block, before));
-    is_valid.then_some(joined)
+    (lowest >= 0x20 && (is_valid || has_common_escapes(block, before))).then_some(joined)
 }
 
-#[inline]
+/// Whether the quotes and escapes of `block` are valid and common, the escapes that are rarer than `\n` and `\"`
+/// included.
 #[expect(
     clippy::needless_bitwise_bool,
     reason = "a lazy operator is a branch, and keeps vector instructions out"
 )]
 fn has_common_escapes(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> bool {
-    let mut is_common = true;
+    let mut is_valid = true;
     for (&byte, &previous) in block.iter().zip(before) {
-        let ends_escape = (byte == b'n') | (byte == b'"') | (byte == b't') | (byte == b'r') | (byte == b'/');
-        is_common &= (previous != b'\\') | ends_escape;
+        let is_escaped = previous == b'\\';
+        let ends_escape = (byte == b'n') | (byte == b't') | (byte == b'r') | (byte == b'/');
+        is_valid &= ((byte == b'"') == is_escaped) | (ends_escape & is_escaped);
     }
-    is_common
+    is_valid
 }
 
 /// Whether all of `block`, which is part of valid JSON, is inside a string, and has no escaped backslash. `before` is

@@ -163,19 +163,34 @@ pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fau
     if first.len() > limit {
         return Err(too_large(&first));
     }
-    let Some(second) = chunks.chunk().await.transpose()? else { return Ok(first) };
+    let mut next = None;
+    if first.len() >= expected {
+        // It may be all there is.
+        next = chunks.chunk().await.transpose()?;
+        if next.is_none() {
+            return Ok(first);
+        }
+    }
+    let arrived = first.len() + next.as_ref().map_or(0, Bytes::len);
     // What the server announces is believed only so far.
-    let mut all = BytesMut::with_capacity(expected.min(LARGEST_RESERVE).max(first.len() + second.len()));
+    let mut all = chunks.pool().body_buffer(expected.min(LARGEST_RESERVE).max(arrived));
     all.extend_from_slice(&first);
-    let mut next = Some(second);
+    // While a piece is held, the connection cannot read on into the same memory, and allocates more.
+    drop(first);
+    if next.is_none() {
+        next = chunks.chunk().await.transpose()?;
+    }
     while let Some(chunk) = next {
         if chunk.len() > limit - all.len() {
             return Err(too_large(&all));
         }
         all.extend_from_slice(&chunk);
+        drop(chunk);
         next = chunks.chunk().await.transpose()?;
     }
-    Ok(all.freeze())
+    let body = all.split().freeze();
+    chunks.pool().keep_body_buffer(all, body.len());
+    Ok(body)
 }
 
 const LARGEST_RESERVE: usize = 4 * 1024 * 1024;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZstdDecoder};
@@ -12,6 +13,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
 use super::flow::Flow;
 use super::media::Coding;
+use super::pool::Pool;
 
 /// The pieces of a body, decompressed.
 #[derive(Debug)]
@@ -86,6 +88,14 @@ impl Chunks {
         match self {
             Self::Plain(flow) => flow.release(),
             Self::Coded(coded) => coded.decoder.into_flow().release(),
+        }
+    }
+
+    /// The connections of the server that it comes from.
+    pub(super) fn pool(&mut self) -> &Arc<Pool> {
+        match self {
+            Self::Plain(flow) => flow.pool(),
+            Self::Coded(coded) => coded.decoder.inflow().flow.pool(),
         }
     }
 

@@ -147,6 +147,10 @@ impl Flow {
         poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
     /// How much is still to come, if the server said so.
     pub(super) fn length(&self) -> Option<u64> {
         self.body.size_hint().exact()

@@ -5,6 +5,7 @@
 //! exchange closes the socket. Over HTTP/2 one connection is shared.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,6 +13,8 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault, Limit};
+use bowline_proto::frame::SpareBuffer;
+use bytes::BytesMut;
 use hyper::client::conn::http2;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -56,6 +59,10 @@ struct State {
     shared_count: u64,
     /// The server was seen to speak HTTP/1.1 over TLS.
     one_each: bool,
+    /// The memory of the last large body.
+    spare: SpareBuffer,
+    /// Whether a large body came since the last sweep.
+    spare_was_used: bool,
     /// Ends with the pool.
     reaper: Option<AbortHandle>,
 }
@@ -143,6 +150,22 @@ impl Pool {
             self.settle_tail(&mut state, tail, until);
         }
         self.watch(&mut state);
+    }
+
+    /// An empty buffer for a body of this size: that of an earlier body, if nobody holds it any more.
+    pub(super) fn body_buffer(&self, size: usize) -> BytesMut {
+        let spare = if size >= LARGE_BODY { self.state().spare.take(size) } else { None };
+        spare.unwrap_or_else(|| BytesMut::with_capacity(size))
+    }
+
+    /// Keeps the memory of a body of `length` bytes for the next one. `rest` is what is left of its buffer.
+    pub(super) fn keep_body_buffer(self: &Arc<Self>, rest: BytesMut, length: usize) {
+        if length >= LARGE_BODY {
+            let mut state = self.state();
+            state.spare.keep(rest, length);
+            state.spare_was_used = true;
+            self.watch(&mut state);
+        }
     }
 
     fn watch(self: &Arc<Self>, state: &mut State) {
@@ -316,7 +339,10 @@ impl Pool {
         let now = Instant::now();
         state.idle.retain(|idle| idle.until > now);
         state.tails.retain(|(_, until)| *until > now);
-        if state.idle.is_empty() && state.tails.is_empty() {
+        if !mem::take(&mut state.spare_was_used) {
+            state.spare.release();
+        }
+        if state.idle.is_empty() && state.tails.is_empty() && state.spare.is_empty() {
             state.reaper = None;
         }
         state.reaper.is_some()
@@ -347,6 +373,9 @@ async fn reap(pool: Weak<Pool>) {
 }
 
 const SWEEP: Duration = Duration::from_secs(5);
+
+/// The memory of a body of this size or more is kept for the next one, until a sweep finds it unused.
+const LARGE_BODY: usize = 128 * 1024;
 
 /// How long a connection is kept when the server says nothing about it: less than the minute after which
 /// common load balancers close theirs.

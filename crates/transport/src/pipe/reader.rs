@@ -5,12 +5,14 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use std::{fmt, io, mem};
 
 use bowline_proto::fault::{Cause, Exit, Fault};
 use bowline_proto::frame::lines::{Line, Lines};
 use bowline_proto::wire::Json;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::{Sleep, sleep};
 
 use super::{Inbound, Received};
 
@@ -28,6 +30,8 @@ enum State {
         lines: Lines,
         /// How much room the next read gets.
         room: usize,
+        /// When the memory of the last large message is given back.
+        spare_end: Option<Pin<Box<Sleep>>>,
     },
     Ended(Fault),
 }
@@ -38,6 +42,8 @@ const ROOM: usize = 16 * 1024;
 /// The room once a read was filled: a large message is on its way, and each read is a system call. Pipes hold 64 KiB
 /// unless told otherwise.
 const LARGE_ROOM: usize = 128 * 1024;
+/// How long the memory of a large message is kept for the next one.
+const SPARE_TIME: Duration = Duration::from_secs(5);
 
 // === impl PipeReader ===
 
@@ -47,25 +53,30 @@ impl PipeReader {
         limit: usize,
         heard: Arc<AtomicBool>,
     ) -> Self {
-        let state = State::Open { io: Box::new(io), lines: Lines::with_limit(limit), room: ROOM };
+        let lines = Lines::with_limit(limit);
+        let state = State::Open { io: Box::new(io), lines, room: ROOM, spare_end: None };
         Self { state, limit, heard }
     }
 
     pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Fault>> {
         loop {
-            let (io, lines, room) = match &mut self.state {
-                State::Open { io, lines, room } => (io, lines, room),
+            let (io, lines, room, spare_end) = match &mut self.state {
+                State::Open { io, lines, room, spare_end } => (io, lines, room, spare_end),
                 State::Ended(fault) => return Poll::Ready(Err(fault.clone())),
             };
             if let Some(line) = lines.next() {
                 self.heard.store(true, Ordering::Relaxed);
                 return Poll::Ready(Ok(received(line, self.limit)));
             }
-            let fault = match ready!(poll_fill(io.as_mut(), lines, room, cx)) {
-                Ok(0) => Fault::new(Cause::Exited(Exit::Eof)),
-                Ok(_) => continue,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => Fault::new(Cause::Cut).note(error.to_string()),
+            let fault = match poll_fill(io.as_mut(), lines, room, cx) {
+                Poll::Pending => {
+                    poll_release_spare(lines, spare_end, cx);
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(0)) => Fault::new(Cause::Exited(Exit::Eof)),
+                Poll::Ready(Ok(_)) => continue,
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Poll::Ready(Err(error)) => Fault::new(Cause::Cut).note(error.to_string()),
             };
             // A last line without its newline is still a line, if it is whole. Half a message is none: whom it was
             // meant for learns of the end.
@@ -107,6 +118,20 @@ fn poll_fill(
     let taken = ready!(read.poll(cx))?;
     *room = if taken == spare { LARGE_ROOM } else { ROOM };
     Poll::Ready(Ok(taken))
+}
+
+/// Gives back the memory of a large message when no other has used it for a while.
+fn poll_release_spare(lines: &mut Lines, spare_end: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) {
+    if !lines.has_spare() {
+        // A large message is under way in it, or there was none.
+        *spare_end = None;
+        return;
+    }
+    let end = spare_end.get_or_insert_with(|| Box::pin(sleep(SPARE_TIME)));
+    if end.as_mut().poll(cx).is_ready() {
+        lines.release_spare();
+        *spare_end = None;
+    }
 }
 
 fn whole_or_noise(line: Line) -> Line {

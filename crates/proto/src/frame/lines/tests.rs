@@ -219,6 +219,39 @@ fn memory_is_given_back_where_little_has_to_be_moved() {
     }
 }
 
+/// Reads a line of a megabyte in pieces, as from a pipe.
+fn read_a_megabyte(lines: &mut Lines) -> Bytes {
+    let line = format!("[{}]\n", " ".repeat(1_000_000));
+    for piece in line.as_bytes().chunks(60_000) {
+        assert_eq!(lines.next(), None);
+        let buffer = lines.buffer_mut(ROOM);
+        buffer.reserve(piece.len());
+        buffer.extend_from_slice(piece);
+    }
+    let Some(Line::Message(message)) = lines.next() else { panic!() };
+    assert_eq!(message.len(), 1_000_002);
+    message
+}
+
+#[test]
+fn a_large_line_gets_the_memory_of_the_one_before_it() {
+    let mut lines = Lines::new();
+    // What the first one grew into need not be enough for the room that is expected after it.
+    drop(read_a_megabyte(&mut lines));
+    let first = read_a_megabyte(&mut lines);
+    let place = first.as_ptr();
+    let second = read_a_megabyte(&mut lines);
+    assert_ne!(second.as_ptr(), place, "the first is still held");
+    assert!(first.ends_with(b" ]") && second.ends_with(b" ]"));
+    drop(first);
+    let place = second.as_ptr();
+    drop(second);
+    assert!(lines.has_spare());
+    assert_eq!(read_a_megabyte(&mut lines).as_ptr(), place);
+    lines.release_spare();
+    assert!(!lines.has_spare());
+}
+
 /// Bytes that make the interesting cases likely.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
