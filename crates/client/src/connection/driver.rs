@@ -44,7 +44,7 @@ pub(crate) struct Setup {
     pub(crate) target: Target,
     /// Where the processes of servers are written down.
     pub(crate) records: Option<PathBuf>,
-    /// What the server spoke last time, or is to be tried first.
+    /// The era to begin with.
     pub(crate) era: Option<Era>,
     pub(crate) identity: Identity,
     pub(crate) handler: Arc<dyn Handler>,
@@ -85,7 +85,7 @@ impl Driver {
             server,
             target,
             records,
-            era: remembered,
+            era: preferred,
             identity,
             handler,
             tracer,
@@ -95,7 +95,7 @@ impl Driver {
         } = setup;
         let (news_in, news) = mpsc::unbounded_channel();
         let authorizes = auth.is_some();
-        let mut session = Session::new(Settings { remembered, authorizes, ..settings(&server, &target) });
+        let mut session = Session::new(Settings { preferred, authorizes, ..settings(&server, &target) });
         let kept = left.filter(|_| matches!(target, Target::Http(_))).and_then(SavedSession::into_parts);
         let kept = kept.map(|(peer, id)| {
             session.resume(peer);
@@ -304,6 +304,8 @@ impl Driver {
                 self.opening.retain(|opening| !opening.is_finished());
                 self.opening.push(tokio::spawn(authorizing).abort_handle());
             }
+            // Nobody keeps it yet.
+            Action::Record(_) => {}
             Action::Announce(announcement) => return Some(self.record(announcement)),
         }
         None

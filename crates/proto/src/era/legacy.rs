@@ -30,6 +30,11 @@ impl Handshake {
         }
     }
 
+    /// Whether the answer to `initialize` is awaited.
+    pub(super) fn expects_result(&self) -> bool {
+        matches!(self, Self::ExpectResult { .. })
+    }
+
     pub(super) fn handle(&mut self, reply: Reply) -> Verdict {
         match std::mem::replace(self, Self::Over) {
             Self::ExpectResult { corrected, .. } => self.handle_result(corrected, reply),

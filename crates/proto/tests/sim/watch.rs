@@ -79,6 +79,7 @@ impl Watch {
                 self.logins += 1;
                 assert!(self.logins <= MOST_LOGINS, "{} logins for nothing", self.logins);
             }
+            Action::Record(_) => {}
             Action::Announce(announcement) => self.hears(now, announcement),
         }
     }
