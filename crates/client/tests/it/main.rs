@@ -18,6 +18,7 @@ mod looks;
 mod meta;
 mod model;
 mod negotiation;
+mod negotiation_cache;
 mod once;
 mod outcomes;
 mod pages;
