@@ -7,6 +7,7 @@ mod calls;
 mod completion;
 mod event_stream;
 mod handlers;
+mod handshake;
 mod headers;
 mod hooks;
 mod host;

@@ -64,7 +64,7 @@ async fn de_09_connections_of_one_process_share_what_they_find() {
 /// Whatever a server that has become modern says to a handshake, it is found in the same attempt.
 #[tokio::test]
 async fn de_09_an_upgraded_server_is_found() {
-    // With how often a handshake is sent.
+    // With how often a handshake is sent: one that is cut off goes once more.
     let refusals = [
         (None, 1),
         (Some(Fault::status(400)), 1),
@@ -72,7 +72,7 @@ async fn de_09_an_upgraded_server_is_found() {
         (Some(Fault::status(500)), 1),
         (Some(Fault::answer(Answer::new(200).html("<h1>hello</h1>"))), 1),
         (Some(Fault::error(-32600, "no")), 1),
-        (Some(Fault::close()), 1),
+        (Some(Fault::close()), 2),
     ];
     for (refusal, handshakes) in refusals {
         let server = testkit::server().legacy().tool("echo").run().await;

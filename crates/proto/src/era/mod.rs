@@ -162,7 +162,7 @@ impl Negotiation {
         let doubtful = self.is_doubtful(&reply);
         let verdict = match &mut self.state {
             State::Modern(probe) => probe.handle(self.link, reply.clone()),
-            State::Legacy(handshake) => handshake.handle(reply.clone()),
+            State::Legacy(handshake) => handshake.handle(self.link, reply.clone()),
         };
         match verdict {
             Verdict::Stay(Step::Failed(fault)) if doubtful => self.make_up_for_probe(reply, fault),

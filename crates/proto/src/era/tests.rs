@@ -203,6 +203,31 @@ fn cut_off() -> Reply {
     Reply::Fault(Fault::new(Cause::Cut))
 }
 
+/// Each message of the handshake is harmless, so over HTTP it is sent once more on another connection.
+#[test]
+fn a_handshake_that_is_cut_off_is_sent_once_more() {
+    let mut negotiation = auto(Link::Http);
+    assert_eq!(negotiation.handle(status(400)), NEWEST);
+    assert_eq!(negotiation.handle(cut_off()), NEWEST);
+    assert_eq!(negotiation.handle(initialized("2025-06-18")), Step::Confirm(Revision::V2025_06_18));
+    assert_eq!(negotiation.handle(cut_off()), Step::Confirm(Revision::V2025_06_18));
+    assert_eq!(agreed(negotiation.handle(Reply::Accepted)).revision, Revision::V2025_06_18);
+    // Once: a server that cuts everything off fails.
+    let mut negotiation = auto(Link::Http);
+    negotiation.handle(status(400));
+    negotiation.handle(cut_off());
+    assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
+    let mut negotiation = auto(Link::Http);
+    negotiation.handle(status(400));
+    negotiation.handle(initialized("2025-06-18"));
+    negotiation.handle(cut_off());
+    assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
+    // A pipe that is cut is gone.
+    let mut negotiation = auto(Link::Pipe);
+    negotiation.handle(error(None, -32601, None));
+    assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
+}
+
 fn recorded(link: Link) -> Negotiation {
     let (negotiation, step) = Negotiation::begin(link, Choice::Auto, Start::Recorded(Era::Legacy));
     assert_eq!(step, NEWEST);
@@ -223,6 +248,7 @@ fn de_09_a_recorded_handshake_that_fails_is_followed_by_the_probe() {
         assert_eq!(peer.era(), Era::Modern, "{answer:?}");
     }
     let mut negotiation = recorded(Link::Http);
+    assert_eq!(negotiation.handle(cut_off()), NEWEST, "a handshake that was cut off is sent once more");
     assert_eq!(negotiation.handle(cut_off()), PROBE);
     assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
 }
@@ -252,6 +278,7 @@ fn de_09_an_outage_is_no_reason_to_doubt_a_record() {
     // Nor is the loss of the connection after the server has shown that it knows the handshake.
     let mut negotiation = recorded(Link::Http);
     negotiation.handle(initialized("2025-11-25"));
+    negotiation.handle(cut_off());
     assert!(matches!(negotiation.handle(cut_off()), Step::Failed(_)));
     assert_eq!(negotiation.failed_handshake(), None);
 }

@@ -54,7 +54,7 @@ fn de_04_only_a_refusal_is_one() {
         Event::Reply(Reply::Fault(status(503, None))),
         Event::Reply(Reply::Fault(Fault::before_sending(Cause::Refused))),
         error(None, -32602, "no"),
-        lost(Cause::Cut),
+        lost(Cause::Exited(crate::fault::Exit::Eof)),
     ];
     for other in others {
         let mut rig = Rig::new(settings());
