@@ -78,7 +78,7 @@ fn a_file_that_cannot_be_used_is_ignored_and_replaced() {
 fn a_finding_is_believed_for_a_day() {
     let (_folder, cache) = cache();
     let minute = Duration::from_secs(60);
-    write_aged(&cache, &key("young"), MAX_AGE - minute);
+    write_aged(&cache, &key("young"), MAX_AGE.checked_sub(minute).unwrap());
     write_aged(&cache, &key("old"), MAX_AGE);
     assert_eq!((cache.recall(&key("young")), cache.recall(&key("old"))), (Some(LEGACY), None));
     // A clock that was wrong does not keep a finding for years.
