@@ -61,7 +61,7 @@ pub(crate) fn run(peer: Peer, job: &str) -> anyhow::Result<()> {
             Peer::Floor => floor(job).await,
             Peer::Bowline => match job {
                 Job::Relay { url, tools } => relay::measure(&url, tools).await,
-                job => perform(bowline::Leg, job).await,
+                job => perform(bowline::Leg::new(&job), job).await,
             },
             Peer::Rmcp => perform(rmcp::Leg::Default, job).await,
             Peer::RmcpPooled => perform(rmcp::Leg::pooled(), job).await,
@@ -138,7 +138,7 @@ async fn floor(job: Job) -> anyhow::Result<Sample> {
             }
             Ok(Sample { bytes_per_server: growth_each(before, held.len()), ..once(&watch, held.len()) })
         }
-        Job::Open { urls } => {
+        Job::Open { urls, .. } => {
             let watch = Stopwatch::start();
             let tasks =
                 urls.into_iter().map(|url| tokio::spawn(async move { floor_http::Raw::open(&url).await }));
@@ -217,7 +217,7 @@ async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
             let bytes_per_server = growth_each(before, held.len());
             Ok(Sample { bytes_per_server, revision: warm.0.revision(), ..once(&watch, held.len()) })
         }
-        Job::Open { urls } => {
+        Job::Open { urls, .. } => {
             let watch = Stopwatch::start();
             let tasks = urls.into_iter().map(|url| {
                 let leg = leg.clone();

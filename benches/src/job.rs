@@ -3,6 +3,8 @@
 //! The job is the last command-line argument, as JSON; the sample is one line of JSON on stdout. The
 //! scripts under `peers/` read and write the same shapes.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// What a leg is to do.
@@ -19,8 +21,13 @@ pub(crate) enum Job {
     Memory { urls: Vec<String>, tools: usize },
     /// Connect to every server, and keep the connection and the tool list of each.
     Idle { urls: Vec<String>, tools: usize },
-    /// Connect to every server at once.
-    Open { urls: Vec<String> },
+    /// Connect to every server at once. `negotiations`: a folder in which this library finds what an earlier process has
+    /// found out about them.
+    Open {
+        urls: Vec<String>,
+        #[serde(default)]
+        negotiations: Option<PathBuf>,
+    },
     /// Put `bowline connect` in front of the server, initialize it and fetch its tool list.
     Relay { url: String, tools: usize },
     /// Call at a steady rate while the server is treated badly, and tell how each call ended. Says `ready`

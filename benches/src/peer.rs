@@ -80,6 +80,8 @@ impl Peer {
             Scenario::Relay => self == Self::Bowline,
             // Memory and time of a runtime that collects garbage would say little beside the Rust legs.
             Scenario::Idle | Scenario::OpenLegacy { .. } => !matches!(self, Self::Typescript | Self::Python),
+            // The others ask the same, whether they have met the server or not.
+            Scenario::OpenUnknown { .. } => matches!(self, Self::Floor | Self::Bowline),
             _ => !(self == Self::RmcpPooled && scenario.is_stdio()),
         }
     }

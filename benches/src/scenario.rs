@@ -26,8 +26,11 @@ pub(crate) enum Scenario {
     Memory,
     /// What an idle connection with its list costs in a process that has one to every port.
     Idle,
-    /// Time until so many servers that know no revision without a handshake are connected.
+    /// Time until so many servers that know no revision without a handshake are connected, where an earlier process has
+    /// met them.
     OpenLegacy { servers: usize },
+    /// The same where nothing is known of them.
+    OpenUnknown { servers: usize },
     /// Resident memory of `bowline connect` in front of one server.
     Relay,
 }
@@ -70,7 +73,8 @@ impl Scenario {
         let servers: &[usize] = if quick { &[10] } else { &[1, 10, PORTS] };
         all.extend(servers.iter().map(|&servers| Self::Startup { servers, tools: SMALL_LIST }));
         all.push(Self::Startup { servers: 10, tools: LARGE_LIST });
-        all.extend([Self::Memory, Self::Idle, Self::OpenLegacy { servers: PORTS }, Self::Relay]);
+        all.extend([Self::Memory, Self::Idle, Self::OpenLegacy { servers: PORTS }]);
+        all.extend([Self::OpenUnknown { servers: PORTS }, Self::Relay]);
         all
     }
 
@@ -100,6 +104,7 @@ impl fmt::Display for Scenario {
             Self::Memory => write!(f, "memory/{LARGE_LIST}"),
             Self::Idle => write!(f, "idle/{PORTS}x{MEDIUM_LIST}"),
             Self::OpenLegacy { servers } => write!(f, "open-legacy/{servers}"),
+            Self::OpenUnknown { servers } => write!(f, "open-unknown/{servers}"),
             Self::Relay => write!(f, "relay/{MEDIUM_LIST}"),
         }
     }
@@ -127,7 +132,7 @@ mod tests {
     #[test]
     fn a_full_run_covers_every_combination_once() {
         let names: HashSet<String> = Scenario::all(false).iter().map(ToString::to_string).collect();
-        assert_eq!(names.len(), 3 * 3 * 2 + 1 + 4 + 1 + 3);
+        assert_eq!(names.len(), 3 * 3 * 2 + 1 + 4 + 1 + 4);
         for name in ["http-json/100B/1", "stdio/1MB/64", "list/830", "startup/50x5", "startup/10x830"] {
             assert!(names.contains(name), "{name} missing from {names:?}");
         }

@@ -23,7 +23,9 @@ pub(crate) fn render(report: &Report) -> String {
 fn headline(scenario: Scenario) -> Figure {
     match scenario {
         Scenario::Calls { .. } | Scenario::List => Figure::Rate,
-        Scenario::Startup { .. } | Scenario::OpenLegacy { .. } => Figure::Seconds,
+        Scenario::Startup { .. } | Scenario::OpenLegacy { .. } | Scenario::OpenUnknown { .. } => {
+            Figure::Seconds
+        }
         Scenario::Memory => Figure::BytesPerList,
         Scenario::Idle => Figure::BytesPerServer,
         Scenario::Relay => Figure::RelayRss,

@@ -1,20 +1,37 @@
 //! The leg that measures this library.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use anyhow::Context as _;
+use bowline::negotiation::FolderCache;
 use bowline::view::Tool;
 use bowline::{Client, Server};
 use serde_json::json;
 
 use super::Connection;
-use crate::job::Endpoint;
+use crate::job::{Endpoint, Job};
 
 #[derive(Clone)]
-pub(super) struct Leg;
+pub(super) struct Leg {
+    /// Where earlier processes have left what they found out.
+    negotiations: Option<PathBuf>,
+}
 
 #[derive(Clone)]
 pub(super) struct Bowline {
     client: Client,
     revision: String,
+}
+
+impl Leg {
+    pub(super) fn new(job: &Job) -> Self {
+        let negotiations = match job {
+            Job::Open { negotiations, .. } => negotiations.clone(),
+            _ => None,
+        };
+        Self { negotiations }
+    }
 }
 
 impl super::Leg for Leg {
@@ -28,7 +45,11 @@ impl super::Leg for Leg {
                 Server::stdio("bench", program, args.iter().cloned())
             }
         };
-        let client = Client::connect(server).await?;
+        let mut builder = Client::builder(server);
+        if let Some(folder) = &self.negotiations {
+            builder = builder.negotiation_cache(Arc::new(FolderCache::new(folder)));
+        }
+        let client = builder.connect().await?;
         let revision = client.server().await?.revision.to_string();
         Ok(Bowline { client, revision })
     }

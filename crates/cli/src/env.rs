@@ -35,6 +35,8 @@ pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 pub(crate) const APPDATA: &str = "APPDATA";
 /// Where files lie that a program keeps for itself, instead of `~/.local/state`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
+/// Where files lie that may be deleted at any time, instead of `~/.cache`.
+pub(crate) const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
 /// The same on Windows.
 pub(crate) const LOCALAPPDATA: &str = "LOCALAPPDATA";
 /// The user's folder.
@@ -48,6 +50,8 @@ Environment:
   BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
   BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
   BROWSER                what opens a page: one that a server asks you to visit, or a login
+  XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
+                         (default ~/.cache); that folder may be deleted at any time
   TRACEPARENT            the trace that calls belong to, with TRACESTATE
   NO_COLOR               no colour";
 
@@ -131,16 +135,28 @@ pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
 /// Not below `XDG_RUNTIME_DIR`, though that is emptied as the processes end: hosts often do not pass it on,
 /// and what they start is to be seen from a terminal, which has it.
 pub(crate) fn records(env: &dyn Environment) -> Option<PathBuf> {
+    Some(own_folder(env, XDG_STATE_HOME, &[".local", "state"])?.join("servers"))
+}
+
+/// Where every bowline of this user keeps what servers were found to speak. It need not exist, and may be deleted.
+pub(crate) fn negotiations(env: &dyn Environment) -> Option<PathBuf> {
+    let cache = own_folder(env, XDG_CACHE_HOME, &[".cache"])?;
+    // There is one folder for both on Windows, so that the rest of it is not for deleting.
+    Some(if cfg!(windows) { cache.join("cache") } else { cache }.join("negotiations"))
+}
+
+/// Our folder in the one that `variable` names, or below the user's own.
+fn own_folder(env: &dyn Environment, variable: &str, below_home: &[&str]) -> Option<PathBuf> {
     let absolute = |name| given(env, name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = absolute(XDG_STATE_HOME).or_else(|| {
+    let folder = absolute(variable).or_else(|| {
         let home = || absolute(HOME).or_else(std::env::home_dir);
         if cfg!(windows) {
             absolute(LOCALAPPDATA).or_else(|| Some(home()?.join("AppData").join("Local")))
         } else {
-            Some(home()?.join(".local").join("state"))
+            home().map(|home| home.join(below_home.iter().collect::<PathBuf>()))
         }
     })?;
-    Some(folder.join("bowline").join("servers"))
+    Some(folder.join("bowline"))
 }
 
 /// Where this user's bowlines keep what they remember. It need not exist.
@@ -179,6 +195,18 @@ mod tests {
         // A host does not pass this one on, and its servers are to be found all the same.
         let runtime = state.with_var("XDG_RUNTIME_DIR", "/run/user/1");
         assert_eq!(of(runtime), Path::new("/var/me/bowline/servers"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn where_it_is_kept_what_servers_speak() {
+        let of = |env: Fixed| negotiations(&env).unwrap();
+        let home = Fixed::default().with_var(HOME, "/home/me");
+        assert_eq!(of(home.clone()), Path::new("/home/me/.cache/bowline/negotiations"));
+        let cache = home.clone().with_var(XDG_CACHE_HOME, "/var/me");
+        assert_eq!(of(cache), Path::new("/var/me/bowline/negotiations"));
+        let ignored = home.with_var(XDG_CACHE_HOME, "relative");
+        assert_eq!(of(ignored), Path::new("/home/me/.cache/bowline/negotiations"));
     }
 
     #[test]

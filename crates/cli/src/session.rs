@@ -3,10 +3,12 @@
 mod closing;
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use bowline::auth::Auth;
 use bowline::config::{Protocol, Server, Transport};
+use bowline::negotiation::{FolderCache, NegotiationCache};
 use bowline::{Builder, Client, SavedSession, TraceContext};
 
 pub(crate) use closing::Closings;
@@ -75,21 +77,21 @@ pub(crate) async fn with_session<T>(
     let stay = Stay::default();
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
-    let records = settings.records();
+    let folders = settings.folders();
     let host::Asked { host, login, dialogs } = host::of(settings, server).await?;
     let auth = settings.auth(server);
     let auth = match login {
         Some(login) => auth.map(|auth| auth.prompt(login)),
         None => auth,
     };
-    let builder = traced(builder(server.clone(), records.as_deref(), auth).handler(host), settings);
+    let builder = traced(builder(server.clone(), &folders, auth).handler(host), settings);
     // A session is of the older revisions. Whoever wants the newer one to be spoken wants none.
     let builder = match left.filter(|_| server.protocol != Protocol::Modern) {
         Some(left) => builder.resume(left),
         None => builder,
     };
     if matches!(server.transport, Transport::Stdio(_)) {
-        sweep(records);
+        sweep(folders.records);
     }
     let bar = Bar::start(printer, &format!("connecting to {}", server.name));
     let client = builder.open().map_err(|error| Failure::call(&error, server))?;
@@ -132,15 +134,35 @@ pub(crate) async fn with_session<T>(
     outcome
 }
 
-/// How the command connects to a server: in its own name, as who its user is there, and with a process that
-/// `bowline ps` finds.
-pub(crate) fn builder(server: Server, records: Option<&Path>, auth: Option<Auth>) -> Builder {
+/// Where the command keeps what other commands are to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Folders {
+    /// The processes of servers.
+    pub(crate) records: Option<PathBuf>,
+    /// What servers were found to speak.
+    pub(crate) negotiations: Option<PathBuf>,
+}
+
+impl Folders {
+    /// The cache of what servers were found to speak, if there is a folder for it.
+    pub(crate) fn negotiation_cache(&self) -> Option<Arc<dyn NegotiationCache>> {
+        self.negotiations.as_ref().map(|folder| Arc::new(FolderCache::new(folder)) as _)
+    }
+}
+
+/// How the command connects to a server: in its own name, as who its user is there, with a process that
+/// `bowline ps` finds, and beginning with what an earlier command found the server to speak.
+pub(crate) fn builder(server: Server, folders: &Folders, auth: Option<Auth>) -> Builder {
     let builder = Client::builder(server).client_info("bowline", env!("CARGO_PKG_VERSION"));
     let builder = match auth {
         Some(auth) => builder.auth(auth),
         None => builder,
     };
-    match records {
+    let builder = match folders.negotiation_cache() {
+        Some(cache) => builder.negotiation_cache(cache),
+        None => builder,
+    };
+    match &folders.records {
         Some(folder) => builder.records(folder),
         None => builder,
     }

@@ -16,7 +16,7 @@ use crate::args::{Format, GlobalArgs, HostArgs};
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::print::Printer;
-use crate::session::Closings;
+use crate::session::{Closings, Folders};
 use files::Choice;
 
 /// What every verb needs.
@@ -61,9 +61,9 @@ impl Settings {
         Ok(Self { printer, files, trust, host, env, closings: Closings::default() })
     }
 
-    /// Where the processes of servers are written down.
-    pub(crate) fn records(&self) -> Option<PathBuf> {
-        env::records(&*self.env)
+    /// Where it is kept what other commands are to know.
+    pub(crate) fn folders(&self) -> Folders {
+        Folders { records: env::records(&*self.env), negotiations: env::negotiations(&*self.env) }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::declared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
 use crate::handler::{Handler, NoHandler};
+use crate::negotiation::{Cache, NegotiationCache};
 use crate::saved::SavedSession;
 use crate::status::Health;
 
@@ -54,6 +55,7 @@ pub struct Builder {
     handler: Arc<dyn Handler>,
     records: Option<PathBuf>,
     era: Option<Era>,
+    cache: Cache,
     tracer: Option<Tracer>,
     tasks: bool,
     session: Option<SavedSession>,
@@ -76,6 +78,7 @@ impl Client {
             handler: Arc::new(NoHandler),
             records: None,
             era: None,
+            cache: Cache::default(),
             tracer: None,
             tasks: true,
             session: None,
@@ -315,6 +318,23 @@ impl Builder {
         self
     }
 
+    /// Keeps what the server is found to speak in this cache, and begins with what is known there. The default is a cache
+    /// in memory that all connections of the process share; a [`FolderCache`](crate::negotiation::FolderCache) serves
+    /// later processes too.
+    #[must_use]
+    pub fn negotiation_cache(mut self, cache: Arc<dyn NegotiationCache>) -> Self {
+        self.cache = Cache::Given(cache);
+        self
+    }
+
+    /// Neither uses nor keeps what servers were found to speak: each connection asks for the modern era first, or begins
+    /// as [`Builder::begin_with`] says.
+    #[must_use]
+    pub fn without_negotiation_cache(mut self) -> Self {
+        self.cache = Cache::Off;
+        self
+    }
+
     /// Does not tell modern servers that calls may become tasks, which is the default: then a call that takes
     /// long is waited for on one connection, or fails.
     #[must_use]
@@ -387,11 +407,16 @@ impl Builder {
 
     /// Connects to a server in this process, over one end of a [`memory::pair`].
     pub async fn connect_memory(self, end: memory::End) -> Result<Client> {
-        self.start(Target::Memory(Some(end)), None, Arc::default()).or_close().await
+        // What its entry says of a command or a URL is not where it is.
+        self.without_negotiation_cache()
+            .start(Target::Memory(Some(end)), None, Arc::default())
+            .or_close()
+            .await
     }
 
     fn start(self, target: Target, auth: Option<auth::Identity>, asking: Arc<Asking>) -> Client {
-        let Self { server, client_info, handler, records, era, tracer, tasks, session, auth: _ } = self;
+        let Self { server, client_info, handler, records, era, cache, tracer, tasks, session, auth: _ } =
+            self;
         let capabilities = handler.capabilities();
         let modern = declared::modern(&capabilities, tasks);
         let identity = Identity { client_info, capabilities, modern };
@@ -400,6 +425,7 @@ impl Builder {
             target,
             records,
             era,
+            cache,
             identity,
             handler,
             tracer,

@@ -36,6 +36,7 @@ pub mod hooks;
 pub mod host;
 pub mod icons;
 pub mod model;
+pub mod negotiation;
 mod registry;
 pub mod sampling;
 mod saved;

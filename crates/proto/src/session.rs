@@ -22,6 +22,7 @@
 mod login;
 mod messages;
 mod pace;
+mod record;
 #[cfg(test)]
 mod tests;
 
@@ -30,9 +31,12 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use self::messages::{Action, Announcement, Attempt, Carrier, Command, Event, Hello, Settings, Status};
+pub use self::messages::{
+    Action, Announcement, Attempt, Carrier, Command, Event, Finding, Hello, Settings, Status,
+};
 use self::pace::Pace;
-use crate::era::{Choice, Link, Negotiation, Peer, Reply, Step};
+use self::record::Refusal;
+use crate::era::{Choice, Link, Negotiation, Peer, Reply, Start, Step, is_transport_refusal};
 use crate::fault::{Cause, Execution, Fault, Limit, Recovery};
 use crate::loss::Verdict;
 use crate::revision::Era;
@@ -45,12 +49,14 @@ pub struct Session {
     attempt: Attempt,
     settings: Settings,
     pace: Pace,
-    /// What the server spoke last time (DE-09).
-    remembered: Option<Era>,
+    /// What the server has spoken in this session (DE-09).
+    spoken: Option<Era>,
+    /// What an earlier connection found out, until it is confirmed or proves wrong.
+    recorded: Option<Finding>,
     /// How it is reached: what was configured, or what was fallen back to.
     carrier: Carrier,
-    /// Streamable HTTP was refused with this, and the older transport is being tried.
-    refused: Option<Fault>,
+    /// Streamable HTTP was refused, and the older transport is being tried.
+    refused: Option<Refusal>,
     /// Whose session may have outlived the connection.
     kept: Option<Arc<Peer>>,
     /// Calls could go at least once.
@@ -75,7 +81,8 @@ enum Phase {
     #[default]
     Idle,
     /// The link is being opened; for HTTP that is immediate.
-    Opening { until: Instant, negotiation: Option<Negotiation> },
+    /// `probe_until`: the carrier is only a recorded one, which has a limit of its own.
+    Opening { until: Instant, probe_until: Option<Instant>, negotiation: Option<Negotiation> },
     /// Asking on the old session whether it is still there.
     Resuming { until: Instant, probe_until: Instant, peer: Arc<Peer> },
     /// Finding out what the server speaks.
@@ -112,8 +119,9 @@ impl Session {
             phase: Phase::Idle,
             attempt: Attempt::default(),
             pace: Pace::new(&settings),
-            remembered: settings.remembered,
-            carrier: settings.carrier,
+            spoken: None,
+            recorded: settings.usable_record(),
+            carrier: settings.first_carrier(),
             refused: None,
             kept: None,
             was_ready: false,
@@ -181,7 +189,7 @@ impl Session {
             return;
         }
         self.phase = match (mem::take(&mut self.phase), event) {
-            (Phase::Opening { until, negotiation }, Event::Opened { session }) => {
+            (Phase::Opening { until, negotiation, .. }, Event::Opened { session }) => {
                 match self.kept.take().filter(|_| session && negotiation.is_none()) {
                     Some(peer) => self.ask_whether_there(now, until, peer),
                     None => self.negotiate(now, until, negotiation),
@@ -213,6 +221,9 @@ impl Session {
                 self.kept = (self.carrier == Carrier::Http && peer.era() == Era::Legacy).then_some(peer);
                 self.lose(now, fault)
             }
+            (Phase::Opening { until, .. }, Event::Lost(fault)) if self.is_recorded_stream_refused(&fault) => {
+                self.leave_recorded_stream(now, until, fault)
+            }
             (Phase::Opening { .. } | Phase::Restoring { .. }, Event::Lost(fault)) => self.recover(now, fault),
             (Phase::LoggingIn { .. }, Event::Authorized) => self.open(now, None),
             (Phase::LoggingIn { .. }, Event::Denied(fault)) => self.deny(now, fault),
@@ -231,24 +242,29 @@ impl Session {
             Phase::Negotiating { until, negotiation, probe_until: Some(_) } if now < until => {
                 self.take_reply(now, until, negotiation, Reply::Silence)
             }
+            Phase::Opening { until, probe_until: Some(_), .. } if now < until => {
+                self.leave_recorded_stream(now, until, Fault::before_sending(Cause::Timeout(Limit::Connect)))
+            }
             // A session that does not answer is no use, whether it is there or not.
             Phase::Resuming { until, .. } if now < until => self.negotiate(now, until, None),
             Phase::LoggingIn { cause, .. } => self.deny(now, cause),
             // What could not be restored in time is not worth a server that can be called.
             Phase::Restoring { peer, .. } => self.ready(now, peer),
-            _ => self.recover(now, Fault::new(Cause::Timeout(Limit::Connect))),
+            _ => {
+                self.forget_record();
+                self.recover(now, Fault::new(Cause::Timeout(Limit::Connect)))
+            }
         };
     }
 
     /// When [`Self::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Opening { until, .. }
-            | Phase::LoggingIn { until, .. }
+            Phase::LoggingIn { until, .. }
             | Phase::BackingOff { until, .. }
             | Phase::Restoring { until, .. } => Some(*until),
             Phase::Resuming { until, probe_until, .. } => Some((*probe_until).min(*until)),
-            Phase::Negotiating { until, probe_until, .. } => {
+            Phase::Opening { until, probe_until, .. } | Phase::Negotiating { until, probe_until, .. } => {
                 Some(probe_until.map_or(*until, |probe| probe.min(*until)))
             }
             Phase::Idle
@@ -291,11 +307,6 @@ impl Session {
         self.tries
     }
 
-    /// What the server spoke last, to be remembered for the next process.
-    pub fn era(&self) -> Option<Era> {
-        self.remembered
-    }
-
     /// The phase as others see it.
     pub fn status(&self) -> Status {
         match &self.phase {
@@ -319,7 +330,18 @@ impl Session {
         self.attempt.0 += 1;
         self.tries = self.tries.saturating_add(1);
         self.actions.push_back(Action::Open(self.attempt, self.carrier));
-        Phase::Opening { until: now + self.settings.connect, negotiation }
+        let probe_until = self.is_on_recorded_stream().then(|| now + self.settings.probe);
+        Phase::Opening { until: now + self.settings.connect, probe_until, negotiation }
+    }
+
+    /// [`Self::open`] within the time that is left of an attempt: the time for connecting is not granted twice.
+    fn reopen(&mut self, now: Instant, until: Instant, negotiation: Option<Negotiation>) -> Phase {
+        match self.open(now, negotiation) {
+            Phase::Opening { probe_until, negotiation, .. } => {
+                Phase::Opening { until, probe_until, negotiation }
+            }
+            other => other,
+        }
     }
 
     /// Leaves the link; its late news counts no more.
@@ -369,10 +391,10 @@ impl Session {
                 (negotiation, step)
             }
             None => match self.carrier {
-                Carrier::Pipe => Negotiation::begin(Link::Pipe, self.settings.choice, self.remembered),
-                Carrier::Http => Negotiation::begin(Link::Http, self.settings.choice, self.remembered),
+                Carrier::Pipe => Negotiation::begin(Link::Pipe, self.settings.choice, self.start()),
+                Carrier::Http => Negotiation::begin(Link::Http, self.settings.choice, self.start()),
                 // The transport is older than the other era.
-                Carrier::EventStream => Negotiation::begin(Link::Pipe, Choice::Legacy, None),
+                Carrier::EventStream => Negotiation::begin(Link::Pipe, Choice::Legacy, Start::Unknown),
             },
         };
         self.take_step(now, until, negotiation, step)
@@ -385,9 +407,19 @@ impl Session {
         mut negotiation: Negotiation,
         reply: Reply,
     ) -> Phase {
-        let refusal = is_refusal(&reply);
-        match negotiation.handle(reply) {
-            Step::Failed(fault) if refusal => self.fall_back_or_recover(now, until, fault),
+        let refused = is_transport_refusal(negotiation.failed_handshake().unwrap_or(&reply));
+        let step = negotiation.handle(reply);
+        if negotiation.failed_handshake().is_some() {
+            self.forget_record();
+        }
+        match step {
+            Step::Failed(fault) if self.is_recorded_stream_refused(&fault) => {
+                self.leave_recorded_stream(now, until, fault)
+            }
+            Step::Failed(fault) if refused => {
+                let refusal = Refusal { fault, modern_too: negotiation.is_probe_refused() };
+                self.fall_back_or_recover(now, until, refusal)
+            }
             step => self.take_step(now, until, negotiation, step),
         }
     }
@@ -399,15 +431,12 @@ impl Session {
             Step::Confirm(revision) => Hello::Initialized(revision),
             Step::Restart => {
                 self.actions.push_back(Action::Close(self.attempt, Fault::new(Cause::Closed)));
-                return match self.open(now, Some(negotiation)) {
-                    // The time for connecting is not granted twice.
-                    Phase::Opening { negotiation, .. } => Phase::Opening { until, negotiation },
-                    other => other,
-                };
+                return self.reopen(now, until, Some(negotiation));
             }
             Step::Agreed(peer) => {
                 let peer = Arc::from(peer);
-                self.remembered = Some(Peer::era(&peer));
+                self.record(&peer, &negotiation);
+                self.spoken = Some(Peer::era(&peer));
                 self.refused = None;
                 self.actions.push_back(Action::Restore(self.attempt, Arc::clone(&peer)));
                 return Phase::Restoring { until, peer };
@@ -471,22 +500,19 @@ impl Session {
     }
 
     /// Streamable HTTP was refused. The transport before it is tried in the same breath (DE-04).
-    fn fall_back_or_recover(&mut self, now: Instant, until: Instant, fault: Fault) -> Phase {
+    fn fall_back_or_recover(&mut self, now: Instant, until: Instant, refusal: Refusal) -> Phase {
         // Nor where only the era is wanted that the older transport does not know.
         let may = self.settings.fallback
             && self.settings.choice != Choice::Modern
             && self.carrier == Carrier::Http
             && !self.spoke_as_configured;
         if !may {
-            return self.recover(now, fault);
+            return self.recover(now, refusal.fault);
         }
-        self.close(fault.clone());
-        self.refused = Some(fault);
+        self.close(refusal.fault.clone());
+        self.refused = Some(refusal);
         self.carrier = Carrier::EventStream;
-        match self.open(now, None) {
-            Phase::Opening { negotiation, .. } => Phase::Opening { until, negotiation },
-            other => other,
-        }
+        self.reopen(now, until, None)
     }
 
     /// The one place that decides what a fault costs: try again, ask a person, or give up.
@@ -497,7 +523,7 @@ impl Session {
         let cause = match self.refused.take() {
             Some(refusal) if !wants_login => {
                 self.carrier = self.settings.carrier;
-                refusal
+                refusal.fault
             }
             _ => cause,
         };
@@ -555,16 +581,6 @@ impl Session {
     fn announce(&mut self, announcement: Announcement) {
         self.actions.push_back(Action::Announce(announcement));
     }
-}
-
-/// Whether a server that knows no Streamable HTTP would answer a handshake like this (DE-04).
-fn is_refusal(reply: &Reply) -> bool {
-    let code = match reply {
-        Reply::Error { status, .. } => *status,
-        Reply::Fault(Fault { cause: Cause::Status { code, .. }, .. }) => Some(*code),
-        _ => None,
-    };
-    code.is_some_and(|code| matches!(code, 400 | 404 | 405 | 406 | 415 | 501))
 }
 
 /// Whether the server said when it wants to be asked again.

@@ -10,7 +10,7 @@ mod lease;
 mod memory;
 mod open;
 pub mod passphrase;
-mod private;
+pub mod private;
 mod random;
 mod safe;
 mod seal;

@@ -17,8 +17,8 @@ pub(crate) enum Made {
     Before,
 }
 
-/// Makes a folder and those above it, unless they are there.
-pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+/// Makes a folder and those above it for their owner alone, unless they are there.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -51,6 +51,19 @@ pub(crate) fn make_file(path: &Path, holding: &[u8]) -> io::Result<Made> {
     sync_folder(folder)?;
     made
 }
+
+/// Puts a file in the place of the one that is there, if any: whoever reads it sees the old or the new one, and nobody
+/// but the owner can. After a loss of power the file may be damaged, since the disk is not waited for: this is for what
+/// can be had again.
+pub fn replace_file(path: &Path, holding: &[u8]) -> io::Result<()> {
+    let random = random::bytes::<8>().map_err(io::Error::other)?;
+    let draft = path.with_extension(format!("{}.{DRAFT}", random::hex(&random)));
+    let written = create_new(&draft).and_then(|mut file| file.write_all(holding));
+    written.and_then(|()| fs::rename(&draft, path)).inspect_err(|_| drop(fs::remove_file(&draft)))
+}
+
+/// The extension of a file that [`replace_file`] has not finished. A program that was killed may leave one behind.
+pub const DRAFT: &str = "new";
 
 /// Makes an empty file, unless there is one. The file is not opened if it is there: closing it again would drop
 /// whatever locks SQLite has on it in this process.
@@ -170,6 +183,9 @@ mod tests {
         assert_eq!(make_empty(&empty).unwrap(), Made::Now);
         assert_eq!(make_file(&full, b"x").unwrap(), Made::Now);
         assert_eq!((mode(&empty), mode(&full)), (0o600, 0o600));
+        replace_file(&full, b"y").unwrap();
+        assert_eq!((fs::read(&full).unwrap(), mode(&full)), (b"y".to_vec(), 0o600));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no draft is left");
         let mut notes = Vec::new();
         for file in [&empty, &full] {
             check_file(file, &mut notes).unwrap();

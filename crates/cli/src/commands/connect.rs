@@ -1,7 +1,5 @@
 //! `bowline connect`: an MCP server on stdin and stdout, in front of one that may fail.
 
-use std::path::PathBuf;
-
 use bowline::auth::{Auth, wanted_scopes};
 use bowline::config::{Environment, Http, Server, Transport};
 use bowline::fault::{Cause, Fault};
@@ -15,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::logins;
 use crate::print::{Printer, stderr, units};
-use crate::session;
+use crate::session::{self, Folders};
 use crate::settings::Settings;
 use crate::settings::words::Words;
 
@@ -42,17 +40,17 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     if !allow_http {
         refuse_plain(&server)?;
     }
-    let records = settings.records();
-    session::sweep(records.clone());
+    let folders = settings.folders();
+    session::sweep(folders.records.clone());
     let auth = settings.auth(&server);
-    serve(server, records, auth, printer).await;
+    serve(server, folders, auth, printer).await;
     stderr::drain();
     Ok(Exit::Ok)
 }
 
 /// Serves the host until it closes stdin, or until a signal. Both are an orderly end, which the same signal
 /// once more cuts short, as a person does. Another one does not: hosts send SIGINT and at once SIGTERM.
-async fn serve(server: Server, records: Option<PathBuf>, auth: Option<Auth>, printer: &Printer) {
+async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &Printer) {
     let mut interrupt = Interrupt::listen();
     let (name, login) = (server.name.clone(), logins::command(&server));
     let (stop, stopped) = oneshot::channel::<()>();
@@ -71,7 +69,10 @@ async fn serve(server: Server, records: Option<PathBuf>, auth: Option<Auth>, pri
     if let Some(command) = login.clone() {
         relay = relay.login_command(move |scopes| with_scopes(&command, scopes));
     }
-    if let Some(folder) = records {
+    if let Some(cache) = folders.negotiation_cache() {
+        relay = relay.negotiation_cache(cache);
+    }
+    if let Some(folder) = folders.records {
         relay = relay.records(folder);
     }
     // Nobody is asked: the terminal is the host's, if there is one.

@@ -115,13 +115,13 @@ impl Settings {
 
     /// How the command connects to many servers.
     pub(crate) fn registry(&self) -> RegistryBuilder {
-        let records = self.records();
-        session::sweep(records.clone());
+        let folders = self.folders();
+        session::sweep(folders.records.clone());
         // Nobody is asked here: a server that wants a login is shown to want one.
         let auth = self.logins().auth();
         Registry::builder().each(move |server| {
             let auth = logins::can_log_in(&server).then(|| auth.clone());
-            session::builder(server, records.as_deref(), auth)
+            session::builder(server, &folders, auth)
         })
     }
 }

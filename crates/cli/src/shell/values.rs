@@ -34,7 +34,7 @@ pub(super) async fn suggested(
     let context: BTreeMap<String, String> =
         given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let auth = settings.auth(&server);
-    let Ok(client) = session::builder(server, settings.records().as_deref(), auth).open() else {
+    let Ok(client) = session::builder(server, &settings.folders(), auth).open() else {
         return Vec::new();
     };
     let asked = ask(&client, prompt, argument, value, &context);

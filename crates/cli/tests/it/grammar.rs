@@ -72,6 +72,8 @@ fn help_in_short() {
       BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
       BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
       BROWSER                what opens a page: one that a server asks you to visit, or a login
+      XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
+                             (default ~/.cache); that folder may be deleted at any time
       TRACEPARENT            the trace that calls belong to, with TRACESTATE
       NO_COLOR               no colour
     --- stderr

@@ -25,6 +25,7 @@ mod lists;
 mod login;
 #[cfg(unix)]
 mod logs;
+mod negotiations;
 #[cfg(unix)]
 mod ps;
 #[cfg(unix)]

@@ -36,6 +36,7 @@ use super::wake::{Wake, WakeChange};
 use super::{Asking, Core, Identity, News, Shared, Waiter, Wire, listen};
 use crate::events::{EventSender, Life};
 use crate::handler::Handler;
+use crate::negotiation::{Cache, CacheEntry};
 use crate::saved::SavedSession;
 
 /// What a connection is made of.
@@ -44,8 +45,10 @@ pub(crate) struct Setup {
     pub(crate) target: Target,
     /// Where the processes of servers are written down.
     pub(crate) records: Option<PathBuf>,
-    /// What the server spoke last time, or is to be tried first.
+    /// The era to begin with.
     pub(crate) era: Option<Era>,
+    /// Where it is kept what the server was found to speak.
+    pub(crate) cache: Cache,
     pub(crate) identity: Identity,
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) tracer: Option<Tracer>,
@@ -74,6 +77,8 @@ pub(crate) struct Driver {
     opening: Vec<AbortHandle>,
     alive: Watch,
     wake: Wake,
+    /// Where it is kept what the server was found to speak.
+    cached: CacheEntry,
     /// Processes that are being shut down.
     closing: TaskTracker,
 }
@@ -85,7 +90,8 @@ impl Driver {
             server,
             target,
             records,
-            era: remembered,
+            era: preferred,
+            cache,
             identity,
             handler,
             tracer,
@@ -93,9 +99,13 @@ impl Driver {
             auth,
             asking,
         } = setup;
+        let cached = CacheEntry::new(cache, &server);
+        // A session that is gone on with says by itself what the server speaks.
+        let recorded = if left.is_none() { cached.recall() } else { None };
         let (news_in, news) = mpsc::unbounded_channel();
         let authorizes = auth.is_some();
-        let mut session = Session::new(Settings { remembered, authorizes, ..settings(&server, &target) });
+        let settings = Settings { preferred, recorded, authorizes, ..settings(&server, &target) };
+        let mut session = Session::new(settings);
         let kept = left.filter(|_| matches!(target, Target::Http(_))).and_then(SavedSession::into_parts);
         let kept = kept.map(|(peer, id)| {
             session.resume(peer);
@@ -155,6 +165,7 @@ impl Driver {
             opening: Vec::new(),
             alive,
             wake: Wake::new(),
+            cached,
             closing: TaskTracker::new(),
         };
         (shared, driver)
@@ -304,6 +315,7 @@ impl Driver {
                 self.opening.retain(|opening| !opening.is_finished());
                 self.opening.push(tokio::spawn(authorizing).abort_handle());
             }
+            Action::Record(finding) => self.cached.change(&self.closing, finding),
             Action::Announce(announcement) => return Some(self.record(announcement)),
         }
         None

@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::era::Reply;
+use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::{Era, Revision};
 use bowline_proto::session::Hello;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, Frame, Meta, Progress};
 use bowline_proto::wire::{Json, meta, method};
+use bowline_transport::http::HttpLink;
 use http::{HeaderMap, HeaderValue};
 
 use super::exchange::{self, Exchange};
@@ -48,16 +50,20 @@ impl Shared {
                 Some(match answer {
                     Ok(answer) if !(200..300).contains(&answer.status) => exchange::refusal(&answer, id),
                     Ok(_) => Reply::Accepted,
-                    Err(fault) => Reply::Fault(fault),
+                    Err(fault) => unanswered(link, fault),
                 })
             }
             Wire::Http { link, .. } => {
                 let headers = hello_headers(hello, session);
                 let era = if matches!(hello, Hello::Discover(_)) { Era::Modern } else { Era::Legacy };
                 let exchange = Exchange { shared: self, link, wire, id, era };
-                Some(match hello {
+                let reply = match hello {
                     Hello::Initialize(_) => exchange.run_opening(frame.body(), &headers, session).await,
                     _ => exchange.run(frame.body(), &headers).await,
+                };
+                Some(match reply {
+                    Reply::Fault(fault) => unanswered(link, fault),
+                    reply => reply,
                 })
             }
         }
@@ -92,6 +98,15 @@ impl Shared {
             (meta::CLIENT_INFO, self.identity.client_info.clone()),
         ])
     }
+}
+
+/// A message that was not answered. If it was cut off and is sent again, it goes over a connection that the server has
+/// not had the time to close.
+fn unanswered(link: &HttpLink, fault: Fault) -> Reply {
+    if fault.cause == Cause::Cut {
+        link.forget_connections();
+    }
+    Reply::Fault(fault)
 }
 
 /// How long a process that takes nothing any more may take to be seen ended.

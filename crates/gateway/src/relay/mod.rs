@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use bowline::auth::Auth;
 use bowline::fault::Fault;
+use bowline::negotiation::NegotiationCache;
 use bowline::wire::{Id, Json, Message, Parsed, RpcError, method};
 use bowline::{Life, Server};
 use tokio::time::timeout;
@@ -44,6 +45,7 @@ pub struct Relay {
     settling: Duration,
     observer: Observer,
     records: Option<PathBuf>,
+    negotiations: Option<Arc<dyn NegotiationCache>>,
     auth: Option<Auth>,
     login: Option<Arc<refusal::LoginCommand>>,
     on_denied: Denied,
@@ -64,6 +66,7 @@ impl Relay {
             settling: SETTLING,
             observer: Arc::new(|_: &Life| {}),
             records: None,
+            negotiations: None,
             auth: None,
             login: None,
             on_denied: Arc::new(|_: &Fault| {}),
@@ -96,6 +99,13 @@ impl Relay {
     #[must_use]
     pub fn records(mut self, folder: impl Into<PathBuf>) -> Self {
         self.records = Some(folder.into());
+        self
+    }
+
+    /// Keeps what the server is found to speak in this cache; see [`bowline::Builder::negotiation_cache`].
+    #[must_use]
+    pub fn negotiation_cache(mut self, cache: Arc<dyn NegotiationCache>) -> Self {
+        self.negotiations = Some(cache);
         self
     }
 

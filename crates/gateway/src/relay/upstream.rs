@@ -94,6 +94,9 @@ impl Upstream {
         if let Some(folder) = &relay.records {
             builder = builder.records(folder);
         }
+        if let Some(cache) = &relay.negotiations {
+            builder = builder.negotiation_cache(Arc::clone(cache));
+        }
         if let Some(auth) = &relay.auth {
             builder = builder.auth(auth.clone());
         }

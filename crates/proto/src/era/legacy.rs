@@ -1,6 +1,6 @@
 //! The legacy handshake: `initialize`, its answer, `notifications/initialized` (LC-01 to LC-06).
 
-use super::{Peer, Reply, Step, Verdict, refused, supported};
+use super::{Link, Peer, Reply, Step, Verdict, refused, supported};
 use crate::fault::{Cause, Fault, Misbehaviour};
 use crate::revision::{Era, Revision};
 use crate::wire::code;
@@ -12,30 +12,51 @@ pub(super) enum Handshake {
         offer: Revision,
         /// A refusal that names versions may be followed once.
         corrected: bool,
+        /// Over HTTP a message that was cut off is sent once more: each is harmless, and a server that closes kept
+        /// connections soon after a reply could not be connected to otherwise.
+        repeated: bool,
     },
-    ExpectAccepted(Box<Peer>),
+    ExpectAccepted {
+        peer: Box<Peer>,
+        repeated: bool,
+    },
     /// Nothing more is expected.
     Over,
 }
 
 impl Handshake {
     pub(super) fn new(offer: Revision) -> Self {
-        Self::ExpectResult { offer, corrected: false }
+        Self::ExpectResult { offer, corrected: false, repeated: false }
     }
 
     pub(super) fn offer(&self) -> Revision {
         match self {
             Self::ExpectResult { offer, .. } => *offer,
-            Self::ExpectAccepted(_) | Self::Over => Revision::NEWEST_LEGACY,
+            Self::ExpectAccepted { .. } | Self::Over => Revision::NEWEST_LEGACY,
         }
     }
 
-    pub(super) fn handle(&mut self, reply: Reply) -> Verdict {
+    /// Whether the answer to `initialize` is awaited.
+    pub(super) fn expects_result(&self) -> bool {
+        matches!(self, Self::ExpectResult { .. })
+    }
+
+    pub(super) fn handle(&mut self, link: Link, reply: Reply) -> Verdict {
+        let is_cut_off = link == Link::Http && is_cut_off(&reply);
         match std::mem::replace(self, Self::Over) {
+            Self::ExpectResult { offer, corrected, repeated: false } if is_cut_off => {
+                *self = Self::ExpectResult { offer, corrected, repeated: true };
+                Verdict::Stay(Step::Initialize(offer))
+            }
             Self::ExpectResult { corrected, .. } => self.handle_result(corrected, reply),
+            Self::ExpectAccepted { peer, repeated: false } if is_cut_off => {
+                let revision = peer.revision;
+                *self = Self::ExpectAccepted { peer, repeated: true };
+                Verdict::Stay(Step::Confirm(revision))
+            }
             // The notification has no answer. A server that refuses it will show with the first request
             // whether it meant it, so only the loss of the link counts.
-            Self::ExpectAccepted(peer) => Verdict::Stay(match reply {
+            Self::ExpectAccepted { peer, .. } => Verdict::Stay(match reply {
                 Reply::Fault(fault) if !matches!(fault.cause, Cause::Status { .. } | Cause::Protocol(_)) => {
                     Step::Failed(fault)
                 }
@@ -50,7 +71,7 @@ impl Handshake {
             Reply::Result(result) => match Peer::from_handshake(&result) {
                 Ok(peer) => {
                     let revision = peer.revision;
-                    *self = Self::ExpectAccepted(Box::new(peer));
+                    *self = Self::ExpectAccepted { peer: Box::new(peer), repeated: false };
                     Verdict::Stay(Step::Confirm(revision))
                 }
                 // LC-02: a version we cannot speak ends the connection.
@@ -60,7 +81,7 @@ impl Handshake {
                 let names = supported(&error);
                 let names = || names.iter().map(String::as_str);
                 if let Some(offer) = Revision::newest_of(Era::Legacy, names()).filter(|_| !corrected) {
-                    *self = Self::ExpectResult { offer, corrected: true };
+                    *self = Self::ExpectResult { offer, corrected: true, repeated: false };
                     return Verdict::Stay(Step::Initialize(offer));
                 }
                 if code::is_modern(error.code) || Revision::newest_of(Era::Modern, names()).is_some() {
@@ -79,4 +100,9 @@ impl Handshake {
             Reply::Accepted => Verdict::Stay(Step::Failed(Fault::protocol(Misbehaviour::NoAnswer))),
         }
     }
+}
+
+/// Whether the connection ended before there was a reply.
+fn is_cut_off(reply: &Reply) -> bool {
+    matches!(reply, Reply::Fault(Fault { cause: Cause::Cut, .. }))
 }

@@ -31,13 +31,25 @@ pub enum Link {
 /// Which eras may be tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// Find out; begin with what was seen last time.
+    /// Find out; begin as [`Start`] says.
     #[default]
     Auto,
     /// Only a handshake.
     Legacy,
     /// Only stateless.
     Modern,
+}
+
+/// What a negotiation begins with, where both eras may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Nothing is known of the server: the modern probe comes first.
+    Unknown,
+    /// The caller prefers this era, or this session has spoken it before.
+    Prefer(Era),
+    /// An earlier connection found the server to be of this era. That may be out of date, so a handshake that fails in
+    /// any way that is an answer is followed by the probe that was skipped.
+    Recorded(Era),
 }
 
 /// What came back for a message of the negotiation.
@@ -84,8 +96,13 @@ pub enum Step {
 pub struct Negotiation {
     link: Link,
     choice: Choice,
+    start: Start,
     state: State,
     evidence: Evidence,
+    /// The probe was answered, and not as a modern server answers it.
+    probe_refused: bool,
+    /// The reply to a handshake that failed although the server was taken to be legacy, and what was made of it.
+    failed_handshake: Option<(Reply, Fault)>,
 }
 
 /// What is known of the era beyond the state: whether to turn to the modern one may still be worth it.
@@ -100,6 +117,8 @@ enum Evidence {
     Probed,
     /// A refusal of the handshake said that the server is modern.
     Modern,
+    /// The handshake failed, and the probe that was skipped is made up for. The handshake is not tried again.
+    Doubted,
 }
 
 #[derive(Debug)]
@@ -119,10 +138,11 @@ enum Verdict {
 }
 
 impl Negotiation {
-    /// Begins. `remembered` is the era this server had last time (DE-09).
-    pub fn begin(link: Link, choice: Choice, remembered: Option<Era>) -> (Self, Step) {
-        let first = match (choice, remembered) {
-            (Choice::Legacy, _) | (Choice::Auto, Some(Era::Legacy)) => Era::Legacy,
+    /// Begins. Where the choice leaves the era open, `start` says with which (DE-09).
+    pub fn begin(link: Link, choice: Choice, start: Start) -> (Self, Step) {
+        let first = match (choice, start) {
+            (Choice::Legacy, _)
+            | (Choice::Auto, Start::Prefer(Era::Legacy) | Start::Recorded(Era::Legacy)) => Era::Legacy,
             (Choice::Modern | Choice::Auto, _) => Era::Modern,
         };
         let (state, step) = State::begin(first, None);
@@ -130,7 +150,8 @@ impl Negotiation {
             Era::Modern => Evidence::Probing,
             Era::Legacy => Evidence::None,
         };
-        (Self { link, choice, state, evidence }, step)
+        let (probe_refused, failed_handshake) = (false, None);
+        (Self { link, choice, start, state, evidence, probe_refused, failed_handshake }, step)
     }
 
     /// Takes the reply to the last step.
@@ -138,12 +159,15 @@ impl Negotiation {
         if let Some(fault) = says_nothing(&reply) {
             return Step::Failed(fault);
         }
+        let doubtful = self.is_doubtful(&reply);
         let verdict = match &mut self.state {
             State::Modern(probe) => probe.handle(self.link, reply.clone()),
-            State::Legacy(handshake) => handshake.handle(reply.clone()),
+            State::Legacy(handshake) => handshake.handle(self.link, reply.clone()),
         };
         match verdict {
+            Verdict::Stay(Step::Failed(fault)) if doubtful => self.make_up_for_probe(reply, fault),
             Verdict::Stay(step) => step,
+            Verdict::Died if self.evidence == Evidence::Doubted => Step::Failed(self.wrong_era(reply)),
             Verdict::Died => match self.choice {
                 Choice::Modern => Step::Failed(wrong_era(reply)),
                 Choice::Auto | Choice::Legacy => {
@@ -151,6 +175,7 @@ impl Negotiation {
                     if self.evidence == Evidence::Probing {
                         self.evidence = Evidence::None;
                     }
+                    self.probe_refused = true;
                     self.state = State::begin(Era::Legacy, None).0;
                     Step::Restart
                 }
@@ -161,16 +186,61 @@ impl Negotiation {
 
     /// Goes over to the other era, once in each direction.
     fn turn(&mut self, revision: Revision, reply: Reply) -> Step {
+        if revision.era() == Era::Legacy {
+            self.probe_refused = is_refused_probe(&reply);
+        }
         self.evidence = match (self.choice, revision.era(), self.evidence) {
             (Choice::Auto, Era::Legacy, Evidence::Probing) if reply == Reply::Silence => Evidence::None,
             (Choice::Auto, Era::Legacy, Evidence::Probing | Evidence::Probed) => Evidence::Probed,
             (Choice::Auto, Era::Modern, Evidence::None) if says_modern(&reply) => Evidence::Modern,
             (Choice::Auto, Era::Modern, Evidence::None) => Evidence::Probed,
-            _ => return Step::Failed(wrong_era(reply)),
+            _ => return Step::Failed(self.wrong_era(reply)),
         };
         let (state, step) = State::begin(revision.era(), Some(revision));
         self.state = state;
         step
+    }
+
+    /// Whether a failure of the handshake with this reply may be due to the era, and the server was not asked for its era
+    /// before. A record is doubted on any answer. A preference is doubted where the server refuses the request as a whole.
+    fn is_doubtful(&self, reply: &Reply) -> bool {
+        let opens = matches!(&self.state, State::Legacy(handshake) if handshake.expects_result());
+        let skipped = self.choice == Choice::Auto && self.evidence == Evidence::None;
+        opens
+            && skipped
+            && match self.start {
+                Start::Unknown => false,
+                Start::Prefer(_) => self.link == Link::Http && is_transport_refusal(reply),
+                Start::Recorded(_) => is_answer(reply),
+            }
+    }
+
+    /// Sends the probe that was skipped, on a new process if this one has ended.
+    fn make_up_for_probe(&mut self, reply: Reply, fault: Fault) -> Step {
+        let ended = self.link == Link::Pipe && matches!(reply, Reply::Fault(_));
+        self.evidence = Evidence::Doubted;
+        self.failed_handshake = Some((reply, fault));
+        let (state, step) = State::begin(Era::Modern, None);
+        self.state = state;
+        if ended { Step::Restart } else { step }
+    }
+
+    /// The fault of a server that speaks neither era. The handshake's own failure says most.
+    fn wrong_era(&self, reply: Reply) -> Fault {
+        match &self.failed_handshake {
+            Some((_, fault)) => fault.clone(),
+            None => wrong_era(reply),
+        }
+    }
+
+    /// Whether the server was asked for the modern era, and refused: it is legacy, whatever was known before.
+    pub fn is_probe_refused(&self) -> bool {
+        self.probe_refused
+    }
+
+    /// The reply to a handshake that failed although the server was taken to be legacy.
+    pub fn failed_handshake(&self) -> Option<&Reply> {
+        self.failed_handshake.as_ref().map(|(reply, _)| reply)
     }
 
     /// What to send on a fresh process after [`Step::Restart`].
@@ -216,6 +286,43 @@ fn says_nothing(reply: &Reply) -> Option<Fault> {
             _ => Some(fault.clone()),
         },
         _ => None,
+    }
+}
+
+/// Whether a server that knows no Streamable HTTP, or not this era of it, would answer a handshake like this (DE-04).
+pub(crate) fn is_transport_refusal(reply: &Reply) -> bool {
+    let code = match reply {
+        Reply::Error { status, .. } => *status,
+        Reply::Fault(Fault { cause: Cause::Status { code, .. }, .. }) => Some(*code),
+        _ => None,
+    };
+    code.is_some_and(|code| matches!(code, 400 | 404 | 405 | 406 | 415 | 501))
+}
+
+/// Whether the server has answered, after a fashion. What stands in front of it says other statuses of 5xx.
+fn is_answer(reply: &Reply) -> bool {
+    match reply {
+        Reply::Result(_) | Reply::Error { .. } | Reply::Accepted => true,
+        Reply::Silence => false,
+        Reply::Fault(fault) => match &fault.cause {
+            Cause::Status { code, .. } => *code < 502,
+            Cause::Timeout(_) => false,
+            _ => true,
+        },
+    }
+}
+
+/// Whether this reply to the probe says that the server is legacy. Silence and broken exchanges lead to a handshake
+/// too, but the next connection had better ask again.
+fn is_refused_probe(reply: &Reply) -> bool {
+    match reply {
+        Reply::Result(_) | Reply::Error { .. } | Reply::Accepted => true,
+        Reply::Silence => false,
+        Reply::Fault(fault) => match &fault.cause {
+            Cause::Status { code, .. } => (400..500).contains(code),
+            Cause::Protocol(_) => true,
+            _ => false,
+        },
     }
 }
 

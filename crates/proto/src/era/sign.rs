@@ -2,7 +2,7 @@
 
 use super::Reply;
 use crate::fault::Cause;
-use crate::loss::{self, Exchange, Verdict};
+use crate::loss::{self, BodyHead, Exchange, Verdict};
 
 impl Reply {
     /// Whether this answer to `method` means that the session is gone. `session`: the request named one;
@@ -19,8 +19,7 @@ impl Reply {
             credentials,
             status: 200,
             challenge: &[],
-            body: &[],
-            body_is_cut: false,
+            body: BodyHead::default(),
             error: None,
             own_id: true,
         };
@@ -30,15 +29,15 @@ impl Reply {
                 Some(Exchange { status, error: Some(error), own_id: !stray, ..exchange })
             }
             Self::Fault(fault) => {
-                let body = fault.evidence.body.as_deref().unwrap_or_default().as_bytes();
-                let exchange = Exchange { body_is_cut: fault.evidence.body_is_cut, ..exchange };
+                let bytes = fault.evidence.body.as_deref().unwrap_or_default().as_bytes();
+                let body = BodyHead { bytes, is_cut: fault.evidence.body_is_cut };
                 match &fault.cause {
                     Cause::Status { code, .. } => Some(Exchange { status: *code, body, ..exchange }),
                     Cause::LoginRequired { code, challenge } => {
                         Some(Exchange { status: *code, challenge, body, ..exchange })
                     }
                     // Some servers say it in a body that is no message.
-                    Cause::Protocol(_) if !body.is_empty() => Some(Exchange { body, ..exchange }),
+                    Cause::Protocol(_) if !bytes.is_empty() => Some(Exchange { body, ..exchange }),
                     _ => None,
                 }
             }

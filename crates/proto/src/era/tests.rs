@@ -43,7 +43,7 @@ fn initialized(version: &str) -> Reply {
 }
 
 fn auto(link: Link) -> Negotiation {
-    let (negotiation, step) = Negotiation::begin(link, Choice::Auto, None);
+    let (negotiation, step) = Negotiation::begin(link, Choice::Auto, Start::Unknown);
     // DE-01: the probe comes first.
     assert_eq!(step, PROBE);
     negotiation
@@ -188,15 +188,153 @@ fn lc_06_a_refusal_that_names_versions_is_followed_once() {
 /// DE-09: what was seen last time saves the probe, until it proves wrong.
 #[test]
 fn de_09_memory_is_used_and_mistrusted() {
-    let (mut negotiation, step) = Negotiation::begin(Link::Http, Choice::Auto, Some(Era::Legacy));
+    let (mut negotiation, step) = Negotiation::begin(Link::Http, Choice::Auto, Start::Prefer(Era::Legacy));
     assert_eq!(step, NEWEST);
     assert_eq!(negotiation.handle(error(Some(404), -32601, None)), PROBE);
     assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
     // Both ways wrong: it ends.
-    let (mut negotiation, _) = Negotiation::begin(Link::Http, Choice::Auto, Some(Era::Legacy));
+    let (mut negotiation, _) = Negotiation::begin(Link::Http, Choice::Auto, Start::Prefer(Era::Legacy));
     assert_eq!(negotiation.handle(error(None, -32601, None)), PROBE);
     assert_eq!(negotiation.handle(error(None, -32601, None)), NEWEST);
     assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
+}
+
+fn cut_off() -> Reply {
+    Reply::Fault(Fault::new(Cause::Cut))
+}
+
+/// Each message of the handshake is harmless, so over HTTP it is sent once more on another connection.
+#[test]
+fn a_handshake_that_is_cut_off_is_sent_once_more() {
+    let mut negotiation = auto(Link::Http);
+    assert_eq!(negotiation.handle(status(400)), NEWEST);
+    assert_eq!(negotiation.handle(cut_off()), NEWEST);
+    assert_eq!(negotiation.handle(initialized("2025-06-18")), Step::Confirm(Revision::V2025_06_18));
+    assert_eq!(negotiation.handle(cut_off()), Step::Confirm(Revision::V2025_06_18));
+    assert_eq!(agreed(negotiation.handle(Reply::Accepted)).revision, Revision::V2025_06_18);
+    // Once: a server that cuts everything off fails.
+    let mut negotiation = auto(Link::Http);
+    negotiation.handle(status(400));
+    negotiation.handle(cut_off());
+    assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
+    let mut negotiation = auto(Link::Http);
+    negotiation.handle(status(400));
+    negotiation.handle(initialized("2025-06-18"));
+    negotiation.handle(cut_off());
+    assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
+    // A pipe that is cut is gone.
+    let mut negotiation = auto(Link::Pipe);
+    negotiation.handle(error(None, -32601, None));
+    assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
+}
+
+fn recorded(link: Link) -> Negotiation {
+    let (negotiation, step) = Negotiation::begin(link, Choice::Auto, Start::Recorded(Era::Legacy));
+    assert_eq!(step, NEWEST);
+    negotiation
+}
+
+/// DE-09: a server that has become modern is found in the same negotiation, whatever it says to a handshake.
+#[test]
+fn de_09_a_recorded_handshake_that_fails_is_followed_by_the_probe() {
+    let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
+    let answers = [status(400), status(404), status(405), status(500), status(501), html];
+    let errors = [error(Some(400), -32600, None), error(None, -32602, None), Reply::Accepted, result("{}")];
+    for answer in answers.into_iter().chain(errors).chain([initialized("2026-07-28")]) {
+        let mut negotiation = recorded(Link::Http);
+        assert_eq!(negotiation.handle(answer.clone()), PROBE, "{answer:?}");
+        assert!(negotiation.is_probing(), "with the limit of a probe");
+        let peer = agreed(negotiation.handle(discovered(r#"["2026-07-28"]"#)));
+        assert_eq!(peer.era(), Era::Modern, "{answer:?}");
+    }
+    let mut negotiation = recorded(Link::Http);
+    assert_eq!(negotiation.handle(cut_off()), NEWEST, "a handshake that was cut off is sent once more");
+    assert_eq!(negotiation.handle(cut_off()), PROBE);
+    assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
+}
+
+/// The handshake is tried once. If the probe fails as well, its failure is the one that is told.
+#[test]
+fn de_09_a_failed_handshake_is_not_repeated() {
+    for answer in [status(404), error(None, -32601, None), Reply::Silence] {
+        let mut negotiation = recorded(Link::Http);
+        assert_eq!(negotiation.handle(status(405)), PROBE);
+        let Step::Failed(fault) = negotiation.handle(answer.clone()) else { panic!("{answer:?}") };
+        assert_eq!(fault.cause, Cause::Status { code: 405, retry_after: None });
+        assert_eq!(negotiation.is_probe_refused(), answer != Reply::Silence);
+    }
+}
+
+/// What says nothing of the era ends the attempt and not the record: a server that is down need not be asked twice.
+#[test]
+fn de_09_an_outage_is_no_reason_to_doubt_a_record() {
+    for code in [429, 502, 503, 504, 522] {
+        let mut negotiation = recorded(Link::Http);
+        assert!(matches!(negotiation.handle(status(code)), Step::Failed(_)), "{code}");
+        assert_eq!(negotiation.failed_handshake(), None);
+    }
+    let mut negotiation = recorded(Link::Http);
+    assert!(matches!(negotiation.handle(Reply::Fault(Fault::new(Cause::Refused))), Step::Failed(_)));
+    // Nor is the loss of the connection after the server has shown that it knows the handshake.
+    let mut negotiation = recorded(Link::Http);
+    negotiation.handle(initialized("2025-11-25"));
+    negotiation.handle(cut_off());
+    assert!(matches!(negotiation.handle(cut_off()), Step::Failed(_)));
+    assert_eq!(negotiation.failed_handshake(), None);
+}
+
+/// A process that ends on the handshake is started again, and probed.
+#[test]
+fn de_09_a_process_that_ends_on_a_recorded_handshake_is_started_again() {
+    let exited = || Reply::Fault(Fault::new(Cause::Exited(Exit::Code(1))));
+    let mut negotiation = recorded(Link::Pipe);
+    assert_eq!(negotiation.handle(exited()), Step::Restart);
+    assert_eq!(negotiation.restarted(), PROBE);
+    assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
+    // A second end is a failure.
+    let mut negotiation = recorded(Link::Pipe);
+    negotiation.handle(exited());
+    assert!(matches!(negotiation.handle(exited()), Step::Failed(_)));
+    // Without a record it is one from the start: a server that crashes is not started twice per attempt.
+    let (mut negotiation, _) = Negotiation::begin(Link::Pipe, Choice::Auto, Start::Prefer(Era::Legacy));
+    assert!(matches!(negotiation.handle(exited()), Step::Failed(_)));
+}
+
+/// An era that is only preferred gives way over HTTP, where the refusal is of the request as a whole.
+#[test]
+fn de_09_a_preferred_handshake_that_is_refused_is_followed_by_the_probe() {
+    let preferred = || Negotiation::begin(Link::Http, Choice::Auto, Start::Prefer(Era::Legacy)).0;
+    for code in [400, 404, 405] {
+        let mut negotiation = preferred();
+        assert_eq!(negotiation.handle(status(code)), PROBE, "{code}");
+        assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
+    }
+    assert!(matches!(preferred().handle(error(None, -32602, None)), Step::Failed(_)));
+    assert!(matches!(preferred().handle(status(500)), Step::Failed(_)));
+}
+
+/// What the next connection may take for known: an answer that is no modern one.
+#[test]
+fn only_an_answer_to_the_probe_proves_a_legacy_server() {
+    let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
+    for (answer, proves) in [
+        (error(None, -32601, None), true),
+        (status(404), true),
+        (html, true),
+        (result("{}"), true),
+        (status(503), false),
+        (Reply::Fault(Fault::new(Cause::Cut)), false),
+        (Reply::Silence, false),
+    ] {
+        let mut negotiation = auto(Link::Http);
+        assert_eq!(negotiation.handle(answer.clone()), NEWEST);
+        negotiation.handle(initialized("2025-11-25"));
+        assert!(matches!(negotiation.handle(Reply::Accepted), Step::Agreed(_)));
+        assert_eq!(negotiation.is_probe_refused(), proves, "{answer:?}");
+    }
+    let mut negotiation = recorded(Link::Http);
+    negotiation.handle(initialized("2025-11-25"));
+    assert!(!negotiation.is_probe_refused(), "it was not asked");
 }
 
 /// DE-02: silence proves nothing. A server that was still starting when the probe ran out, and then says that
@@ -224,11 +362,11 @@ fn de_02_a_slow_start_is_no_sign_of_the_legacy_era() {
 /// DE-04 and its mirror image: a pinned era is never left.
 #[test]
 fn de_04_a_pinned_era_is_kept() {
-    let (mut negotiation, step) = Negotiation::begin(Link::Pipe, Choice::Modern, None);
+    let (mut negotiation, step) = Negotiation::begin(Link::Pipe, Choice::Modern, Start::Unknown);
     assert_eq!(step, PROBE);
     assert!(!negotiation.is_probing(), "silence is no evidence when there is no alternative");
     assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
-    let (mut negotiation, step) = Negotiation::begin(Link::Pipe, Choice::Legacy, Some(Era::Modern));
+    let (mut negotiation, step) = Negotiation::begin(Link::Pipe, Choice::Legacy, Start::Prefer(Era::Modern));
     assert_eq!(step, NEWEST);
     assert!(matches!(negotiation.handle(error(None, -32022, None)), Step::Failed(_)));
 }
@@ -260,10 +398,15 @@ fn any_reply() -> impl Strategy<Value = Reply> {
 proptest! {
     /// Whatever a server answers, and in whatever order, the negotiation ends after a few steps.
     #[test]
-    fn it_always_ends(replies in proptest::collection::vec(any_reply(), 16), http: bool, remembered in 0usize..3) {
+    fn it_always_ends(replies in proptest::collection::vec(any_reply(), 16), http: bool, start in 0usize..4) {
         let link = if http { Link::Http } else { Link::Pipe };
-        let remembered = [None, Some(Era::Legacy), Some(Era::Modern)][remembered];
-        let (mut negotiation, _) = Negotiation::begin(link, Choice::Auto, remembered);
+        let starts = [
+            Start::Unknown,
+            Start::Prefer(Era::Legacy),
+            Start::Prefer(Era::Modern),
+            Start::Recorded(Era::Legacy),
+        ];
+        let (mut negotiation, _) = Negotiation::begin(link, Choice::Auto, starts[start]);
         let steps = replies.into_iter().map(|reply| negotiation.handle(reply));
         let ended = steps.take(8).any(|step| matches!(step, Step::Failed(_) | Step::Agreed(_)));
         prop_assert!(ended);

@@ -30,13 +30,20 @@ pub struct Exchange<'a> {
     /// The `WWW-Authenticate` values.
     pub challenge: &'a [String],
     /// How the body begins. Only looked at where it holds no JSON-RPC error.
-    pub body: &'a [u8],
-    /// There was more of the body, or it could not be read to its end.
-    pub body_is_cut: bool,
+    pub body: BodyHead<'a>,
     /// The JSON-RPC error in the answer, whatever the framing.
     pub error: Option<&'a RpcError>,
     /// That error named our request: its id is neither null nor missing nor another's.
     pub own_id: bool,
+}
+
+/// The beginning of a body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BodyHead<'a> {
+    /// What was read of it.
+    pub bytes: &'a [u8],
+    /// There was more, or it could not be read to its end.
+    pub is_cut: bool,
 }
 
 /// What an answer means for the session.
@@ -95,7 +102,7 @@ impl Exchange<'_> {
                 let data = error.data.as_ref().map_or(&[][..], |data| data.as_bytes());
                 words::read(&[error.message.as_bytes(), data])
             }
-            None => words::read(&[self.body]),
+            None => words::read(&[self.body.bytes]),
         }
     }
 
@@ -160,7 +167,7 @@ impl Exchange<'_> {
         // a parsed error the body may have been cut.
         let of_method = match self.error {
             Some(error) => error.code == code::METHOD_NOT_FOUND,
-            None => mentions(self.body, b"-32601"),
+            None => mentions(self.body.bytes, b"-32601"),
         };
         let of_params = self.own_code() == Some(code::INVALID_PARAMS);
         match self.words(said) {
@@ -180,9 +187,9 @@ impl Exchange<'_> {
     /// A JSON-RPC message of which only the beginning could be read, or a body that may be one: whose it is, is not
     /// known.
     fn is_unread_message(&self) -> bool {
-        let start = self.body.trim_ascii_start();
+        let start = self.body.bytes.trim_ascii_start();
         let framed = [&b"{"[..], b"data:", b"event:"].iter().any(|frame| start.starts_with(frame));
-        let may_be_one = self.body_is_cut && (framed || start.is_empty());
+        let may_be_one = self.body.is_cut && (framed || start.is_empty());
         self.error.is_none() && (may_be_one || framed && mentions(start, b"\"jsonrpc\""))
     }
 

@@ -69,8 +69,7 @@ impl Case {
             credentials: self.credentials,
             status: self.status,
             challenge: &self.challenge,
-            body: &self.body,
-            body_is_cut: self.body_is_cut,
+            body: BodyHead { bytes: &self.body, is_cut: self.body_is_cut },
             error: found.as_ref().map(|(_, error)| error),
             own_id: found.as_ref().is_some_and(|(id, _)| id.as_ref().and_then(Id::as_ours) == Some(OURS)),
         })

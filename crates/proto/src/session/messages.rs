@@ -16,8 +16,10 @@ pub struct Settings {
     pub fallback: bool,
     /// Which eras may be tried.
     pub choice: Choice,
-    /// What the server spoke last time, if that is known.
-    pub remembered: Option<Era>,
+    /// The era to begin with, where the choice leaves it open.
+    pub preferred: Option<Era>,
+    /// What an earlier connection found out about the server. It saves a question, and is never relied on.
+    pub recorded: Option<Finding>,
     /// For opening and negotiating together.
     pub connect: Duration,
     /// For the probe alone: silence longer than this means legacy.
@@ -42,7 +44,8 @@ impl Default for Settings {
             carrier: Carrier::Pipe,
             fallback: false,
             choice: Choice::Auto,
-            remembered: None,
+            preferred: None,
+            recorded: None,
             connect: Duration::from_secs(30),
             probe: Duration::from_secs(3),
             stable: Duration::from_secs(30),
@@ -64,6 +67,15 @@ pub enum Carrier {
     Http,
     /// HTTP+SSE of 2024-11-05: messages are posted, and all answers come on one stream.
     EventStream,
+}
+
+/// What a connection has found out about a server, for the next connection to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The revision that was agreed. One of the legacy era says that the server refused the modern one.
+    pub revision: Revision,
+    /// How the server was reached.
+    pub carrier: Carrier,
 }
 
 /// Names one link, from the moment it is asked for. Never used twice.
@@ -140,6 +152,8 @@ pub enum Action {
     /// The server wants to know who we are. Have that settled, and report [`Event::Authorized`] or
     /// [`Event::Denied`] under this name; there is no link meanwhile.
     Authorize(Attempt, Fault),
+    /// Record this for the next connection to the server; `None`, forget what was recorded, since it was wrong.
+    Record(Option<Finding>),
     /// Tell whoever listens.
     Announce(Announcement),
 }

@@ -4,6 +4,7 @@ mod announce;
 mod fallback;
 mod limits;
 mod reconnect;
+mod record;
 mod renewal;
 mod resume;
 
@@ -115,6 +116,8 @@ impl Rig {
                 Action::Ready(..) => "ready".into(),
                 Action::Close(..) => "close".into(),
                 Action::Authorize(..) => "authorize".into(),
+                Action::Record(Some(finding)) => format!("record {} {:?}", finding.revision, finding.carrier),
+                Action::Record(None) => "forget record".into(),
                 Action::Announce(Announcement::Connected) => "connected".into(),
                 Action::Announce(Announcement::Disconnected(_)) => "disconnected".into(),
                 Action::Announce(Announcement::SessionLost(_)) => "session lost".into(),

@@ -81,6 +81,8 @@ impl World {
                 }
                 Action::Close(attempt, fault) => self.close(attempt, &fault),
                 Action::Authorize(attempt, fault) => self.authorize(attempt, fault),
+                Action::Record(Some(_)) => self.tally.note("record: made"),
+                Action::Record(None) => self.tally.note("record: forgotten"),
                 Action::Announce(announcement) => self.tally.note(match announcement {
                     Announcement::Connected => "said: connected",
                     Announcement::Disconnected(_) => "said: disconnected",

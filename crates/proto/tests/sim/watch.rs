@@ -79,6 +79,7 @@ impl Watch {
                 self.logins += 1;
                 assert!(self.logins <= MOST_LOGINS, "{} logins for nothing", self.logins);
             }
+            Action::Record(_) => {}
             Action::Announce(announcement) => self.hears(now, announcement),
         }
     }
@@ -109,11 +110,12 @@ impl Watch {
         assert_eq!(self.open, Some(attempt), "an act of a link that is not open");
     }
 
-    /// The server opened a session for a link: one is enough.
+    /// The server opened a session for a link: one is enough, and a second is opened only if the reply to the first
+    /// handshake was cut off.
     pub(crate) fn session_opened(&mut self, attempt: Attempt) {
         let sessions = self.sessions.entry(attempt).or_default();
         *sessions += 1;
-        assert_eq!(*sessions, 1, "a link was initialized twice");
+        assert!(*sessions <= 2, "a link was initialized {sessions} times");
     }
 
     fn goes_down(&mut self, now: Instant) {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use bowline_proto::calls::Calls;
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::session::{Attempt, Carrier, Command, Event, Hello, Session, Settings, Status};
+use bowline_proto::revision::Revision;
+use bowline_proto::session::{Attempt, Carrier, Command, Event, Finding, Hello, Session, Settings, Status};
 use fastrand::Rng;
 
 use crate::alive::Alive;
@@ -132,7 +133,9 @@ impl World {
     fn empty(seed: u64, mut rng: Rng, carrier: Carrier) -> Self {
         let start = Instant::now();
         let authorizes = rng.bool();
-        let settings = Settings { carrier, fallback: true, authorizes, seed, ..Settings::default() };
+        let recorded = recorded(seed, carrier);
+        let settings =
+            Settings { carrier, fallback: true, recorded, authorizes, seed, ..Settings::default() };
         Self {
             server: Server::roll(&mut rng, carrier == Carrier::Pipe),
             malice: [0, 3, 10, 30][rng.usize(..4)],
@@ -453,3 +456,15 @@ impl World {
 
 /// How long a login may take.
 const LOGIN: Duration = Duration::from_secs(15 * 60);
+
+/// What an earlier client may have left of the server, true or not. It is no roll of the dice, so that a seed means the
+/// same events as it would without.
+fn recorded(seed: u64, carrier: Carrier) -> Option<Finding> {
+    let older = if carrier == Carrier::Http { Carrier::EventStream } else { carrier };
+    match seed % 5 {
+        1 => Some(Finding { revision: Revision::V2025_11_25, carrier }),
+        2 => Some(Finding { revision: Revision::V2024_11_05, carrier: older }),
+        3 => Some(Finding { revision: Revision::V2026_07_28, carrier }),
+        _ => None,
+    }
+}

@@ -109,6 +109,9 @@ pub(super) async fn exchange(
                     }
                     continue;
                 }
+                if reused && line.is_some() {
+                    pool.cut_on_kept();
+                }
                 let error = error.into_error();
                 let fault = match line {
                     Some(_) => failure::exchanging(&error),

@@ -36,7 +36,7 @@ pub(super) struct Pool {
     closes: Arc<CloseAlarm>,
     /// Rings `closes`. Woken by what happens to connections that are kept.
     idle_waker: Waker,
-    /// The last kept connection that a request was to take was closed.
+    /// The last kept connection that a request was to take, or took, was closed.
     closes_early: AtomicBool,
 }
 
@@ -267,6 +267,11 @@ impl Pool {
     pub(super) fn found_closed(&self) {
         self.closes_early.store(true, Ordering::Relaxed);
         self.count_closed(1);
+    }
+
+    /// A kept connection ended after a request was written to it: the server may be one that closes them.
+    pub(super) fn cut_on_kept(&self) {
+        self.closes_early.store(true, Ordering::Relaxed);
     }
 
     /// The server has answered a request on a kept connection.

@@ -34,10 +34,9 @@ pub(super) async fn for_missing(
     let mut interrupt = Interrupt::listen();
     let mut server = server.clone();
     server.hooks.clear();
-    let records = settings.records();
     // Whoever was asked to log in has been.
     let auth = settings.auth(&server);
-    let client = session::builder(server.clone(), records.as_deref(), auth);
+    let client = session::builder(server.clone(), &settings.folders(), auth);
     let client = client.open().map_err(|error| Failure::call(&error, &server))?;
     let asking = async {
         client.ready().await.map_err(|error| Failure::call(&error, &server))?;

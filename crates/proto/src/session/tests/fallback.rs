@@ -23,7 +23,11 @@ fn de_04_a_refused_transport_gives_way_to_the_older_one() {
         assert_eq!(refuse(&mut rig, code), ["close", "open event stream"]);
         assert_eq!(rig.wait(), 29 * S, "in the same breath");
         // The transport is older than the other era: nobody is asked.
-        rig.shake_hands();
+        assert_eq!(rig.event(Event::Opened { session: false }), ["send initialize"]);
+        assert_eq!(rig.event(initialized()), ["send initialized"]);
+        let accepted = rig.event(Event::Reply(Reply::Accepted));
+        assert_eq!(accepted, ["record 2025-11-25 EventStream", "restore"]);
+        assert_eq!(rig.event(Event::Restored), ["ready", "connected"]);
         // What works is kept to.
         rig.event(forgotten(true));
         rig.shake_hands();
@@ -50,7 +54,7 @@ fn de_04_only_a_refusal_is_one() {
         Event::Reply(Reply::Fault(status(503, None))),
         Event::Reply(Reply::Fault(Fault::before_sending(Cause::Refused))),
         error(None, -32602, "no"),
-        lost(Cause::Cut),
+        lost(Cause::Exited(crate::fault::Exit::Eof)),
     ];
     for other in others {
         let mut rig = Rig::new(settings());

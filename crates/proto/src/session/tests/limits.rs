@@ -108,12 +108,6 @@ fn session_is_down_once_something_was_lost_or_not_had() {
     assert!(ready.session.is_down());
 }
 
-#[test]
-fn era_is_remembered_once_it_was_agreed() {
-    assert_eq!(Rig::http().session.era(), None);
-    assert_eq!(Rig::http().ready().session.era(), Some(Era::Legacy));
-}
-
 /// Whoever was asked for a login may answer late, when the session goes on without it.
 #[test]
 fn denied_login_counts_no_more() {

@@ -1,0 +1,177 @@
+//! Owns the findings that outlive a process: one small file for each server, which only its owner can read.
+//!
+//! Any number of processes share a folder. A file is replaced as a whole, so that the last writer wins and nobody reads
+//! half of one; a file that cannot be used counts as absent, and is replaced by the next finding.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use bowline_proto::revision::Revision;
+use bowline_store::private;
+use serde::{Deserialize, Serialize};
+
+use super::{Carrier, Finding, MAX_AGE, MAX_SERVERS, NegotiationCache, ServerKey};
+
+/// A [`NegotiationCache`] in a folder. There is no secret in it, and it may be deleted at any time.
+#[derive(Clone, Debug)]
+pub struct FolderCache {
+    folder: PathBuf,
+}
+
+/// What is in a file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    version: u32,
+    revision: String,
+    transport: Transport,
+    /// When the server was asked, in seconds since 1970.
+    asked_at: u64,
+}
+
+/// [`Carrier`] as it is written.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Transport {
+    Stdio,
+    Http,
+    Sse,
+}
+
+impl FolderCache {
+    /// Keeps findings in this folder, which is made when there is something to keep.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    fn path(&self, server: &ServerKey) -> PathBuf {
+        self.folder.join(format!("{server}.{EXTENSION}"))
+    }
+
+    fn write(&self, server: &ServerKey, record: &Record) -> io::Result<()> {
+        private::make_folder(&self.folder)?;
+        let path = self.path(server);
+        let is_new = !path.exists();
+        private::replace_file(&path, &serde_json::to_vec(record)?)?;
+        if is_new {
+            self.prune()?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what is too much: files that have not been written for [`MAX_AGE`], drafts of processes that were killed,
+    /// and the oldest where there are more than [`MAX_SERVERS`]. What is not of this cache is left alone.
+    fn prune(&self) -> io::Result<()> {
+        let now = SystemTime::now();
+        let mut kept = Vec::new();
+        for file in fs::read_dir(&self.folder)?.take(MAX_FILES) {
+            let file = file?;
+            let path = file.path();
+            let Some(limit) = age_limit(&path) else { continue };
+            // Another process may delete it at the same time.
+            let Ok(written) = file.metadata().and_then(|about| about.modified()) else { continue };
+            if now.duration_since(written).is_ok_and(|age| age > limit) {
+                let _ = fs::remove_file(path);
+            } else {
+                kept.push((written, path));
+            }
+        }
+        kept.sort_unstable();
+        for (_, path) in kept.iter().take(kept.len().saturating_sub(MAX_SERVERS)) {
+            let _ = fs::remove_file(path);
+        }
+        Ok(())
+    }
+}
+
+impl NegotiationCache for FolderCache {
+    fn recall(&self, server: &ServerKey) -> Option<Finding> {
+        read(&self.path(server))?.finding(SystemTime::now(), MAX_AGE)
+    }
+
+    fn record(&self, server: &ServerKey, finding: Finding) {
+        let now = SystemTime::now();
+        // A server that is asked by every command is not written down by every command.
+        let known = read(&self.path(server)).and_then(|record| record.finding(now, MAX_AGE / 2));
+        if known == Some(finding) {
+            return;
+        }
+        if let Err(error) = self.write(server, &Record::new(finding, now)) {
+            tracing::debug!(%error, "what a server speaks could not be recorded");
+        }
+    }
+
+    fn forget(&self, server: &ServerKey) {
+        match fs::remove_file(self.path(server)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::debug!(%error, "a record of what a server speaks could not be deleted");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Record {
+    fn new(finding: Finding, now: SystemTime) -> Self {
+        Self {
+            version: VERSION,
+            revision: finding.revision.as_str().to_owned(),
+            transport: match finding.carrier {
+                Carrier::Pipe => Transport::Stdio,
+                Carrier::Http => Transport::Http,
+                Carrier::EventStream => Transport::Sse,
+            },
+            asked_at: now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs(),
+        }
+    }
+
+    /// What it says, unless it is older than `limit`, of the future, or of a later version.
+    fn finding(&self, now: SystemTime, limit: Duration) -> Option<Finding> {
+        let asked_at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.asked_at))?;
+        let is_fresh = match now.duration_since(asked_at) {
+            Ok(age) => age < limit,
+            Err(ahead) => ahead.duration() < CLOCK_SKEW,
+        };
+        let carrier = match self.transport {
+            Transport::Stdio => Carrier::Pipe,
+            Transport::Http => Carrier::Http,
+            Transport::Sse => Carrier::EventStream,
+        };
+        let revision = Revision::parse(&self.revision)?;
+        (is_fresh && self.version == VERSION).then_some(Finding { revision, carrier })
+    }
+}
+
+/// A record, if the file is one. Neither a link nor a pipe makes us wait or read elsewhere.
+fn read(path: &Path) -> Option<Record> {
+    if !fs::symlink_metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut text = Vec::new();
+    File::open(path).ok()?.take(MAX_FILE_SIZE).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// How long a file of this cache is left in the folder; `None`, it is not of this cache.
+fn age_limit(path: &Path) -> Option<Duration> {
+    match path.extension()?.to_str()? {
+        EXTENSION => Some(MAX_AGE),
+        private::DRAFT => Some(MAX_DRAFT_AGE),
+        _ => None,
+    }
+}
+
+const VERSION: u32 = 1;
+const EXTENSION: &str = "json";
+/// More is not read of a file: a record is a tenth of it.
+const MAX_FILE_SIZE: u64 = 1024;
+/// More files are not looked at. The rest is looked at when these are gone.
+const MAX_FILES: usize = 4 * MAX_SERVERS;
+/// A draft that is older is nobody's any more.
+const MAX_DRAFT_AGE: Duration = Duration::from_secs(60);
+/// How far a record may be ahead of this machine's clock.
+const CLOCK_SKEW: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests;

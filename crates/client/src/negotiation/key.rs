@@ -1,0 +1,88 @@
+//! Owns what tells one server from another, without saying where it is.
+
+use std::fmt;
+
+use bowline_config::{Server, Transport};
+use ring::digest::{Context, SHA256};
+
+/// Names a server in a [`NegotiationCache`](super::NegotiationCache): a hash of its URL, or of its command line, working
+/// directory and configured environment, since people put secrets into all of them. It is the same in every process.
+/// Headers do not count: credentials change, and the server is the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerKey([u8; LENGTH]);
+
+/// As many bytes as nobody finds a second server for.
+const LENGTH: usize = 16;
+
+impl ServerKey {
+    /// The key of a server.
+    pub fn of(server: &Server) -> Self {
+        match &server.transport {
+            Transport::Stdio(stdio) => {
+                let cwd = stdio.cwd.as_ref().map(|cwd| cwd.display().to_string()).unwrap_or_default();
+                let command = ["stdio", &stdio.command, &cwd].into_iter();
+                let args = stdio.args.iter().map(String::as_str);
+                // What a command does is as often said in a variable as in an argument.
+                let env = stdio.env.iter().flat_map(|(name, value)| ["env", name, value.expose()]);
+                Self::of_parts(command.chain(args).chain(env))
+            }
+            Transport::Http(http) | Transport::Sse(http) => Self::of_parts(["http", http.url.as_str()]),
+        }
+    }
+
+    /// Where one part ends and the next begins counts.
+    fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut hash = Context::new(&SHA256);
+        for part in parts {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        let mut key = [0; LENGTH];
+        key.copy_from_slice(&hash.finish().as_ref()[..LENGTH]);
+        Self(key)
+    }
+}
+
+/// In hexadecimal digits.
+impl fmt::Display for ServerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ServerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerKey({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_reached_or_started_differently_is_another_server() {
+        let base = Server::stdio("s", "run", ["a", "b"]);
+        for other in [
+            Server::stdio("s", "run", ["ab"]),
+            Server::stdio("s", "run", ["a"]),
+            Server::stdio("s", "runa", ["b"]),
+            Server::http("s", "http://h/run").unwrap(),
+        ] {
+            assert_ne!(ServerKey::of(&base), ServerKey::of(&other));
+        }
+        let with = |value: &str| base.clone().with_env("MODE", value).unwrap();
+        assert_ne!(ServerKey::of(&with("a")), ServerKey::of(&with("b")));
+        assert_ne!(ServerKey::of(&with("a")), ServerKey::of(&base));
+        let renamed = Server::stdio("other", "run", ["a", "b"]);
+        assert_eq!(ServerKey::of(&base), ServerKey::of(&renamed));
+    }
+
+    /// Files are named by it: another value would be another server to every later version.
+    #[test]
+    fn a_key_is_the_same_in_every_process() {
+        let key = ServerKey::of(&Server::http("s", "https://h/mcp?key=s3cret").unwrap());
+        assert_eq!(key.to_string().len(), 32);
+        assert_eq!(key.to_string(), "a5be7d5cbcaacb00672a8b6f45e8506d");
+    }
+}

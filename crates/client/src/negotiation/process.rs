@@ -1,0 +1,69 @@
+//! Owns the findings of one process, which end with it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::{Finding, MAX_AGE, MAX_SERVERS, NegotiationCache, ServerKey};
+
+/// The findings of all connections of this process that were given no other cache.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessCache(Mutex<Option<HashMap<ServerKey, (Finding, Instant)>>>);
+
+/// The one that is shared by all.
+static SHARED: ProcessCache = ProcessCache(Mutex::new(None));
+
+impl ProcessCache {
+    pub(crate) fn shared() -> &'static Self {
+        &SHARED
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<HashMap<ServerKey, (Finding, Instant)>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NegotiationCache for ProcessCache {
+    fn recall(&self, server: &ServerKey) -> Option<Finding> {
+        let findings = self.lock();
+        let (finding, asked) = findings.as_ref()?.get(server)?;
+        (asked.elapsed() < MAX_AGE).then_some(*finding)
+    }
+
+    fn record(&self, server: &ServerKey, finding: Finding) {
+        let mut findings = self.lock();
+        let findings = findings.get_or_insert_default();
+        if findings.len() >= MAX_SERVERS && !findings.contains_key(server) {
+            let oldest = findings.iter().min_by_key(|(_, (_, asked))| *asked).map(|(server, _)| *server);
+            oldest.map(|oldest| findings.remove(&oldest));
+        }
+        findings.insert(*server, (finding, Instant::now()));
+    }
+
+    fn forget(&self, server: &ServerKey) {
+        self.lock().as_mut().map(|findings| findings.remove(server));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::Server;
+    use bowline_proto::revision::Revision;
+
+    use super::super::Carrier;
+    use super::*;
+
+    #[test]
+    fn the_oldest_finding_makes_room_for_a_new_one() {
+        let cache = ProcessCache::default();
+        let key = |n: usize| ServerKey::of(&Server::http("s", format!("http://h/{n}")).unwrap());
+        let finding = Finding { revision: Revision::V2025_11_25, carrier: Carrier::Http };
+        for n in 0..=MAX_SERVERS {
+            cache.record(&key(n), finding);
+        }
+        assert_eq!(cache.lock().as_ref().unwrap().len(), MAX_SERVERS);
+        assert_eq!((cache.recall(&key(0)), cache.recall(&key(MAX_SERVERS))), (None, Some(finding)));
+        cache.forget(&key(1));
+        assert_eq!(cache.recall(&key(1)), None);
+    }
+}

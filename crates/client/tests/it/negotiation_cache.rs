@@ -1,0 +1,202 @@
+//! What servers were found to speak, kept for later connections (DE-09): exact counts of what a server is asked.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bowline::negotiation::FolderCache;
+use bowline::{Client, Era, Server};
+use bowline_testkit::{self as testkit, Answer, Control, Fault, Script};
+use serde_json::{Value, json};
+
+use crate::support::{Running, http, stdio};
+
+/// Connects as a process of its own would: with nothing but the folder. Gives the era that was spoken.
+async fn connect(server: &Server, folder: &Path) -> Era {
+    let cache = Arc::new(FolderCache::new(folder));
+    let client = Client::builder(server.clone()).negotiation_cache(cache).connect().await.unwrap();
+    let era = client.server().await.unwrap().era();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    client.close().await;
+    era
+}
+
+/// How often the server was asked for the modern era, and for a handshake, since the last time.
+fn asked(server: &Control) -> (usize, usize) {
+    let asked = (server.count("server/discover"), server.count("initialize"));
+    server.forget_received();
+    asked
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect()
+}
+
+async fn both(script: Script) -> [Running; 2] {
+    [Running::Http(script.clone().run().await), Running::Stdio(script.stdio().await)]
+}
+
+#[tokio::test]
+async fn de_09_only_the_first_process_probes_a_legacy_server() {
+    for server in both(testkit::server().legacy().tool("echo")).await {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(connect(&server.server(), folder.path()).await, Era::Legacy);
+        assert_eq!(asked(&server), (1, 1));
+        for _ in 0..2 {
+            assert_eq!(connect(&server.server(), folder.path()).await, Era::Legacy);
+            assert_eq!(asked(&server), (0, 1));
+        }
+        assert_eq!(files(folder.path()).len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn de_09_connections_of_one_process_share_what_they_find() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let close = async |client: bowline::Result<Client>| client.unwrap().close().await;
+    close(Client::connect(http(&server)).await).await;
+    assert_eq!(asked(&server), (1, 1));
+    close(Client::connect(http(&server)).await).await;
+    assert_eq!(asked(&server), (0, 1));
+    close(Client::builder(http(&server)).without_negotiation_cache().connect().await).await;
+    assert_eq!(asked(&server), (1, 1));
+}
+
+/// Whatever a server that has become modern says to a handshake, it is found in the same attempt.
+#[tokio::test]
+async fn de_09_an_upgraded_server_is_found() {
+    // With how often a handshake is sent: one that is cut off goes once more.
+    let refusals = [
+        (None, 1),
+        (Some(Fault::status(400)), 1),
+        (Some(Fault::status(404)), 1),
+        (Some(Fault::status(500)), 1),
+        (Some(Fault::answer(Answer::new(200).html("<h1>hello</h1>"))), 1),
+        (Some(Fault::error(-32600, "no")), 1),
+        (Some(Fault::close()), 2),
+    ];
+    for (refusal, handshakes) in refusals {
+        let server = testkit::server().legacy().tool("echo").run().await;
+        let folder = tempfile::tempdir().unwrap();
+        connect(&http(&server), folder.path()).await;
+        server.edit(Script::modern);
+        server.forget_received();
+        if let Some(refusal) = refusal.clone() {
+            server.arm(refusal.on("initialize").always());
+        }
+        assert_eq!(connect(&http(&server), folder.path()).await, Era::Modern, "{refusal:?}");
+        assert_eq!(asked(&server), (1, handshakes), "{refusal:?}");
+        assert_eq!(connect(&http(&server), folder.path()).await, Era::Modern, "{refusal:?}");
+        assert_eq!(asked(&server), (1, 0), "{refusal:?}");
+    }
+}
+
+#[tokio::test]
+async fn de_09_an_upgraded_process_that_ends_on_a_handshake_is_found() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let folder = tempfile::tempdir().unwrap();
+    connect(&stdio(&server), folder.path()).await;
+    server.control().edit(Script::modern);
+    server.arm(Fault::exit(1).on("initialize").always());
+    server.control().forget_received();
+    assert_eq!(connect(&stdio(&server), folder.path()).await, Era::Modern);
+    assert_eq!((asked(&server.control()), server.runs()), ((1, 1), 3));
+}
+
+#[tokio::test]
+async fn de_09_a_downgraded_server_is_found() {
+    for server in both(testkit::server().modern().tool("echo")).await {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(connect(&server.server(), folder.path()).await, Era::Modern);
+        assert_eq!(asked(&server), (1, 0));
+        server.edit(Script::legacy);
+        assert_eq!(connect(&server.server(), folder.path()).await, Era::Legacy);
+        assert_eq!(asked(&server), (1, 1));
+        assert_eq!(connect(&server.server(), folder.path()).await, Era::Legacy);
+        assert_eq!(asked(&server), (0, 1));
+    }
+}
+
+#[tokio::test]
+async fn de_09_the_older_transport_is_opened_first_where_it_was_found() {
+    let server = testkit::server().http_sse().tool("echo").run().await;
+    let folder = tempfile::tempdir().unwrap();
+    let http = http(&server);
+    connect(&http, folder.path()).await;
+    // Both were refused, and the handshake was made on the stream.
+    assert_eq!((server.count("GET"), asked(&server)), (1, (1, 2)));
+    connect(&http, folder.path()).await;
+    assert_eq!((server.count("GET"), asked(&server)), (1, (0, 1)));
+    // Where the configuration does not allow it, it is not used.
+    let strict = http.clone().without_fallback().unwrap();
+    let cache = Arc::new(FolderCache::new(folder.path()));
+    Client::builder(strict).negotiation_cache(cache).connect().await.unwrap_err();
+    assert_eq!((server.count("GET"), asked(&server)), (0, (1, 1)));
+    // The server is replaced by one that speaks the newer transport alone.
+    server.edit(|_| testkit::server().legacy().tool("echo").no_get_stream());
+    assert_eq!(connect(&http, folder.path()).await, Era::Legacy);
+    assert_eq!(asked(&server), (1, 1));
+    assert_eq!(connect(&http, folder.path()).await, Era::Legacy);
+    assert_eq!(asked(&server), (0, 1));
+}
+
+/// A host that prefers the handshake finds the older transport as well, and knows it the next time.
+#[tokio::test]
+async fn de_09_a_preferred_handshake_finds_the_older_transport_once() {
+    let server = testkit::server().http_sse().tool("echo").run().await;
+    let folder = tempfile::tempdir().unwrap();
+    let connect = async || {
+        let cache = Arc::new(FolderCache::new(folder.path()));
+        let builder = Client::builder(http(&server)).negotiation_cache(cache).begin_with(Era::Legacy);
+        builder.connect().await.unwrap().close().await;
+    };
+    connect().await;
+    assert_eq!((server.count("GET"), asked(&server)), (1, (1, 2)));
+    connect().await;
+    assert_eq!((server.count("GET"), asked(&server)), (1, (0, 1)));
+}
+
+/// A host that prefers the handshake does not keep others from a server's modern era.
+#[tokio::test]
+async fn de_09_a_preferred_handshake_leaves_no_record() {
+    let server = testkit::server().dual().tool("echo").run().await;
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Arc::new(FolderCache::new(folder.path()));
+    let builder = Client::builder(http(&server)).negotiation_cache(cache).begin_with(Era::Legacy);
+    builder.connect().await.unwrap().close().await;
+    assert_eq!(asked(&server), (0, 1));
+    assert_eq!(connect(&http(&server), folder.path()).await, Era::Modern);
+    assert_eq!(asked(&server), (1, 0));
+}
+
+#[tokio::test]
+async fn de_09_a_record_that_is_damaged_or_too_old_is_not_used() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let folder = tempfile::tempdir().unwrap();
+    connect(&http(&server), folder.path()).await;
+    let [file] = &files(folder.path())[..] else { panic!("one file") };
+    let good: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let mut old = good.clone();
+    old["asked_at"] = (good["asked_at"].as_u64().unwrap() - 24 * 60 * 60).into();
+    for text in [old.to_string(), good.to_string()[..30].to_owned(), String::new(), "\u{fffd}{}".to_owned()] {
+        std::fs::write(file, &text).unwrap();
+        server.forget_received();
+        connect(&http(&server), folder.path()).await;
+        assert_eq!(asked(&server), (1, 1), "{text}");
+        // It was replaced.
+        connect(&http(&server), folder.path()).await;
+        assert_eq!(asked(&server), (0, 1), "{text}");
+    }
+}
+
+/// An unusable folder costs the cache and not the connection.
+#[tokio::test]
+async fn de_09_a_folder_that_cannot_be_made_is_no_failure() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for _ in 0..2 {
+        assert_eq!(connect(&http(&server), &file.join("below")).await, Era::Legacy);
+        assert_eq!(asked(&server), (1, 1));
+    }
+}

@@ -1,0 +1,158 @@
+//! DE-09: what an earlier connection found out, and what this one leaves for the next.
+
+use super::*;
+use crate::revision::Revision;
+
+const LEGACY: Finding = Finding { revision: Revision::V2025_11_25, carrier: Carrier::Http };
+const OLDER: Finding = Finding { revision: Revision::V2024_11_05, carrier: Carrier::EventStream };
+const MODERN: Finding = Finding { revision: Revision::V2026_07_28, carrier: Carrier::Http };
+
+fn rig(recorded: Option<Finding>) -> Rig {
+    Rig::new(Settings { carrier: Carrier::Http, fallback: true, recorded, ..Settings::default() })
+}
+
+fn refused_with(code: u16) -> Event {
+    Event::Reply(Reply::Fault(status(code, None).not_executed()))
+}
+
+fn discovered() -> Event {
+    Event::Reply(Reply::Result(json(
+        r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}"#,
+    )))
+}
+
+#[test]
+fn de_09_what_was_found_out_is_recorded_once() {
+    let mut rig = rig(None);
+    rig.command(Command::Connect);
+    assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
+    assert_eq!(rig.event(refused_with(400)), ["send initialize"]);
+    assert_eq!(rig.event(initialized()), ["send initialized"]);
+    let accepted = rig.event(Event::Reply(Reply::Accepted));
+    assert_eq!(accepted, ["record 2025-11-25 Http", "restore"]);
+    rig.event(Event::Restored);
+    // A new session of a server that is known finds out nothing new.
+    rig.event(forgotten(true));
+    rig.shake_hands();
+}
+
+#[test]
+fn de_09_a_record_saves_the_probe_and_keeps_its_age() {
+    let mut rig = rig(Some(LEGACY));
+    assert_eq!(rig.command(Command::Connect), ["open http"]);
+    rig.shake_hands();
+}
+
+#[test]
+fn de_09_a_modern_server_is_recorded_even_if_a_legacy_one_was_expected() {
+    let mut rig = rig(Some(LEGACY));
+    rig.command(Command::Connect);
+    assert_eq!(rig.event(Event::Opened { session: false }), ["send initialize"]);
+    assert_eq!(rig.event(refused_with(400)), ["forget record", "send discover"]);
+    assert_eq!(rig.event(discovered()), ["record 2026-07-28 Http", "restore"]);
+}
+
+#[test]
+fn de_09_a_record_of_the_modern_era_changes_nothing() {
+    let mut rig = rig(Some(MODERN));
+    rig.command(Command::Connect);
+    assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
+    assert_eq!(rig.event(refused_with(404)), ["send initialize"]);
+    rig.event(initialized());
+    assert_eq!(rig.event(Event::Reply(Reply::Accepted)), ["record 2025-11-25 Http", "restore"]);
+}
+
+#[test]
+fn de_09_the_older_transport_is_recorded_and_opened_first() {
+    let mut first = rig(None);
+    first.command(Command::Connect);
+    first.event(Event::Opened { session: false });
+    first.event(refused_with(405));
+    assert_eq!(first.event(refused_with(405)), ["close", "open event stream"]);
+    assert_eq!(first.event(Event::Opened { session: false }), ["send initialize"]);
+    first.event(initialized());
+    let accepted = first.event(Event::Reply(Reply::Accepted));
+    assert_eq!(accepted, ["record 2025-11-25 EventStream", "restore"]);
+
+    let mut second = rig(Some(OLDER));
+    assert_eq!(second.command(Command::Connect), ["open event stream"]);
+    second.shake_hands();
+}
+
+#[test]
+fn de_09_a_recorded_transport_that_is_refused_gives_way_in_the_same_attempt() {
+    let refusals = [
+        lost(Cause::Status { code: 405, retry_after: None }),
+        lost(Cause::Protocol(crate::fault::Misbehaviour::ContentType)),
+        lost(Cause::Cut),
+    ];
+    for refusal in refusals {
+        let mut rig = rig(Some(OLDER));
+        rig.command(Command::Connect);
+        rig.now += S;
+        assert_eq!(rig.event(refusal), ["forget record", "close", "open http"]);
+        assert_eq!(rig.wait(), 29 * S, "in the same attempt");
+        assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
+        assert_eq!(rig.event(discovered()), ["record 2026-07-28 Http", "restore"]);
+    }
+}
+
+#[test]
+fn de_09_a_recorded_stream_without_an_endpoint_is_left_after_the_time_of_a_probe() {
+    let mut rig = rig(Some(OLDER));
+    rig.command(Command::Connect);
+    assert_eq!(rig.wait(), 3 * S);
+    assert_eq!(rig.strike(), ["forget record", "close", "open http"]);
+    assert_eq!(rig.wait(), 27 * S);
+}
+
+#[test]
+fn de_09_a_recorded_transport_is_kept_while_the_server_is_down_or_wants_a_login() {
+    for fault in [Fault::before_sending(Cause::Refused), status(503, None)] {
+        let mut rig = rig(Some(OLDER));
+        rig.command(Command::Connect);
+        assert_eq!(rig.event(Event::Lost(fault)), ["close", "disconnected"]);
+        assert_eq!(rig.strike(), ["open event stream"]);
+    }
+    let login = Cause::LoginRequired { code: 401, challenge: vec!["Bearer".into()] };
+    let mut rig = rig(Some(OLDER));
+    rig.command(Command::Connect);
+    assert_eq!(rig.event(lost(login)), ["close", "needs login"]);
+    assert_eq!(rig.command(Command::LoggedIn), ["open event stream"]);
+}
+
+#[test]
+fn de_09_an_attempt_that_runs_out_of_time_forgets_the_record() {
+    let mut rig = rig(Some(LEGACY));
+    rig.command(Command::Connect);
+    rig.event(Event::Opened { session: false });
+    assert_eq!(rig.strike(), ["forget record", "close", "disconnected"]);
+    assert_eq!(rig.strike(), ["open http"]);
+    assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
+}
+
+#[test]
+fn de_09_a_record_is_not_used_where_the_settings_leave_nothing_open() {
+    let base = || Settings { carrier: Carrier::Http, fallback: true, ..Settings::default() };
+    let strict = Settings { fallback: false, recorded: Some(OLDER), ..base() };
+    let modern = Settings { choice: Choice::Modern, recorded: Some(OLDER), ..base() };
+    let preferred = Settings { preferred: Some(Era::Modern), recorded: Some(LEGACY), ..base() };
+    for settings in [strict, modern, preferred] {
+        let mut rig = Rig::new(settings);
+        assert_eq!(rig.command(Command::Connect), ["open http"]);
+        assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
+    }
+    // A caller that prefers the handshake gets it, whatever else the server speaks.
+    let mut rig = Rig::new(Settings { preferred: Some(Era::Legacy), recorded: Some(MODERN), ..base() });
+    rig.command(Command::Connect);
+    rig.shake_hands();
+}
+
+/// Whoever begins with a handshake does not learn whether the server is modern, so that the next one asks.
+#[test]
+fn de_09_a_preferred_handshake_records_nothing() {
+    let base = Settings { carrier: Carrier::Http, fallback: true, ..Settings::default() };
+    let mut rig = Rig::new(Settings { preferred: Some(Era::Legacy), ..base });
+    rig.command(Command::Connect);
+    rig.shake_hands();
+}
