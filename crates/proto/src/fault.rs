@@ -278,10 +278,12 @@ impl Fault {
     pub fn recovery(&self) -> Recovery {
         let now = Recovery::Retry { not_before: Duration::ZERO };
         match &self.cause {
+            Cause::Status { code: 429, retry_after } => {
+                Recovery::Retry { not_before: retry_after.unwrap_or_default().max(MIN_WAIT_AFTER_429) }
+            }
             Cause::Status { retry_after: Some(not_before), .. } => {
                 Recovery::Retry { not_before: *not_before }
             }
-            Cause::Status { code: 429, .. } => Recovery::Retry { not_before: WAIT_AFTER_429 },
             // A server that is not deployed yet, or not wholly, says 404 through whatever is in front of it.
             Cause::Status { .. } => now,
             Cause::LoginRequired { .. } => Recovery::Login,
@@ -302,9 +304,9 @@ impl Fault {
     }
 }
 
-/// How long a server that says `429` is left alone if it does not say for how long. It is up and overwhelmed, so
-/// that even a caller who waits does not get the short waits of a server that may return at any moment.
-const WAIT_AFTER_429: Duration = Duration::from_secs(1);
+/// How long a server that says `429` is left alone at least, also if its `Retry-After` is in the past. It is up and
+/// overwhelmed, so that even a caller who waits does not get the short waits of a server that may return at any moment.
+const MIN_WAIT_AFTER_429: Duration = Duration::from_secs(1);
 
 /// How much of a body is kept as evidence, in bytes: enough for a verdict on session loss. Whoever shows it to people
 /// shows less.
@@ -415,6 +417,11 @@ mod tests {
     fn says_what_it_costs() {
         let status = |code| Fault::new(Cause::Status { code, retry_after: None }).recovery();
         assert_eq!(status(429), Recovery::Retry { not_before: Duration::from_secs(1) });
+        for (asked, waited) in [(0, 1), (9, 9)] {
+            let asked = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(asked)) };
+            let waited = Recovery::Retry { not_before: Duration::from_secs(waited) };
+            assert_eq!(Fault::new(asked).recovery(), waited);
+        }
         assert!(matches!(status(503), Recovery::Retry { .. }));
         assert!(matches!(status(404), Recovery::Retry { .. }));
         let later = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(9)) };
