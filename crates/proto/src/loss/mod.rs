@@ -188,9 +188,13 @@ impl Exchange<'_> {
     /// known.
     fn is_unread_message(&self) -> bool {
         let start = self.body.bytes.trim_ascii_start();
-        let framed = [&b"{"[..], b"data:", b"event:"].iter().any(|frame| start.starts_with(frame));
+        let byte_order_mark = "\u{feff}".as_bytes();
+        let beginnings = [&b"{"[..], b"[", b"data:", b"event:", byte_order_mark];
+        let framed = beginnings.iter().any(|frame| start.starts_with(frame));
         let may_be_one = self.body.is_cut && (framed || start.is_empty());
-        self.error.is_none() && (may_be_one || framed && mentions(start, b"\"jsonrpc\""))
+        // In another encoding, as a batch, or behind a byte order mark it was not found, and is one all the same.
+        let is_text = !start.contains(&0) && !mentions(start, "\u{fffd}".as_bytes());
+        self.error.is_none() && (may_be_one || !is_text || framed && mentions(start, b"\"jsonrpc\""))
     }
 
     /// Every other status that is no success.

@@ -74,6 +74,10 @@ fn de_08_a_404_about_something_else() {
         ("an event without an end", post(404, r#"data: {"err"#).cut(), Suspect(None)),
         ("a long page", post(404, "<html><h1>404 Not Found</h1>").cut(), Lost),
         ("an empty body", post(404, ""), Lost),
+        ("a batch", post(404, format!("[{}]", ours(-32004, "no"))), Suspect(None)),
+        ("behind a byte order mark", post(404, format!("\u{feff}{}", ours(-32004, "no"))), Suspect(None)),
+        ("bytes that are no text", post(404, "\u{fffd}\u{fffd}8"), Suspect(None)),
+        ("another encoding", post(404, "{\0\"\0j\0"), Suspect(None)),
         ("gone, about the method", post(410, ours(-32601, "Method removed")), Answer),
     ]);
 }
