@@ -29,7 +29,7 @@ pub(crate) enum Scenario {
     /// Time until so many servers that know no revision without a handshake are connected, where an earlier process has
     /// met them.
     OpenLegacy { servers: usize },
-    /// The same where nothing is known of them.
+    /// Opens fifty legacy servers of which no earlier process has kept what they speak.
     OpenUnknown { servers: usize },
     /// Resident memory of `bowline connect` in front of one server.
     Relay,

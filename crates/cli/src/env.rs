@@ -37,7 +37,7 @@ pub(crate) const APPDATA: &str = "APPDATA";
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// Where files lie that may be deleted at any time, instead of `~/.cache`.
 pub(crate) const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
-/// The same on Windows.
+/// Where both kinds of files lie on Windows.
 pub(crate) const LOCALAPPDATA: &str = "LOCALAPPDATA";
 /// The user's folder.
 pub(crate) const HOME: &str = "HOME";

@@ -60,7 +60,7 @@ impl Interrupt {
     }
 }
 
-/// Longer than dropped tasks take to end the processes of their servers.
+/// How long the process has to end by itself. The watchdog ends the servers that are still there after it.
 const END_GRACE: Duration = Duration::from_millis(500);
 
 impl Drop for Interrupt {

@@ -211,9 +211,9 @@ impl Fault {
         self
     }
 
-    /// The same of a body that could not be read to its end.
+    /// Marks the body as one that could not be read to its end.
     #[must_use]
-    pub fn body_is_cut(mut self) -> Self {
+    pub fn cut_body(mut self) -> Self {
         self.evidence.body_is_cut = true;
         self
     }

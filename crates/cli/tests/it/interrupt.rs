@@ -126,6 +126,24 @@ async fn outcomes_are_told_before_a_stubborn_server_has_ended() {
     }
 }
 
+/// One signal is enough, also while a server that ignores everything is being closed, and that server does not stay.
+#[tokio::test]
+async fn a_signal_ends_unread_output_while_a_stubborn_server_is_closed() {
+    let context = Context::new();
+    let script = testkit::server().tool("big").fault(Fault::ignore_term()).fault(Fault::ignore_eof());
+    let server = script.stdio().await;
+    let mut child = spawn(context.started(&["call", "big", "bytes=4000000"], &server.command()));
+    let _unread = child.stdout.take();
+    let is_closed =
+        |_: &Control| server.processes().iter().any(|process| process.events.contains(&ProcessEvent::Eof));
+    server.wait_until(is_closed, PATIENCE).await;
+    send(Signal::SIGINT, &child);
+    let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
+    let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+    assert_eq!(status.code(), Some(130));
+    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+}
+
 /// What is written to somebody who does not read it can be ended too.
 #[tokio::test]
 async fn a_signal_ends_output_that_nobody_reads() {

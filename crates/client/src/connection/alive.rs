@@ -199,16 +199,33 @@ impl Shared {
     /// close after as long a time as one that meant nothing is not looked into. Ends when dropped.
     pub(super) async fn watch_kept_connections(self: Arc<Self>, live: Arc<Live>) {
         let Wire::Http { link, .. } = &live.wire else { return };
-        let mut ordinary: Option<Duration> = None;
+        let mut closes = IdleCloses::default();
         loop {
             link.idle_closed().await;
             let idle = self.core().traffic.last.elapsed();
-            if ordinary.is_none_or(|ordinary| idle < ordinary.mul_f64(0.8)) {
+            if closes.is_suspicious(idle) {
                 self.suspect_server(&live);
-                // If it was the server's end, this task ends with the link.
-                ordinary = Some(idle.max(MIN_KEEP_ALIVE));
             }
         }
+    }
+}
+
+/// Learns the keep-alive timeout of a server from the closes of its idle connections.
+#[derive(Debug, Default)]
+struct IdleCloses {
+    /// After how long an idle connection was closed by a server that was well.
+    timeout: Option<Duration>,
+}
+
+impl IdleCloses {
+    /// Whether a close after `idle` has to be looked into. A suspicious one that was the server's end ends the link, and
+    /// this with it; if it was not, the next one after as long a time means nothing either.
+    fn is_suspicious(&mut self, idle: Duration) -> bool {
+        let suspicious = self.timeout.is_none_or(|timeout| idle < timeout.mul_f64(0.8));
+        if suspicious {
+            self.timeout = Some(idle.max(MIN_KEEP_ALIVE));
+        }
+        suspicious
     }
 }
 
@@ -217,3 +234,29 @@ const MIN_KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// The longest that a server is spared the question for the sake of a call whose caller has left.
 const GRACE: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keep_alive_timeout_of_a_server_is_learned() {
+        let mut closes = IdleCloses::default();
+        let mut suspicious = |millis| closes.is_suspicious(Duration::from_millis(millis));
+        assert!(suspicious(10));
+        // A timeout below a second is not believed to be one.
+        assert!(!suspicious(800));
+        assert!(suspicious(799));
+        assert!(!suspicious(5_000));
+    }
+
+    #[test]
+    fn a_close_well_before_the_learned_timeout_is_looked_into() {
+        let mut closes = IdleCloses::default();
+        let mut suspicious = |seconds| closes.is_suspicious(Duration::from_secs(seconds));
+        assert!(suspicious(60));
+        assert!(!suspicious(48));
+        assert!(suspicious(47));
+        assert!(!suspicious(38));
+    }
+}

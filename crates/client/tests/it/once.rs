@@ -55,6 +55,17 @@ fn rows() -> Vec<Row> {
     // Nobody knows whether what was not read named the request.
     let unread = Answer::new(404).header("content-encoding", "gzip").body([0x1f, 0x8b, 8]);
     rows.push(web("404 that cannot be read", Fault::answer(unread).executed(), (Unknown, 1), (Unknown, 1)));
+    // Nor whether the error in it was for the request, where it is not found.
+    let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"message":"no"}}"#;
+    for (name, body) in [
+        ("404 with a batch", format!("[{error}]").into_bytes()),
+        ("404 behind a byte order mark", format!("\u{feff}{error}").into_bytes()),
+        ("404 in UTF-16", error.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+        ("404 with bytes that are no text", vec![0x1f, 0x8b, 8, 0xff]),
+    ] {
+        let answer = Answer::new(404).header("content-type", "application/json").body(body);
+        rows.push(web(name, Fault::answer(answer).executed(), (Unknown, 1), (Unknown, 1)));
+    }
     rows.push(web("session forgotten", Fault::drop_sessions(), (Done, 1), (Done, 1)));
     rows.push(pipe("exit", Fault::exit(7), before.0, before.1));
     rows.push(pipe("exit", Fault::exit(7).executed(), after.0, after.1));

@@ -5,7 +5,6 @@ use bowline::{CallOptions, Client, Event, EventReceiver, Turn};
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::support::{SOON, http};
@@ -42,30 +41,6 @@ async fn the_end_of_a_server_is_noticed_without_a_call() {
         assert_eq!(next_turn(&mut events).await, Turn::Recovered, "{name}");
         client.close().await;
     }
-}
-
-/// Servers close connections that nobody used for a while. Once that meant nothing, it is not looked into again.
-#[tokio::test]
-async fn the_keep_alive_timeout_of_a_server_is_learned() {
-    let server = testkit::server().legacy().sessionless().tool("echo").run().await;
-    let entry = http(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
-    let client = Client::connect(entry).await.unwrap();
-    let _events = client.events();
-    client.list_tools().await.unwrap();
-    server.close_connections().await;
-    server.wait_for(|received| received.is("ping"), SOON).await;
-    for _ in 0..3 {
-        client.call_tool("echo", &json!({"text": "x"})).await.unwrap();
-        // As long as the first close is taken to have taken.
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
-        server.close_connections().await;
-        client.call_tool("echo", &json!({"text": "x"})).await.unwrap();
-    }
-    assert_eq!(server.count("ping"), 1);
-    // A close that comes sooner is looked into.
-    server.close_connections().await;
-    server.wait_until(|server| server.count("ping") == 2, SOON).await;
-    client.close().await;
 }
 
 /// A server that closes a kept connection in good order is probed, and nothing is said of it.

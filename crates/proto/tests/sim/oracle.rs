@@ -19,7 +19,7 @@ pub(crate) enum Author {
     Server,
     /// The gate that checks sessions, in words that a probe may repeat.
     Gate,
-    /// The same by a status that says it: 404 or 410 without an error for our id. Believed once.
+    /// The gate that checks sessions, by a 404 or 410 without an error for our id. It is believed once.
     NotFound,
     /// Whatever is found where the server was, with a 404 of its own.
     Elsewhere,

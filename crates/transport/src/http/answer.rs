@@ -93,7 +93,7 @@ impl Answer {
             Body::Json(body) | Body::Other(body) => Fault::new(cause).body(body),
             Body::Empty | Body::Events(_) => Fault::new(cause),
         };
-        let fault = if self.body_is_cut { fault.body_is_cut() } else { fault };
+        let fault = if self.body_is_cut { fault.cut_body() } else { fault };
         if says_not_applied(code, challenged) { fault.not_executed() } else { fault }
     }
 

@@ -39,6 +39,21 @@ fn refused_resumption_without_a_login_is_a_handshake() {
     assert_eq!(rig.event(Event::Reply(Reply::Fault(refused))), ["send initialize"]);
 }
 
+/// A server that is overwhelmed is not asked as often as one that is down, even if somebody waits.
+#[test]
+fn server_that_says_429_is_left_alone_for_a_second() {
+    for (code, asked, waited) in
+        [(429, None, S), (429, Some(Duration::ZERO), S), (429, Some(3 * S), 3 * S), (503, None, 50 * MS)]
+    {
+        let mut rig = Rig::http();
+        rig.command(Command::Connect);
+        rig.event(Event::Opened { session: false });
+        rig.event(Event::Reply(Reply::Fault(status(code, asked))));
+        rig.command(Command::Wake);
+        assert_eq!(rig.session.poll_timeout(), Some(rig.now + waited), "{code}, {asked:?}");
+    }
+}
+
 /// What answers in the server's place is asked for an old session for five seconds.
 #[test]
 fn gateway_is_asked_for_the_old_session_for_five_seconds() {
