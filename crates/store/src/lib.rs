@@ -7,6 +7,7 @@
 mod key;
 mod later;
 mod lease;
+mod lock;
 mod memory;
 mod open;
 pub mod passphrase;
@@ -26,6 +27,7 @@ use std::time::Duration;
 pub use key::KeyKind;
 pub use later::{open_later, open_never};
 pub use lease::LONGEST_LEASE;
+pub use lock::{Lock, Locked};
 pub use memory::Memory;
 pub use open::{Opened, open, open_with};
 pub use safe::Safe;
@@ -64,6 +66,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Gives a lease back. One that has ended, and may be somebody else's by now, is left alone.
     fn release(&self, lease: Lease) -> Doing<'_, ()>;
+
+    /// Takes the lock of a name, unless another process of this machine has it. Unlike a lease it does not end by
+    /// itself, except with its holder. A store that processes of one machine do not share by a file has no locks, and
+    /// gives [`Lock::none`].
+    fn lock<'a>(&'a self, name: &'a str) -> Doing<'a, Result<Lock, Locked>> {
+        let _ = name;
+        Box::pin(std::future::ready(Ok(Ok(Lock::none()))))
+    }
 
     /// Where it is, in words for a person; without secrets.
     fn place(&self) -> String;

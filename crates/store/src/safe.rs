@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::key::Mark;
 use crate::later::Later;
-use crate::{Entry, Expect, Key, Lease, Memory, SealKey, Store, StoreError, Version};
+use crate::{Entry, Expect, Key, Lease, Lock, Locked, Memory, SealKey, Store, StoreError, Version};
 
 /// The largest value, before it is encrypted. A login has a few kilobytes.
 const LARGEST: usize = 1 << 20;
@@ -118,6 +118,11 @@ impl Safe {
     /// [`Store::acquire`].
     pub async fn acquire(&self, name: &str, ttl: Duration) -> Result<Option<Lease>, StoreError> {
         self.store().await?.acquire(name, ttl).await
+    }
+
+    /// [`Store::lock`].
+    pub async fn lock(&self, name: &str) -> Result<Result<Lock, Locked>, StoreError> {
+        self.store().await?.lock(name).await
     }
 
     /// [`Store::renew`].

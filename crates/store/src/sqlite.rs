@@ -4,10 +4,12 @@
 //! true when it writes. A change is confirmed when it is on the disk.
 
 mod file;
+mod remote;
 mod replaced;
 mod schema;
 mod thread;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,6 +17,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, Transaction
 use thread::Thread;
 
 use crate::lease::{self, LONGEST_LEASE, bounded_ms};
+use crate::lock::{self, Lock, Locked};
 use crate::{Doing, Entry, Expect, Key, Lease, Store, StoreError, Version};
 
 /// A store in a file.
@@ -146,6 +149,18 @@ impl Store for Sqlite {
                 .prepare_cached("DELETE FROM leases WHERE name = ?1 AND token = ?2")?
                 .execute(params![lease.name, lease.token])?;
             change.commit()
+        })
+    }
+
+    fn lock<'a>(&'a self, name: &'a str) -> Doing<'a, Result<Lock, Locked>> {
+        let (path, name) = (self.path.clone(), name.to_owned());
+        // Opening a file of a network file system can take as long as it likes.
+        let taking = tokio::task::spawn_blocking(move || lock::take(&path, &name));
+        Box::pin(async move {
+            let taken = taking.await.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
+            taken.map_err(|error| {
+                StoreError::Unavailable(format!("cannot lock beside {}: {error}", self.path.display()))
+            })
         })
     }
 

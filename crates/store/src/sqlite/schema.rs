@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
+use super::thread::is_busy;
 use crate::StoreError;
 
 /// Tells our files from other SQLite files: "bwln".
@@ -77,12 +78,25 @@ pub(super) fn accept(path: &Path, found: &Found) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// How a file is changed as a whole or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Journal {
+    /// Readers and a writer at once, on one machine.
+    WriteAhead,
+    /// One at a time, on any number of machines.
+    Rollback,
+}
+
 /// Brings the file up to date. Gives its journal mode if it is not the one we want.
-pub(super) fn bring_up(db: &mut Connection) -> rusqlite::Result<Option<String>> {
-    let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-    let wanted = mode.eq_ignore_ascii_case("wal");
+pub(super) fn bring_up(db: &mut Connection, journal: Journal) -> rusqlite::Result<Option<String>> {
+    let (wanted, mode) = match journal {
+        Journal::WriteAhead => ("wal", set_journal_mode(db, "wal")?),
+        Journal::Rollback => ("delete", leave_write_ahead_log(db)?),
+    };
+    let is_wanted = mode.eq_ignore_ascii_case(wanted);
     // Confirmed means on the disk. Without WAL that takes one step more.
-    db.pragma_update(None, "synchronous", if wanted { "FULL" } else { "EXTRA" })?;
+    let synchronous = if mode.eq_ignore_ascii_case("wal") { "FULL" } else { "EXTRA" };
+    db.pragma_update(None, "synchronous", synchronous)?;
     // On macOS, on the disk and not in its cache.
     db.pragma_update(None, "fullfsync", true)?;
     db.pragma_update(None, "checkpoint_fullfsync", true)?;
@@ -90,7 +104,23 @@ pub(super) fn bring_up(db: &mut Connection) -> rusqlite::Result<Option<String>> 
     if version < current() {
         migrate(db)?;
     }
-    Ok((!wanted).then_some(mode))
+    Ok((!is_wanted).then_some(mode))
+}
+
+/// Gives the journal mode that it comes to.
+fn set_journal_mode(db: &Connection, mode: &str) -> rusqlite::Result<String> {
+    db.query_row(&format!("PRAGMA journal_mode = {mode}"), [], |row| row.get(0))
+}
+
+/// A write-ahead log is left only when nobody else uses the file. They are not waited for: they may use it for days.
+fn leave_write_ahead_log(db: &Connection) -> rusqlite::Result<String> {
+    db.busy_timeout(Duration::ZERO)?;
+    let set = set_journal_mode(db, "delete");
+    db.busy_timeout(BUSY)?;
+    match set {
+        Err(error) if is_busy(&error) => Ok("wal".to_owned()),
+        mode => mode,
+    }
 }
 
 /// Makes all steps that are missing, or none. Others may have made them since we looked.
@@ -126,7 +156,7 @@ mod tests {
         for _ in 0..2 {
             let mut db = connect(&path).unwrap();
             accept(&path, &version(&db).unwrap()).unwrap();
-            assert_eq!(bring_up(&mut db).unwrap(), None);
+            assert_eq!(bring_up(&mut db, Journal::WriteAhead).unwrap(), None);
             let says = |pragma: &str| -> String {
                 db.query_row(&format!("SELECT CAST({pragma} AS TEXT) FROM pragma_{pragma}"), [], |row| {
                     row.get(0)
@@ -141,5 +171,28 @@ mod tests {
             let steps: i64 = db.query_row("SELECT count(*) FROM migrations", [], |row| row.get(0)).unwrap();
             assert_eq!(steps, current());
         }
+    }
+
+    /// On a file system that machines share, also for a file that was made elsewhere.
+    #[test]
+    fn a_write_ahead_log_is_left_when_nobody_else_uses_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        std::fs::write(&path, b"").unwrap();
+        let mut other = connect(&path).unwrap();
+        bring_up(&mut other, Journal::WriteAhead).unwrap();
+        other.execute("INSERT INTO entries VALUES ('login', 'a', 1, x'00')", []).unwrap();
+
+        let mut db = connect(&path).unwrap();
+        assert_eq!(bring_up(&mut db, Journal::Rollback).unwrap().as_deref(), Some("wal"));
+        drop(other);
+        assert_eq!(bring_up(&mut db, Journal::Rollback).unwrap(), None);
+        let says = |pragma: &str| -> String {
+            db.query_row(&format!("SELECT CAST({pragma} AS TEXT) FROM pragma_{pragma}"), [], |row| row.get(0))
+                .unwrap()
+        };
+        assert_eq!(["journal_mode", "synchronous"].map(says), ["delete", "3"]);
+        let kept: i64 = db.query_row("SELECT count(*) FROM entries", [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, 1, "nothing is lost");
     }
 }

@@ -10,6 +10,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use super::file::{Opened, Standing};
+use super::schema::Journal;
 use crate::{Doing, StoreError};
 
 /// How long others may keep a file busy before we give up.
@@ -98,13 +99,19 @@ fn open_existing(path: &Path, notes: &mut Vec<String>) -> Result<Opened, StoreEr
     let version = patiently(path, || super::schema::version(&db))?;
     super::schema::accept(path, &version)?;
     let mut file = Opened::new(path, db)?;
-    let mode = patiently(path, || super::schema::bring_up(&mut file.db))?;
+    let journal = if super::remote::is_remote(path) { Journal::Rollback } else { Journal::WriteAhead };
+    let mode = patiently(path, || super::schema::bring_up(&mut file.db, journal))?;
     super::file::check(path, notes)?;
-    notes.extend(mode.map(|mode| {
-        format!(
+    notes.extend(mode.map(|mode| match journal {
+        Journal::WriteAhead => format!(
             "{} is in journal mode {mode}: its file system cannot do better, and is slower",
             path.display()
-        )
+        ),
+        Journal::Rollback => format!(
+            "{} is on a network file system and in journal mode {mode}, which is not safe there: end every bowline \
+             that uses it once, or keep logins in Valkey (`[store]` in the configuration)",
+            path.display()
+        ),
     }));
     Ok(file)
 }
@@ -124,7 +131,7 @@ pub(super) fn patiently<T>(
     }
 }
 
-fn is_busy(error: &rusqlite::Error) -> bool {
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
