@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bowline_config::Tls;
 use bowline_proto::fault::{Cause, Limit, Misbehaviour};
-use bowline_transport::http::{Fetch, FetchError, FetchLimits, Guard, Proxies, Zone};
+use bowline_transport::http::{Fence, Fetch, FetchError, FetchLimits, Guard, Proxies, Window, Zone};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Version};
 use support::proxy::tunnel_once;
@@ -224,4 +224,89 @@ async fn goes_through_the_proxies_of_the_server() {
         tokio::join!(fetch.send(request, Guard::Told(Zone::Public)), tunnel_once(&raw, server.address));
     assert_eq!(sent.unwrap().status(), 200);
     assert!(head.starts_with("CONNECT server.test:443 "), "{head}");
+}
+
+/// A request that waits for a fence.
+fn fenced(url: &str, fence: &Fence) -> Request<Bytes> {
+    let mut request = Request::post(url).body("refresh_token=once".into()).unwrap();
+    request.extensions_mut().insert(fence.clone());
+    request
+}
+
+/// The connection is made before anybody is asked, and nothing of the request is on it by then.
+#[tokio::test]
+async fn a_fenced_request_leaves_when_it_may_on_a_connection_that_is_there() {
+    let server = Server::start(async |seen: Seen| json(seen.body)).await;
+    let fence = Fence::new(Duration::from_secs(20));
+    let (fetch, request) = (fetch(), fenced(&server.url(), &fence));
+    let opening = async {
+        fence.reached().await;
+        assert_eq!((server.connections(), server.seen().len()), (1, 0));
+        fence.open(Window::new(Duration::from_secs(10)));
+    };
+    let (answer, ()) = tokio::join!(fetch.send(request, TOLD), opening);
+    assert_eq!(&answer.unwrap().body()[..], b"refresh_token=once");
+    assert_eq!((server.connections(), server.seen().len()), (1, 1));
+    assert!(!fence.was_missed());
+}
+
+#[tokio::test]
+async fn a_fenced_request_that_may_not_leave_does_not() {
+    let server = Server::start(async |seen: Seen| json(seen.body)).await;
+    let fence = Fence::new(Duration::from_secs(20));
+    let (fetch, request) = (fetch(), fenced(&server.url(), &fence));
+    let closing = async {
+        fence.reached().await;
+        fence.close();
+    };
+    let (answer, ()) = tokio::join!(fetch.send(request, TOLD), closing);
+    assert_eq!(cause(answer.unwrap_err()), Cause::Closed);
+    assert!(server.seen().is_empty() && !fence.was_missed());
+}
+
+/// The program stood still after it was allowed to send.
+#[tokio::test]
+async fn a_fenced_request_that_comes_too_late_does_not_leave() {
+    let authority = Authority::new();
+    let plain = Server::start(async |seen: Seen| json(seen.body)).await;
+    let acceptor = authority.server(&[b"h2"], Clients::Any);
+    let shared = Server::start_with(Some(acceptor), async |seen: Seen| json(seen.body)).await;
+    let secure = format!("https://{}/", shared.address);
+    for (server, url, tls) in [(&plain, plain.url(), Tls::default()), (&shared, secure, authority.trust())] {
+        let fence = Fence::new(Duration::from_secs(20));
+        let fetch = Fetch::new(tls, Proxies::Direct);
+        let request = fenced(&url, &fence);
+        let opening = async {
+            fence.reached().await;
+            fence.open(Window::new(Duration::ZERO));
+        };
+        let (answer, ()) = tokio::join!(fetch.send(request, TOLD), opening);
+        assert!(matches!(answer, Err(FetchError::Failed(_))), "{answer:?}");
+        assert!(fence.was_missed());
+        let bodies: Vec<_> = server.seen().into_iter().map(|seen| seen.body).collect();
+        assert!(bodies.iter().all(|body| !body.starts_with(b"refresh_token")), "{bodies:?}");
+    }
+}
+
+/// Others are left after [`FetchLimits::total`]; what can be had only once is waited for.
+#[tokio::test]
+async fn the_answer_to_a_fenced_request_is_waited_for_as_the_fence_says() {
+    let server = Server::start(async |seen: Seen| {
+        if &seen.body[..] != b"quick" {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        json(seen.body)
+    })
+    .await;
+    let limits = FetchLimits { total: Duration::from_millis(100), ..FetchLimits::default() };
+    let fetch = fetch().limits(limits);
+    let fence = Fence::new(Duration::from_secs(20));
+    let opening = async {
+        fence.reached().await;
+        fence.open(Window::new(Duration::from_secs(10)));
+    };
+    let (answer, ()) = tokio::join!(fetch.send(fenced(&server.url(), &fence), TOLD), opening);
+    assert_eq!(answer.unwrap().status().as_u16(), 200);
+    let slow = fetch.send(Request::post(server.url()).body("slow".into()).unwrap(), TOLD).await;
+    assert_eq!(cause(slow.unwrap_err()), Cause::Timeout(Limit::Idle));
 }

@@ -21,6 +21,7 @@ mod workload;
 use std::time::SystemTime;
 
 use bowline_config::{Dpop, Secret};
+use bowline_transport::http::Fence;
 use url::Url;
 
 use crate::client::OAuthClient;
@@ -60,8 +61,8 @@ pub(crate) struct Ask<'a> {
 pub(crate) enum Request<'a> {
     /// What a browser brought back.
     Code { code: &'a Secret, verifier: &'a Secret, redirect: &'a Url },
-    /// What came with the last tokens. Scopes are not said: they stay as they are.
-    Refresh(&'a Secret),
+    /// What came with the last tokens, sent when the fence opens. Scopes are not said: they stay as they are.
+    Refresh { token: &'a Secret, fence: &'a Fence },
     /// Nothing: the client is its own account (AX-01).
     ClientCredentials,
     /// A code that a person confirms on another device (RFC 8628).
@@ -86,9 +87,10 @@ async fn exchange(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, Refusal
             form.add("code_verifier", verifier.expose());
             false
         }
-        Request::Refresh(token) => {
+        Request::Refresh { token, fence } => {
             form.add("grant_type", "refresh_token");
             form.add("refresh_token", token.expose());
+            form.hold_back(fence);
             false
         }
         Request::ClientCredentials => {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bowline_config::Secret;
+use bowline_transport::http::Fence;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
@@ -18,6 +19,7 @@ use crate::error::{AuthError, AuthErrorKind, said};
 pub(crate) struct Form {
     fields: Vec<(&'static str, String)>,
     authorization: Option<Secret>,
+    fence: Option<Fence>,
 }
 
 impl Form {
@@ -31,6 +33,11 @@ impl Form {
         self.authorization = Some(value);
     }
 
+    /// Has the form sent when a fence opens.
+    pub(super) fn hold_back(&mut self, fence: &Fence) {
+        self.fence = Some(fence.clone());
+    }
+
     fn request(&self, url: &Url) -> Result<Request<Bytes>, AuthError> {
         let mut body = form_urlencoded::Serializer::new(String::new());
         body.extend_pairs(&self.fields);
@@ -40,6 +47,9 @@ impl Form {
             let what = format!("{} cannot be asked: its address is not usable", shown(url));
             AuthError::new(AuthErrorKind::Untrusted, what)
         })?;
+        if let Some(fence) = &self.fence {
+            request.extensions_mut().insert(fence.clone());
+        }
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));

@@ -1,7 +1,10 @@
 //! Each grant at a real token endpoint, and each way of being refused there.
 
+use std::time::Duration;
+
 use bowline_config::{Auth, Dpop, Idp, SigningKey, Supply, TokenAuth};
 use bowline_testkit::{Answer, AuthClient, AuthServer, SigningKey as Signer, Twist};
+use bowline_transport::http::Window;
 use serde_json::json;
 
 use super::*;
@@ -43,7 +46,18 @@ impl Bench {
 
     async fn refresh(&self) -> Result<Tokens, AuthError> {
         let token = Secret::new(self.server.issue(CLIENT_ID, "a", RESOURCE).refresh_token);
-        tokens(&self.ask(), Request::Refresh(&token)).await
+        let fence = Fence::new(Duration::from_secs(20));
+        let opening = async {
+            loop {
+                fence.reached().await;
+                fence.open(Window::new(Duration::from_secs(10)));
+            }
+        };
+        let ask = self.ask();
+        tokio::select! {
+            answer = tokens(&ask, Request::Refresh { token: &token, fence: &fence }) => answer,
+            () = opening => unreachable!("it goes on for ever"),
+        }
     }
 }
 
@@ -143,7 +157,7 @@ async fn what_a_refusal_means() {
         (Twist::html(200), AuthErrorKind::Unavailable),
         (Twist::html(403), AuthErrorKind::Refused),
         (Twist::status(500), AuthErrorKind::Unavailable),
-        (Twist::busy(std::time::Duration::from_secs(1)), AuthErrorKind::Unavailable),
+        (Twist::busy(Duration::from_secs(1)), AuthErrorKind::Unavailable),
         (Twist::reset(), AuthErrorKind::Unavailable),
         (Twist::close(), AuthErrorKind::Unavailable),
         (Twist::redirect("http://127.0.0.1:9/"), AuthErrorKind::Untrusted),

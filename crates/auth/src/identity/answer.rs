@@ -50,7 +50,7 @@ impl Inner {
         let answered = match self.plan(refusal, challenge) {
             Plan::Nothing(error) => Err(error),
             Plan::Authorize(want) => self.authorization(*want, refusal.quiet).await,
-            Plan::Renew(login) => match self.renewal(&login.record.access).await {
+            Plan::Renew(login) => match self.renewed(&login.record.access).await {
                 Ok(()) => {
                     self.answers.add_renewed(refusal, self.held.generation());
                     Ok(())

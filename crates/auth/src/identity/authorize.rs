@@ -178,7 +178,7 @@ impl Inner {
             return Ok(false);
         }
         // It has only not been renewed yet: nobody was refused with it.
-        match self.renewal(&login.record.access).await {
+        match self.renewed(&login.record.access).await {
             Ok(()) => Ok(self.held.login().is_some_and(|login| want.is_met(&login.record))),
             Err(error) if is_passing(&error) => Err(error),
             Err(_) => Ok(false),

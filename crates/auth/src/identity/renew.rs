@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use bowline_config::{Grant, Secret};
 use bowline_store::Version;
+use bowline_transport::http::Fence;
 use tokio::time::{sleep, timeout};
 
 use super::Inner;
@@ -25,6 +26,8 @@ use crate::tokens::Tokens;
 
 /// How long a call waits for a renewal while the old token is good.
 const POLITE: Duration = Duration::from_secs(2);
+/// How long whoever needs a token waits for it. The renewal itself takes as long as the authorization server does.
+const WAIT: Duration = Duration::from_secs(25);
 /// How much of a token's life has to be left for it to be sent.
 const LEFT: Duration = Duration::from_secs(1);
 /// How often somebody who has nothing to do looks at the clock and the store: machines sleep, and clocks are set.
@@ -60,16 +63,15 @@ impl Inner {
         if let Some(error) = self.failures.standing() {
             return if is_good(&login.record, now) || !is_passing(&error) { Ok(()) } else { Err(error) };
         }
-        let renewal = self.renewal(&login.record.access);
         let good_for = due::left(&login.record, now).unwrap_or_default().saturating_sub(LEFT);
         if good_for.is_zero() {
-            return match renewal.await {
+            return match self.renewed(&login.record.access).await {
                 Err(error) if is_passing(&error) => Err(error),
                 _ => Ok(()),
             };
         }
         // It is still good. What takes long goes on without us.
-        let _ = timeout(POLITE.min(good_for), renewal).await;
+        let _ = timeout(POLITE.min(good_for), self.renewal(&login.record.access)).await;
         Ok(())
     }
 
@@ -130,11 +132,20 @@ impl Inner {
         })
     }
 
+    /// Waits for a renewal no longer than a caller can be expected to. It goes on all the same.
+    pub(super) async fn renewed(self: &Arc<Self>, stale: &Secret) -> Result<(), AuthError> {
+        timeout(WAIT, self.renewal(stale)).await.unwrap_or_else(|_| {
+            let what =
+                format!("the login is being renewed, and that has taken more than {} s", WAIT.as_secs());
+            Err(AuthError::new(AuthErrorKind::Unavailable, what))
+        })
+    }
+
     async fn renew(self: Arc<Self>, stale: Secret) -> Result<(), AuthError> {
         let unsaved = self.held.login().and_then(|login| login.unsaved.clone());
         let entry = (&*self.ctx.auth, &self.ctx.url);
         let wish = Wish { stale: Some(stale), unsaved };
-        let ask = |record| Box::pin(self.ask(record));
+        let ask = |record, fence| Box::pin(self.ask(record, fence));
         let outcome = drive::renew(&self.shelf, entry, wish, ask, |pass| self.gate.pass(pass)).await;
         let server = &self.ctx.server;
         match outcome {
@@ -185,7 +196,7 @@ impl Inner {
     }
 
     /// Has tokens given for a login. From here on they can be lost, until they are written down.
-    async fn ask(&self, record: Record) -> Result<Tokens, AuthError> {
+    async fn ask(&self, record: Record, fence: Fence) -> Result<Tokens, AuthError> {
         if !self.gate.enter() {
             return Err(AuthError::new(AuthErrorKind::Unavailable, "the program is ending"));
         }
@@ -206,7 +217,7 @@ impl Inner {
             dpop: key.as_deref(),
         };
         match (&record.refresh, &self.ctx.auth.grant) {
-            (Some(refresh), _) => grant::tokens(&ask, Request::Refresh(refresh)).await,
+            (Some(token), _) => grant::tokens(&ask, Request::Refresh { token, fence: &fence }).await,
             (None, grant) => without_a_person(&ask, grant).await,
         }
     }

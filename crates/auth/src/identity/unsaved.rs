@@ -36,7 +36,7 @@ impl Inner {
         let Some(login) = self.held.login() else { return Ok(()) };
         let Some(mine) = login.unsaved.clone() else { return Ok(()) };
         let wish = Wish { stale: None, unsaved: Some(mine) };
-        let nobody = async |_| Err(AuthError::new(AuthErrorKind::Unavailable, "nothing is to be renewed"));
+        let nobody = async |_, _| Err(AuthError::new(AuthErrorKind::Unavailable, "nothing is to be renewed"));
         let outcome =
             drive::renew(&self.shelf, (&self.ctx.auth, &self.ctx.url), wish, nobody, |_| true).await;
         match outcome {

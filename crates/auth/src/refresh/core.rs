@@ -3,14 +3,18 @@
 //! A refresh token can be used once. Whoever uses it a second time, knowingly or not, makes the authorization server
 //! take back everything it gave for that login. So, with any number of processes that hold the same login:
 //!
-//! - it is used only under a lease, and only as it was read after the lease was had;
-//! - the lease is confirmed right before: a process that slept meanwhile finds out that it is not its own any more;
-//! - what was had for it is written down before it is used, and before the lease is given back;
+//! - it is used only under a lock and a lease, and only as it was read after both were had. The lock is the operating
+//!   system's: a process that is stopped keeps it, so that nobody else of its machine can use the token meanwhile. The
+//!   lease is for processes of other machines;
+//! - the connection is made first, then the lease is confirmed, then the token is sent: a process that stood still in
+//!   between finds by the lease, or by the clocks at the moment of the write, that it has to begin anew;
+//! - what was had for it is written down before it is used, and before lock and lease are given back;
 //! - a write says which version it replaces, so that a login or a logout in between wins;
 //! - whoever finds a better token than the one it came with takes that, and asks nobody.
 //!
-//! One thing cannot be prevented from here: a process that dies, or stands still for longer than the lease, between
-//! the authorization server's answer and the write. What it was given is lost.
+//! Two things cannot be prevented from here. A process that dies between the authorization server's answer and the
+//! write loses what it was given. And where there is no lock, because processes of several machines share the store, so
+//! does one that stands still for longer than the lease after the token was sent.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -77,14 +81,19 @@ pub(crate) struct Now {
 pub(crate) enum Step {
     /// Read the record: [`News::Found`].
     Read,
-    /// Take the lease: [`News::Acquired`] or [`News::Taken`].
+    /// Take the lock and the lease: [`News::Acquired`] or [`News::Taken`].
     Acquire,
     /// Somebody else has it. Wait a little: [`News::Waited`].
     Pause,
+    /// Have everything ready to ask for tokens with this record, the connection included, and send nothing that can be
+    /// used once: [`News::Dialed`]. Where nothing of that kind is sent there is nothing to wait for: [`News::Given`].
+    /// [`News::Refused`] in either case.
+    Dial(Box<Record>),
     /// Make sure that the lease is ours, and for its whole time: [`News::Confirmed`] or [`News::Lost`].
     Confirm,
-    /// Ask for tokens with this record, at once: [`News::Given`] or [`News::Refused`].
-    Ask(Box<Record>),
+    /// Send what is ready, unless the clocks say that the confirmation is old: [`News::Given`], [`News::Refused`], or
+    /// [`News::Lost`] if it was not sent.
+    Send,
     /// Replace this version, or nothing: [`News::Wrote`] or [`News::Outrun`].
     Write(Box<Record>, Option<Version>),
     /// It could not be written. Wait so long, with the lease: [`News::Waited`].
@@ -99,8 +108,10 @@ pub(crate) enum Step {
 pub(crate) enum News {
     Found(Option<(Record, Version)>),
     Acquired,
-    Taken,
+    /// By which process, if that is known.
+    Taken(Option<u32>),
     Waited,
+    Dialed,
     Confirmed,
     Lost,
     Given(Tokens),
@@ -134,6 +145,8 @@ enum Phase {
     Lease,
     /// Waits for somebody else to be done.
     Others,
+    /// Waits for the connection to the authorization server.
+    Dialing { base: Box<Record>, version: Version },
     /// Waits for the lease to be confirmed.
     Right { base: Box<Record>, version: Version },
     /// Waits for the authorization server.
@@ -202,23 +215,26 @@ impl Renewal {
         match (std::mem::replace(&mut self.phase, Phase::Over), news) {
             (Phase::Look { leased }, News::Found(found)) => self.look(now, leased, found),
             (Phase::Lease, News::Acquired) => self.read(Phase::Look { leased: true }),
-            (Phase::Lease, News::Taken) if now.steady >= self.patience => self.fail(AuthError::new(
-                AuthErrorKind::Unavailable,
-                "somebody else has been renewing the login for too long",
-            )),
-            (Phase::Lease, News::Taken) => self.next(Phase::Others, Step::Pause),
+            (Phase::Lease, News::Taken(by)) if now.steady >= self.patience => self.fail(held_up(by)),
+            (Phase::Lease, News::Taken(_)) => self.next(Phase::Others, Step::Pause),
             (Phase::Others, News::Waited) => self.read(Phase::Look { leased: false }),
-            (Phase::Right { base, version }, News::Confirmed) => {
-                let step = Step::Ask(base.clone());
-                self.next(Phase::Tokens { base, version }, step)
+            (Phase::Dialing { base, version }, News::Dialed) => {
+                self.next(Phase::Right { base, version }, Step::Confirm)
             }
-            (Phase::Right { .. }, News::Lost) => self.again(Phase::Look { leased: false }),
-            (Phase::Tokens { base, version }, News::Given(tokens)) => {
+            (Phase::Right { base, version }, News::Confirmed) => {
+                self.next(Phase::Tokens { base, version }, Step::Send)
+            }
+            (Phase::Right { .. } | Phase::Tokens { .. }, News::Lost) => {
+                self.again(Phase::Look { leased: false })
+            }
+            (Phase::Dialing { base, version } | Phase::Tokens { base, version }, News::Given(tokens)) => {
                 let over = Over::Renewed(base.refresh.clone());
                 let mine = Unsaved { record: base.renewed(&tokens, now.wall), over };
                 self.save(Saving::new(now, mine, Source::Now), Some(version))
             }
-            (Phase::Tokens { base, .. }, News::Refused(error)) => self.refused(*base, error),
+            (Phase::Dialing { base, .. } | Phase::Tokens { base, .. }, News::Refused(error)) => {
+                self.refused(*base, error)
+            }
             (Phase::Saved(saving, _), News::Wrote(version)) => match saving.source {
                 Source::Now => self.done(Outcome::Good(saving.mine.record, version)),
                 Source::Earlier => self.look(now, true, Some((saving.mine.record, version))),
@@ -292,7 +308,9 @@ impl Renewal {
             let step = Step::Write(ended.clone(), Some(version));
             return self.next(Phase::Marked { ended, why, version }, step);
         }
-        self.next(Phase::Right { base: Box::new(record), version }, Step::Confirm)
+        let base = Box::new(record);
+        let step = Step::Dial(base.clone());
+        self.next(Phase::Dialing { base, version }, step)
     }
 
     /// The authorization server said no.
@@ -407,6 +425,19 @@ impl Unsaved {
     }
 }
 
+/// Somebody else does not get done.
+fn held_up(by: Option<u32>) -> AuthError {
+    let what = match by {
+        Some(process) => format!("process {process} has been renewing the login for too long"),
+        None => "somebody else has been renewing the login for too long".to_owned(),
+    };
+    let error = AuthError::new(AuthErrorKind::Unavailable, what);
+    match by {
+        Some(process) => error.hint(format!("if process {process} is stopped, continue it or end it")),
+        None => error,
+    }
+}
+
 impl Saving {
     fn new(now: Now, mine: Unsaved, source: Source) -> Self {
         Self { mine: Box::new(mine), source, failures: 0, give_up: now.steady + SAVING }
@@ -427,8 +458,9 @@ impl News {
         match self {
             Self::Found(_) => "found",
             Self::Acquired => "acquired",
-            Self::Taken => "taken",
+            Self::Taken(_) => "taken",
             Self::Waited => "waited",
+            Self::Dialed => "dialed",
             Self::Confirmed => "confirmed",
             Self::Lost => "lost",
             Self::Given(_) => "given",
@@ -446,6 +478,7 @@ impl Phase {
             Self::Look { .. } => "look",
             Self::Lease => "lease",
             Self::Others => "others",
+            Self::Dialing { .. } => "dialing",
             Self::Right { .. } => "right",
             Self::Tokens { .. } => "tokens",
             Self::Saved(..) => "saved",

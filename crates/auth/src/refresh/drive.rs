@@ -3,10 +3,12 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use bowline_config::Auth;
-use bowline_store::{Expect, Key, Lease, Safe, Version};
+use bowline_store::{Expect, Key, Lease, Lock, Safe, Version};
+use bowline_transport::http::{Fence, Window};
 use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
@@ -31,9 +33,13 @@ pub(crate) struct Shelf {
 
 /// How long a lease is good without being renewed: so long may a process that died hold up the others.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
-/// How long an authorization server may take. Less than a lease, so that even one that cannot be renewed meanwhile
-/// outlives the request.
-const ASKING: Duration = Duration::from_secs(25);
+/// How long it may take until a request can be sent; or until it is answered, if it has nothing that can be used once.
+const DIALING: Duration = Duration::from_secs(25);
+/// How long after the lease was confirmed the request may be sent. What is left of the lease is for the way.
+pub(crate) const SENDING: Duration = Duration::from_secs(10);
+/// How long an answer is waited for that brings what can be used once, whoever has left meanwhile: to give up would cost
+/// the login. Others wait for the lock until then.
+pub(crate) const ANSWERING: Duration = Duration::from_secs(300);
 /// How often somebody else's doing is looked at, in milliseconds: soon at first, for most are done soon.
 const PAUSE: std::ops::Range<u64> = 50..200;
 const FIRST_PAUSE: std::ops::Range<u64> = 15..50;
@@ -71,23 +77,38 @@ impl Shelf {
     }
 }
 
-/// Carries out a renewal. `ask` has tokens given for a record. `pass` is told when the lease is about to be had, and
-/// may say no because the program is ending; and when it was not had after all. A lease that nobody gives back holds up
-/// every other process.
+/// What is held while a login is renewed. Dropped, it gives back the lock, and the lease ends by itself.
+struct Held {
+    lease: Lease,
+    /// Given back last.
+    _lock: Lock,
+}
+
+/// A request that waits for its fence.
+struct Ready<F> {
+    asking: Pin<Box<F>>,
+    fence: Fence,
+    /// Opened when the lease was confirmed.
+    window: Option<Window>,
+}
+
+/// Carries out a renewal. `ask` has tokens given for a record; it holds the request back until the fence opens if it
+/// sends something that can be used once. `pass` is told when the lease is about to be had, and may say no because the
+/// program is ending; and when it was not had after all. A lease that nobody gives back holds up every other process.
 ///
 /// To be run in a task of its own: whoever drops it may lose what was given.
 pub(crate) async fn renew<F>(
     shelf: &Shelf,
     entry: (&Auth, &Url),
     wish: Wish,
-    ask: impl Fn(Record) -> F,
+    ask: impl Fn(Record, Fence) -> F,
     pass: impl Fn(Pass) -> bool,
 ) -> Outcome
 where
     F: Future<Output = Result<Tokens, AuthError>>,
 {
-    let name = shelf.lease();
-    let mut held: Option<Lease> = None;
+    let mut held: Option<Held> = None;
+    let mut ready: Option<Ready<F>> = None;
     let mut pauses = 0;
     let (mut renewal, mut step) = Renewal::new(now(), wish);
     loop {
@@ -99,45 +120,66 @@ where
             Step::Acquire if !pass(Pass::In) => {
                 return Outcome::Failed(AuthError::new(AuthErrorKind::Unavailable, "the program is ending"));
             }
-            Step::Acquire => match shelf.safe.acquire(&name, TTL).await {
-                Ok(Some(lease)) => {
-                    held = Some(lease);
-                    News::Acquired
-                }
-                not_had => {
+            Step::Acquire => {
+                let news = acquire(shelf, &mut held).await;
+                if held.is_none() {
                     pass(Pass::Out);
-                    not_had.map_or_else(|error| News::StoreFailed(error.into()), |_| News::Taken)
                 }
-            },
+                news
+            }
             Step::Pause => {
                 pauses += 1;
                 let range = if pauses <= FIRST_PAUSES { FIRST_PAUSE } else { PAUSE };
                 sleep(Duration::from_millis(fastrand::u64(range))).await;
                 News::Waited
             }
-            Step::Confirm => confirm(&shelf.safe, &mut held).await,
-            Step::Ask(record) => match holding(&shelf.safe, held.as_ref(), limited(ask(*record))).await {
-                Ok(tokens) => News::Given(tokens),
-                Err(error) => News::Refused(error),
+            Step::Dial(record) => {
+                let fence = Fence::new(ANSWERING);
+                let asking = Box::pin(ask(*record, fence.clone()));
+                let mut request = Ready { asking, fence, window: None };
+                let news = holding(&shelf.safe, held.lease(), request.dial()).await;
+                ready = matches!(news, News::Dialed).then_some(request);
+                news
+            }
+            Step::Confirm => {
+                let window = Window::new(SENDING);
+                let news = confirm(&shelf.safe, &mut held).await;
+                match (&news, &mut ready) {
+                    (News::Confirmed, Some(ready)) => ready.window = Some(window),
+                    // The connection is given up.
+                    _ => ready = None,
+                }
+                news
+            }
+            Step::Send => match ready.take() {
+                Some(request) => {
+                    let news =
+                        holding(&shelf.safe, held.lease(), request.send(&shelf.safe, held.lease())).await;
+                    if matches!(news, News::Lost)
+                        && let Some(held) = held.take()
+                    {
+                        // It may still be ours, and would keep us out.
+                        held.release(&shelf.safe).await;
+                    }
+                    news
+                }
+                None => News::Lost,
             },
             Step::Write(record, version) => {
                 let write = shelf.write(entry, &record, version);
-                match holding(&shelf.safe, held.as_ref(), write).await {
+                match holding(&shelf.safe, held.lease(), write).await {
                     Ok(Some(version)) => News::Wrote(version),
                     Ok(None) => News::Outrun,
                     Err(error) => News::StoreFailed(error),
                 }
             }
             Step::Hold(wait) => {
-                holding(&shelf.safe, held.as_ref(), sleep(wait)).await;
+                holding(&shelf.safe, held.lease(), sleep(wait)).await;
                 News::Waited
             }
             Step::Done(outcome) => {
-                if let Some(lease) = held.take()
-                    && let Err(error) = shelf.safe.release(lease).await
-                {
-                    // It ends by itself.
-                    tracing::debug!(%error, lease = name, "a lease could not be given back");
+                if let Some(held) = held.take() {
+                    held.release(&shelf.safe).await;
                 }
                 return *outcome;
             }
@@ -146,13 +188,106 @@ where
     }
 }
 
+/// Takes the lock first: whoever holds that may be standing still, and its lease has ended.
+async fn acquire(shelf: &Shelf, held: &mut Option<Held>) -> News {
+    let name = shelf.lease();
+    let lock = match shelf.safe.lock(&name).await {
+        Ok(Ok(lock)) => lock,
+        Ok(Err(locked)) => return News::Taken(locked.by),
+        Err(error) => return News::StoreFailed(error.into()),
+    };
+    match shelf.safe.acquire(&name, TTL).await {
+        Ok(Some(lease)) => {
+            *held = Some(Held { lease, _lock: lock });
+            News::Acquired
+        }
+        Ok(None) => News::Taken(None),
+        Err(error) => News::StoreFailed(error.into()),
+    }
+}
+
+impl Held {
+    async fn release(self, safe: &Safe) {
+        let name = self.lease.name.clone();
+        if let Err(error) = safe.release(self.lease).await {
+            // It ends by itself.
+            tracing::debug!(%error, lease = name, "a lease could not be given back");
+        }
+    }
+}
+
+/// The lease of what is held, if anything is.
+trait Leased {
+    fn lease(&self) -> Option<&Lease>;
+}
+
+impl Leased for Option<Held> {
+    fn lease(&self) -> Option<&Lease> {
+        self.as_ref().map(|held| &held.lease)
+    }
+}
+
+impl<F: Future<Output = Result<Tokens, AuthError>>> Ready<F> {
+    /// Goes as far as the fence, or to the end if there is nothing to hold back.
+    async fn dial(&mut self) -> News {
+        let dialed = async {
+            tokio::select! {
+                biased;
+                answer = &mut self.asking => told(answer),
+                () = self.fence.reached() => News::Dialed,
+            }
+        };
+        timeout(DIALING, dialed).await.unwrap_or_else(|_| unanswered(DIALING))
+    }
+
+    /// Sends the request, and waits for the answer. A request that is made again under the same fence, because the
+    /// first was refused for its form, needs a lease that is confirmed again.
+    async fn send(mut self, safe: &Safe, lease: Option<&Lease>) -> News {
+        let Some(window) = self.window else { return News::Lost };
+        self.fence.open(window);
+        let answered = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    answer = &mut self.asking => return answer,
+                    () = self.fence.reached() => {
+                        let window = Window::new(SENDING);
+                        let ours = match lease {
+                            Some(lease) => safe.renew(lease, TTL).await.unwrap_or(false),
+                            None => false,
+                        };
+                        if ours { self.fence.open(window) } else { self.fence.close() }
+                    }
+                }
+            }
+        };
+        match timeout(ANSWERING, answered).await {
+            Ok(Err(_)) if self.fence.was_missed() => News::Lost,
+            Ok(answer) => told(answer),
+            Err(_) => unanswered(ANSWERING),
+        }
+    }
+}
+
+fn unanswered(limit: Duration) -> News {
+    let what = format!("the authorization server did not answer within {} s", limit.as_secs());
+    News::Refused(AuthError::new(AuthErrorKind::Unavailable, what))
+}
+
+fn told(answer: Result<Tokens, AuthError>) -> News {
+    match answer {
+        Ok(tokens) => News::Given(tokens),
+        Err(error) => News::Refused(error),
+    }
+}
+
 /// The time, by both clocks.
 pub(crate) fn now() -> Now {
     Now { wall: SystemTime::now(), steady: Instant::now().into_std() }
 }
 
-async fn confirm(safe: &Safe, held: &mut Option<Lease>) -> News {
-    let Some(lease) = held.as_ref() else { return News::Lost };
+async fn confirm(safe: &Safe, held: &mut Option<Held>) -> News {
+    let Some(lease) = held.lease() else { return News::Lost };
     match safe.renew(lease, TTL).await {
         Ok(true) => News::Confirmed,
         Ok(false) => {
@@ -179,14 +314,6 @@ pub(crate) async fn holding<T>(safe: &Safe, held: Option<&Lease>, work: impl Fut
         done = work => done,
         never = keep => { let never: Infallible = never; match never {} }
     }
-}
-
-async fn limited(asking: impl Future<Output = Result<Tokens, AuthError>>) -> Result<Tokens, AuthError> {
-    timeout(ASKING, asking).await.unwrap_or_else(|_| {
-        let seconds = ASKING.as_secs();
-        let what = format!("the authorization server did not answer within {seconds} s");
-        Err(AuthError::new(AuthErrorKind::Unavailable, what))
-    })
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 //! only the end of its process.
 
 use std::mem;
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline::Client;
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::interrupt::Interrupt;
 use crate::print::Printer;
@@ -43,26 +45,39 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// Waits for `closed`, at most [`CLOSING_TIMEOUT`]. The next signal waits for nothing but a refresh of the login,
-    /// the one after it for nothing.
+    /// Waits for `closed`, at most [`CLOSING_TIMEOUT`], or [`REFRESH_TIMEOUT`] while the login is refreshed. The next
+    /// signal waits for nothing but a refresh of the login, the one after it for nothing.
     pub(super) async fn finish(self, closed: impl Future<Output = ()>) {
         let Self { client, printer, mut interrupt, interrupted } = self;
-        if interrupted && is_refreshing(&client) {
+        let mut noted = interrupted && is_refreshing(&client);
+        if noted {
             printer.note(REFRESHING);
         }
-        // The server is told that we leave; one that does not listen is left all the same.
+        let closing = async {
+            let mut closed = pin!(closed);
+            if timeout(NOTE_DELAY, &mut closed).await.is_ok() {
+                return;
+            }
+            let refreshing = is_refreshing(&client);
+            if refreshing && !noted {
+                printer.note(REFRESHING);
+                noted = true;
+            }
+            // The server is told that we leave; one that does not listen is left all the same.
+            let _ = timeout(if refreshing { REFRESH_TIMEOUT } else { CLOSING_TIMEOUT }, closed).await;
+        };
         let signal = tokio::select! {
-            _ = tokio::time::timeout(CLOSING_TIMEOUT, closed) => return,
+            () = closing => return,
             signal = interrupt.next() => signal,
         };
         if is_refreshing(&client) {
-            if !interrupted {
+            if !noted {
                 printer.note(REFRESHING);
             }
             // What an authorization server gives and nobody writes down is the end of the login, which takes longer
             // to have again than this.
             tokio::select! {
-                _ = tokio::time::timeout(REFRESH_TIMEOUT, client.settle_login()) => {}
+                _ = timeout(REFRESH_TIMEOUT, client.settle_login()) => {}
                 _ = interrupt.next() => {}
             }
         }
@@ -78,7 +93,9 @@ fn is_refreshing(client: &Client) -> bool {
 
 const REFRESHING: &str = "the login is just being renewed; that is finished first, so that it is not lost";
 
+/// How long a command that is done waits without saying why.
+const NOTE_DELAY: Duration = Duration::from_secs(2);
 /// Longer than a process is given to end: stdin closed, then TERM, then KILL.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(15);
-/// For a refresh alone, where somebody has no patience.
-const REFRESH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longer than an authorization server is given to answer.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(310);

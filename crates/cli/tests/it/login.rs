@@ -8,6 +8,7 @@ mod hurry;
 mod kept;
 mod known;
 mod leaving;
+mod paused;
 mod person;
 mod transfer;
 mod trouble;

@@ -16,12 +16,13 @@ use url::{Origin, Url};
 use super::answer;
 use super::coding::Chunks;
 use super::dial::{Dialer, Naming};
+use super::fence::{Fence, Window};
 use super::flow::{self, Flow, Form};
 use super::guard::{self, Guard, Refusal, Zone};
 use super::headers::{CODINGS, USER_AGENT};
 use super::media::Coding;
 use super::payload::Payload;
-use super::pool::Pool;
+use super::pool::{KEEP, Lease, Pool};
 use super::proxy::{Proxies, Route};
 use super::resolve::{Lookup, Names, Pass};
 use super::target::{self, Target};
@@ -81,6 +82,7 @@ struct Draft {
     method: Method,
     headers: HeaderMap,
     body: Bytes,
+    fence: Option<Fence>,
 }
 
 // === impl Fetch ===
@@ -137,18 +139,21 @@ impl Fetch {
         self.names.farthest(name, &found).ok_or_else(|| unknown("the name has no address".to_owned()))
     }
 
-    /// Sends a request.
+    /// Sends a request. With a [`Fence`] among its extensions it leaves when that is opened, and its answer is waited
+    /// for as long as that says.
     pub async fn send(&self, request: Request<Bytes>, guard: Guard) -> Result<Response<Bytes>, FetchError> {
+        let total = request.extensions().get().map_or(self.limits.total, Fence::patience);
         let exchange = Box::pin(self.follow(request, guard));
-        timeout(self.limits.total, exchange).await.unwrap_or_else(|_| {
-            let note = format!("no whole answer within {:?}", self.limits.total);
+        timeout(total, exchange).await.unwrap_or_else(|_| {
+            let note = format!("no whole answer within {total:?}");
             Err(Fault::new(Cause::Timeout(Limit::Idle)).note(note).into())
         })
     }
 
     async fn follow(&self, request: Request<Bytes>, mut guard: Guard) -> Result<Response<Bytes>, FetchError> {
-        let (head, body) = request.into_parts();
-        let mut draft = Draft { method: head.method, headers: head.headers, body };
+        let (mut head, body) = request.into_parts();
+        let fence = head.extensions.remove();
+        let mut draft = Draft { method: head.method, headers: head.headers, body, fence };
         let mut url = Url::parse(&head.uri.to_string()).map_err(|error| {
             Fault::before_sending(Cause::Closed).note(format!("the address cannot be used: {error}"))
         })?;
@@ -193,9 +198,10 @@ impl Fetch {
         let naming = Naming { names: self.names.clone(), pass: Some(Arc::clone(&pass)) };
         let dialer = Dialer::new(&target, route, self.trust(url, draft), naming)?;
         let pool = Arc::new(Pool::new(dialer, self.limits.connect));
-        let request = |form| draft.request(form, &target, &headers, forwarded);
-        let sent = flow::exchange(&pool, request).await;
-        sent.map_err(|fault| match pass.refused() {
+        let sent = exchange_over(&pool, draft, |form, window| {
+            draft.request(form, &target, &headers, forwarded, window)
+        });
+        sent.await.map_err(|fault| match pass.refused() {
             Some(why) => FetchError::Refused(Refusal { host: guard::shown_host(url), why }),
             None => FetchError::Failed(fault),
         })
@@ -255,6 +261,23 @@ impl fmt::Debug for Fetch {
 
 const MOST_REDIRECTS: usize = 3;
 
+/// Where there is a fence, the connection is made first, so that nothing but the write is left to do when the fence
+/// opens.
+async fn exchange_over(
+    pool: &Arc<Pool>,
+    draft: &Draft,
+    request: impl Fn(Form, Option<Window>) -> Request<Payload>,
+) -> Result<(StatusCode, HeaderMap, Flow), Fault> {
+    let Some(fence) = &draft.fence else {
+        return flow::exchange(pool, |form| request(form, None)).await;
+    };
+    if let Lease::Own(line) = pool.lease().await? {
+        pool.put(line, KEEP);
+    }
+    let window = fence.pass().await?;
+    flow::exchange(pool, |form| request(form, Some(window))).await
+}
+
 fn without_certificate(tls: &Tls) -> Tls {
     Tls { client_cert: None, client_key: None, ..tls.clone() }
 }
@@ -300,8 +323,19 @@ impl Draft {
         headers
     }
 
-    fn request(&self, form: Form, target: &Target, headers: &HeaderMap, forwarded: bool) -> Request<Payload> {
-        let mut request = Request::new(Payload::new(self.body.clone()));
+    fn request(
+        &self,
+        form: Form,
+        target: &Target,
+        headers: &HeaderMap,
+        forwarded: bool,
+        window: Option<Window>,
+    ) -> Request<Payload> {
+        let mut payload = Payload::new(self.body.clone());
+        if let (Some(fence), Some(window)) = (&self.fence, window) {
+            payload = payload.fenced(fence, window);
+        }
+        let mut request = Request::new(payload);
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = headers.clone();
         if form == Form::Http2 {

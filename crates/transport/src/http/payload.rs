@@ -1,6 +1,6 @@
 //! Owns the body of a request, and the proof that it never left.
 
-use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,20 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
+use super::fence::{Fence, Window};
+
 /// The body of a request: one piece, or nothing.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     data: Option<Bytes>,
     taken: Option<Arc<AtomicBool>>,
+    /// Until when it may leave. Few requests have one, so it is kept small.
+    fence: Option<Box<(Fence, Window)>>,
 }
+
+/// The time in which the body could leave is over.
+#[derive(Debug)]
+pub(super) struct TooLate;
 
 /// Tells whether the connection has taken the body of a request.
 ///
@@ -25,7 +33,12 @@ pub(super) struct PayloadWatch(Option<Arc<AtomicBool>>);
 
 impl Payload {
     pub(super) fn new(data: Bytes) -> Self {
-        Self { data: (!data.is_empty()).then_some(data), taken: None }
+        Self { data: (!data.is_empty()).then_some(data), taken: None, fence: None }
+    }
+
+    /// The same, if it leaves in this time.
+    pub(super) fn fenced(self, fence: &Fence, window: Window) -> Self {
+        Self { fence: Some(Box::new((fence.clone(), window))), ..self }
     }
 
     pub(super) fn watch(&mut self) -> PayloadWatch {
@@ -45,12 +58,18 @@ impl PayloadWatch {
 
 impl Body for Payload {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = TooLate;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, TooLate>>> {
+        // The connection asks for the body when it is about to write it.
+        if let Some(fence) = &self.fence
+            && !fence.0.holds(fence.1)
+        {
+            return Poll::Ready(Some(Err(TooLate)));
+        }
         if let Some(taken) = &self.taken {
             taken.store(true, Ordering::SeqCst);
         }
@@ -65,3 +84,11 @@ impl Body for Payload {
         SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
     }
 }
+
+impl fmt::Display for TooLate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the program stood still before the request was sent")
+    }
+}
+
+impl std::error::Error for TooLate {}

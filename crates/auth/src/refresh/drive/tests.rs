@@ -16,6 +16,8 @@ struct Fragile {
     inner: Memory,
     writes_fail: AtomicBool,
     all_fail: AtomicBool,
+    /// Name and token of the last lease that was given.
+    granted: Mutex<(String, String)>,
 }
 
 impl Fragile {
@@ -24,7 +26,14 @@ impl Fragile {
             inner: Memory::new(),
             writes_fail: AtomicBool::new(false),
             all_fail: AtomicBool::new(false),
+            granted: Mutex::default(),
         })
+    }
+
+    /// Ends the last lease that was given, as its time would.
+    async fn end_lease(&self) {
+        let (name, token) = self.granted.lock().unwrap().clone();
+        self.inner.release(Lease { name, token }).await.unwrap();
     }
 
     fn check(&self, write: bool) -> Result<(), StoreError> {
@@ -63,7 +72,11 @@ impl Store for Fragile {
     fn acquire<'a>(&'a self, name: &'a str, ttl: Duration) -> Doing<'a, Option<Lease>> {
         Box::pin(async move {
             self.check(false)?;
-            self.inner.acquire(name, ttl).await
+            let lease = self.inner.acquire(name, ttl).await?;
+            if let Some(Lease { name, token }) = &lease {
+                *self.granted.lock().unwrap() = (name.clone(), token.clone());
+            }
+            Ok(lease)
         })
     }
 
@@ -122,11 +135,17 @@ impl Bench {
         let stale = unsaved.as_ref().map_or(Secret::new("a1"), |mine| mine.record.access.clone());
         let wish = Wish { stale: Some(stale), unsaved };
         let url = url();
-        let ask = |record: Record| {
+        // As a refresh token is sent: when the fence lets it.
+        let ask = async |record: Record, fence: Fence| {
+            let sent = fence.pass().await.is_ok_and(|window| fence.holds(window));
+            if !sent {
+                return refused(AuthErrorKind::Unavailable);
+            }
             let shown = record.refresh.as_ref().map_or("", Secret::expose).to_owned();
             self.asked.lock().unwrap().push(shown);
-            answer(count.fetch_add(1, Ordering::Relaxed))
+            answer(count.fetch_add(1, Ordering::Relaxed)).await
         };
+        let ask = |record, fence| Box::pin(ask(record, fence));
         Box::pin(renew(&self.shelf, (&self.auth, &url), wish, ask, |_| true)).await
     }
 
@@ -258,23 +277,112 @@ async fn a_failure_that_may_pass_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_authorization_server_that_says_nothing_is_left_before_the_lease_ends() {
+async fn an_authorization_server_that_cannot_be_reached_is_left_before_the_lease_ends() {
+    let bench = Bench::new().await;
+    let (before, url) = (Instant::now(), url());
+    let wish = Wish { stale: Some(Secret::new("a1")), unsaved: None };
+    let ask = |_, _| std::future::pending();
+    let outcome = Box::pin(renew(&bench.shelf, (&bench.auth, &url), wish, ask, |_| true)).await;
+    assert!(matches!(outcome, Outcome::Failed(error) if error.kind == AuthErrorKind::Unavailable));
+    assert_eq!(before.elapsed(), DIALING);
+    assert!(bench.is_free().await);
+}
+
+/// Once a refresh token is sent, its answer is the login.
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_is_waited_for_and_the_lease_lasts_meanwhile() {
+    let bench = Bench::new().await;
+    let slow = bench.renew(async |_| {
+        for _ in 0..9 {
+            sleep(TTL).await;
+            assert!(!bench.is_free().await);
+        }
+        given("a2", Some("r2"))
+    });
+    assert_eq!(access(&slow.await), "a2");
+    assert_eq!(bench.kept().await.unwrap().refresh, Some("r2".into()));
+    assert!(bench.is_free().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_is_given_up_in_the_end() {
     let bench = Bench::new().await;
     let before = Instant::now();
     let outcome = bench.renew(async |_| std::future::pending().await).await;
     assert!(matches!(outcome, Outcome::Failed(error) if error.kind == AuthErrorKind::Unavailable));
-    assert!(before.elapsed() < TTL);
+    assert_eq!(before.elapsed(), ANSWERING);
+    assert!(bench.is_free().await);
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_lease_lasts_while_the_authorization_server_takes_its_time() {
+/// The lease was taken over while the connection was made.
+#[tokio::test]
+async fn nothing_is_sent_on_a_connection_that_outlasted_the_lease() {
     let bench = Bench::new().await;
-    let slow = bench.renew(async |_| {
-        sleep(ASKING.mul_f64(0.9)).await;
-        assert!(!bench.is_free().await);
+    let (dials, sent) = (AtomicU32::new(0), AtomicU32::new(0));
+    let ask = async |_: Record, fence: Fence| {
+        if dials.fetch_add(1, Ordering::Relaxed) == 0 {
+            bench.store.end_lease().await;
+            let other = bench.shelf.safe.acquire(&bench.shelf.lease(), TTL).await.unwrap().unwrap();
+            bench.keep(&record("a2", Some("r2"), Some(in_an_hour()))).await;
+            bench.shelf.safe.release(other).await.unwrap();
+        }
+        fence.pass().await.map_err(|_| AuthError::new(AuthErrorKind::Unavailable, "called off"))?;
+        sent.fetch_add(1, Ordering::Relaxed);
+        given("b2", Some("s2"))
+    };
+    let ask = |record, fence| Box::pin(ask(record, fence));
+    let (url, wish) = (url(), Wish { stale: Some(Secret::new("a1")), unsaved: None });
+    let outcome = Box::pin(renew(&bench.shelf, (&bench.auth, &url), wish, ask, |_| true)).await;
+    assert_eq!(access(&outcome), "a2");
+    assert_eq!((dials.into_inner(), sent.into_inner()), (1, 0));
+    assert!(bench.is_free().await);
+}
+
+/// The process stood still between the confirmation and the write.
+#[tokio::test]
+async fn what_comes_too_late_is_not_sent_and_the_renewal_begins_anew() {
+    let bench = Bench::new().await;
+    let sent = Mutex::new(Vec::new());
+    let late = AtomicBool::new(true);
+    let ask = async |record: Record, fence: Fence| {
+        let window = fence.pass().await.map_err(|_| AuthError::new(AuthErrorKind::Unavailable, "no"))?;
+        let window = if late.swap(false, Ordering::Relaxed) { Window::new(Duration::ZERO) } else { window };
+        if !fence.holds(window) {
+            return refused(AuthErrorKind::Unavailable);
+        }
+        sent.lock().unwrap().push(record.refresh.unwrap().expose().to_owned());
         given("a2", Some("r2"))
-    });
-    assert_eq!(access(&slow.await), "a2");
+    };
+    let ask = |record, fence| Box::pin(ask(record, fence));
+    let (url, wish) = (url(), Wish { stale: Some(Secret::new("a1")), unsaved: None });
+    let outcome = Box::pin(renew(&bench.shelf, (&bench.auth, &url), wish, ask, |_| true)).await;
+    assert_eq!(access(&outcome), "a2");
+    assert_eq!(sent.into_inner().unwrap(), ["r1"]);
+    assert!(bench.is_free().await);
+}
+
+/// A refresh token that has to be sent twice, such as with a nonce, is sent under a lease that is still ours.
+#[tokio::test]
+async fn a_second_request_of_a_renewal_is_confirmed_as_well() {
+    for lost in [false, true] {
+        let bench = Bench::new().await;
+        let sent = AtomicU32::new(0);
+        let ask = async |_: Record, fence: Fence| {
+            fence.pass().await.unwrap();
+            sent.fetch_add(1, Ordering::Relaxed);
+            if lost {
+                bench.store.end_lease().await;
+            }
+            fence.pass().await.map_err(|_| AuthError::new(AuthErrorKind::Unavailable, "called off"))?;
+            sent.fetch_add(1, Ordering::Relaxed);
+            given("a2", Some("r2"))
+        };
+        let ask = |record, fence| Box::pin(ask(record, fence));
+        let (url, wish) = (url(), Wish { stale: Some(Secret::new("a1")), unsaved: None });
+        let outcome = Box::pin(renew(&bench.shelf, (&bench.auth, &url), wish, ask, |_| true)).await;
+        assert_eq!(matches!(outcome, Outcome::Good(..)), !lost, "{outcome:?}");
+        assert_eq!(sent.into_inner(), if lost { 1 } else { 2 });
+    }
 }
 
 #[tokio::test]
@@ -408,7 +516,7 @@ async fn what_must_not_be_broken_off_is_said_to_begin_and_to_be_over() {
     let bench = Bench::new().await;
     let (url, name) = (url(), bench.shelf.lease());
     let wish = || Wish { stale: Some(Secret::new("a1")), unsaved: None };
-    let ask = |_| async { given("a2", Some("r2")) };
+    let ask = |_, _| async { given("a2", Some("r2")) };
     let ended = renew(&bench.shelf, (&bench.auth, &url), wish(), ask, |_| false).await;
     assert!(matches!(ended, Outcome::Failed(error) if error.kind == AuthErrorKind::Unavailable));
     assert!(bench.is_free().await);

@@ -1,0 +1,121 @@
+//! A process that is stopped while it renews a login, and goes on when another one could long have done so.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use bowline_testkit::Twist;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{PATIENCE, Site};
+
+/// How long the first process has stood still when the second one comes, which does not wait for ever either.
+const BEFORE: Duration = Duration::from_secs(12);
+/// How long it goes on standing still: together longer than a lease lasts that nobody renews.
+const AFTER: Duration = Duration::from_secs(20);
+
+impl Site {
+    /// The process that holds the lock for renewals, once there is one.
+    async fn holder(&self) -> Pid {
+        let folder = self.context.path("home/.local/state/bowline/store.db-locks");
+        let looking = async {
+            loop {
+                let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+                let pids = files.filter_map(|file| std::fs::read_to_string(file.path()).ok()?.parse().ok());
+                if let Some(pid) = pids.last() {
+                    return Pid::from_raw(pid);
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, looking).await.expect("somebody takes the lock")
+    }
+
+    fn caller(&self, tracer: Option<&[&str]>) -> tokio::process::Child {
+        let bowline = self.bowline(&["call", "docs", "echo", "message=ahoy", "--timeout", "120"]);
+        let mut command = match tracer {
+            None => bowline,
+            Some([program, args @ ..]) => {
+                let mut command = std::process::Command::new(program);
+                command.args(args).arg(bowline.get_program()).args(bowline.get_args());
+                command.env_clear();
+                command.envs(bowline.get_envs().filter_map(|(name, value)| Some((name, value?))));
+                if let Some(folder) = bowline.get_current_dir() {
+                    command.current_dir(folder);
+                }
+                command
+            }
+            Some([]) => unreachable!("a tracer is a program"),
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("it starts")
+    }
+}
+
+async fn shown(child: tokio::process::Child) -> (Option<i32>, String) {
+    let output =
+        tokio::time::timeout(PATIENCE * 3, child.wait_with_output()).await.expect("it ends").unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), shown.into_owned())
+}
+
+/// Lets the stopped process go on. Its own call has waited for too long; the renewal is finished, and the other one has
+/// the token.
+async fn goes_on(site: &Site, pid: Pid, stopped: tokio::process::Child, other: tokio::process::Child) {
+    kill(pid, Signal::SIGCONT).expect("it is there");
+    let (code, said) = shown(other).await;
+    assert!(code == Some(0) && said.contains("ahoy"), "{code:?}: {said}");
+    let (code, said) = shown(stopped).await;
+    assert!(code == Some(3) && said.contains("that has taken more than 25 s"), "{code:?}: {said}");
+    let last = site.calls();
+    assert!(last.contains("ahoy"), "{last}");
+    assert_eq!((site.auth.count("refresh_token"), site.auth.authorizations()), (1, 1));
+}
+
+/// The refresh token is on its way, and its answer waits. Whoever used the token a second time would cost the login.
+#[tokio::test]
+async fn a_process_that_is_stopped_after_it_sent_the_token_keeps_others_from_using_it() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    site.auth.arm(Twist::delay(BEFORE + AFTER + Duration::from_secs(1)).on("refresh_token"));
+    let stopped = site.caller(None);
+    site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+    let pid = site.holder().await;
+    kill(pid, Signal::SIGSTOP).expect("it is there");
+    tokio::time::sleep(BEFORE).await;
+    let other = site.caller(None);
+    tokio::time::sleep(AFTER).await;
+    assert_eq!(site.auth.count("refresh_token"), 1, "the other one waits");
+    goes_on(&site, pid, stopped, other).await;
+}
+
+/// The lease is confirmed, and nothing is sent. The store's own thread writes each change to the disk, so that the
+/// second of these is the confirmation.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_process_that_is_stopped_between_the_confirmation_and_the_request_sends_no_used_token() {
+    let injection = "inject=fsync:signal=SIGSTOP:when=2";
+    let tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", injection];
+    if std::process::Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("not checked: strace is not installed");
+        return;
+    }
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    let stopped = site.caller(Some(&tracer));
+    let pid = site.holder().await;
+    let state = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+        stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).expect("a state")
+    };
+    while !matches!(state(), 'T' | 't') {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(BEFORE).await;
+    let other = site.caller(None);
+    tokio::time::sleep(AFTER).await;
+    assert_eq!(site.auth.count("refresh_token"), 0, "neither has sent it");
+    goes_on(&site, pid, stopped, other).await;
+}
