@@ -5,6 +5,7 @@ mod args;
 mod arguments;
 mod commands;
 mod demo;
+mod dump;
 mod env;
 mod exit;
 mod failure;
@@ -34,6 +35,7 @@ use print::Printer;
 use settings::Settings;
 
 fn main() -> ExitCode {
+    dump::forbid();
     let env = env::System::read();
     let argv = args::spell_out(std::env::args_os());
     match Cli::try_parse_from(&argv) {

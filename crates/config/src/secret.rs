@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use zeroize::Zeroize as _;
+
 /// A value that may be a credential: an environment entry or a header.
 ///
 /// `Debug` says `[redacted]`; there is no `Display` and no serialisation. The text leaves only
-/// through [`Secret::expose`], so every place that uses it can be found by that name.
+/// through [`Secret::expose`], so every place that uses it can be found by that name. Its memory is
+/// overwritten when it is dropped; copies that were made of the exposed text are not.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret(String);
 
@@ -18,6 +21,12 @@ impl Secret {
     /// The value itself. Never pass it to a log.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

@@ -11,6 +11,8 @@ mod content;
 mod context;
 mod demo;
 mod docs;
+#[cfg(target_os = "linux")]
+mod dump;
 #[cfg(unix)]
 mod elicit;
 mod failures;

@@ -12,6 +12,8 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 use super::mark::Mark;
+#[cfg(target_os = "linux")]
+use super::table::identity;
 use super::table::{Identity, Row, Table};
 
 /// The processes of one server.
@@ -63,9 +65,38 @@ pub(super) fn signal(those: &[Identity], signal: Signal) {
     for id in those {
         // Nothing below is a process that we could have started, and some mean others than themselves.
         if let Some(pid) = i32::try_from(id.pid).ok().filter(|pid| *pid > 1) {
-            let _ = kill(Pid::from_raw(pid), signal);
+            signal_one(id, pid, signal);
         }
     }
+}
+
+/// By a handle on the process, where the system has those: its number may have been given to another since it was
+/// looked up. Once there is a handle it cannot be, so that it is looked at again with the handle in hand.
+#[cfg(target_os = "linux")]
+fn signal_one(id: &Identity, pid: i32, signal: Signal) {
+    use rustix::io::Errno;
+    use rustix::process::{Pid as Number, PidfdFlags, Signal as Name, pidfd_open, pidfd_send_signal};
+
+    let (Some(number), Some(name)) = (Number::from_raw(pid), Name::from_named_raw(signal as i32)) else {
+        return;
+    };
+    match pidfd_open(number, PidfdFlags::empty()) {
+        Ok(process) => {
+            if identity(id.pid).is_ok_and(|now| now == *id) {
+                let _ = pidfd_send_signal(&process, name);
+            }
+        }
+        // A kernel before 5.3, or a sandbox that does not know it.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+        Err(_) => {}
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn signal_one(_: &Identity, pid: i32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid), signal);
 }
 
 fn reap(row: &Row) {
@@ -74,5 +105,24 @@ fn reap(row: &Row) {
         && let Ok(pid) = i32::try_from(row.id.pid)
     {
         let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_the_number_of_another_is_not_signaled() {
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let id = identity(child.id()).unwrap();
+        let other = Identity { start: "1".to_owned(), ..id.clone() };
+        signal(&[other], Signal::SIGKILL);
+        // Had the first signal been sent, this one would not be what ended it.
+        signal(&[id], Signal::SIGTERM);
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
     }
 }

@@ -10,6 +10,9 @@ use super::protocol::Protocol;
 use super::sixel;
 
 /// The picture in the terminal's language, no wider than so many columns of text. The error says why not.
+///
+/// No terminal gets a server's file: it gets a picture that is written anew from the pixels, so that what is wrong with
+/// a file is met by our decoder, which has limits, and by none that runs in the terminal.
 pub(crate) fn drawn(
     protocol: Protocol,
     picture: &Picture<'_>,
@@ -17,11 +20,8 @@ pub(crate) fn drawn(
 ) -> Result<String, &'static str> {
     let columns = u32::try_from(columns).unwrap_or(u32::MAX).clamp(1, 1000);
     match protocol {
-        Protocol::Kitty if picture.kind.mime == "image/png" => {
-            Ok(kitty(picture.bytes, picture.width, columns))
-        }
         Protocol::Kitty => Ok(kitty(&picture.png(LARGEST_SIDE)?, picture.width, columns)),
-        Protocol::Iterm2 => Ok(iterm2(picture.bytes)),
+        Protocol::Iterm2 => Ok(iterm2(&picture.png(LARGEST_SIDE)?)),
         Protocol::Sixel => Ok(sixel::encoded(&picture.pixels(columns * COLUMN, HIGHEST)?)),
     }
 }
@@ -30,7 +30,7 @@ pub(crate) fn drawn(
 const COLUMN: u32 = 8;
 /// The most rows of pixels of a sixel picture.
 const HIGHEST: u32 = 800;
-/// How large a picture is made that has to be written anew.
+/// How large a picture is made that is written anew.
 const LARGEST_SIDE: u32 = 2000;
 
 /// A PNG in pieces. `q=2`: no answer, which nobody would read. The width is given only where the picture
@@ -54,7 +54,7 @@ fn kitty(png: &[u8], width: u32, columns: u32) -> String {
 /// The most that one piece may hold.
 const PIECE: usize = 4096;
 
-/// The whole file, in one go. The terminal makes it fit.
+/// A file, in one go. The terminal makes it fit.
 fn iterm2(file: &[u8]) -> String {
     let size = file.len();
     let text = STANDARD.encode(file);
@@ -98,19 +98,34 @@ mod tests {
         noise.write_to(&mut png, ImageFormat::Png).unwrap();
         let png = png.into_inner();
         assert!(png.len() > PIECE);
-        assert_eq!(kitty_file(&draw(Protocol::Kitty, &png)), png);
+        let sent = image::load_from_memory(&kitty_file(&draw(Protocol::Kitty, &png))).unwrap();
+        assert_eq!(sent.into_rgb8(), noise);
         let jpeg = halves(16, 8, ImageFormat::Jpeg);
         assert!(kitty_file(&draw(Protocol::Kitty, &jpeg)).starts_with(b"\x89PNG"));
         assert!(draw(Protocol::Kitty, &halves(2000, 4, ImageFormat::Png)).contains(",c=80,"));
     }
 
-    #[test]
-    fn iterm2_gets_the_file() {
-        let gif = halves(16, 8, ImageFormat::Gif);
-        let sent = draw(Protocol::Iterm2, &gif);
+    fn iterm2_file(sent: &str) -> Vec<u8> {
         let (head, text) = sent.trim_end().trim_end_matches('\x07').split_once(':').unwrap();
         assert!(head.starts_with("\x1b]1337;File=inline=1;size="), "{head:?}");
-        assert_eq!(STANDARD.decode(text).unwrap(), gif);
+        STANDARD.decode(text).unwrap()
+    }
+
+    /// Something that a server put behind the picture, where decoders differ.
+    #[test]
+    fn nothing_of_a_servers_file_reaches_a_terminal_but_its_pixels() {
+        let smuggled = b"what only the terminal's decoder would read";
+        for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP] {
+            let file = [halves(16, 8, format), smuggled.to_vec()].concat();
+            for sent in
+                [kitty_file(&draw(Protocol::Kitty, &file)), iterm2_file(&draw(Protocol::Iterm2, &file))]
+            {
+                assert!(sent.starts_with(b"\x89PNG"), "{format:?}");
+                assert!(!sent.windows(smuggled.len()).any(|part| part == smuggled), "{format:?}");
+                let picture = image::load_from_memory(&sent).unwrap();
+                assert_eq!((picture.width(), picture.height()), (16, 8), "{format:?}");
+            }
+        }
     }
 
     #[test]

@@ -17,8 +17,7 @@ const MOST_PIXELS: u64 = MOST_MEMORY / 4;
 
 /// A file that is known to be a picture of a bearable size.
 pub(crate) struct Picture<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) kind: Kind,
+    bytes: &'a [u8],
     pub(crate) width: u32,
     pub(crate) height: u32,
     format: ImageFormat,
@@ -37,7 +36,7 @@ impl<'a> Picture<'a> {
         if pixels == 0 {
             return Err(DAMAGED);
         }
-        Ok(Self { bytes, kind, width, height, format })
+        Ok(Self { bytes, width, height, format })
     }
 
     /// The pixels, scaled down to at most so many columns and rows of them. Of several frames, the first.

@@ -10,7 +10,7 @@ use crate::env;
 pub(crate) enum Protocol {
     /// Kitty, Ghostty, and others who took it over: PNG in pieces.
     Kitty,
-    /// iTerm2, WezTerm: the file as it is.
+    /// iTerm2, WezTerm: a file, here a PNG.
     Iterm2,
     /// Many, since the VT340: stripes of six rows.
     Sixel,

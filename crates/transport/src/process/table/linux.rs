@@ -33,11 +33,23 @@ fn row(pid: u32, clock: &Clock) -> Option<Row> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = fs::read(folder.join("stat")).ok()?;
     let mut row = parse(pid, &stat, clock)?;
-    row.ours = fs::metadata(&folder).ok()?.uid() == geteuid().as_raw();
+    row.ours = is_ours(&folder)?;
     if row.ours {
         row.mark = mark(&folder);
     }
     Some(row)
+}
+
+/// The folder of a process that may not be dumped, as ours are that hold tokens, is root's whoever it runs as.
+fn is_ours(folder: &Path) -> Option<bool> {
+    let (owner, us) = (fs::metadata(folder).ok()?.uid(), geteuid().as_raw());
+    if owner == us || owner != 0 {
+        return Some(owner == us);
+    }
+    let status = fs::read_to_string(folder.join("status")).ok()?;
+    // Real, effective, saved, file system.
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    Some(ids.split_ascii_whitespace().nth(1)?.parse() == Ok(us))
 }
 
 /// One of proc(5)'s `stat` lines. The name in it can hold anything, also brackets and spaces.
