@@ -3,6 +3,8 @@
 
 mod process_support;
 
+#[cfg(target_os = "linux")]
+use bowline_transport::process::list;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use process_support::host::{Host, Roll, be_the_host_if_asked, is_alive};
@@ -39,18 +41,38 @@ async fn a_double_forked_child_dies() {
     all_die_with_the_host(|stay| format!("(({stay} &) &); {stay}; echo never"), 2).await;
 }
 
-/// It has left its parent and its group, and its server has not.
+/// It has left its group and its session, and descends from its server.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_daemon_dies() {
-    let script = |stay: &str| format!("setsid sh -c 'setsid {stay} &'; {stay}; echo never");
-    all_die_with_the_host(script, 2).await;
+async fn a_child_with_a_session_of_its_own_dies() {
+    all_die_with_the_host(|stay| format!("setsid {stay} & {stay}; echo never"), 2).await;
+}
+
+/// Its parent is gone as well: it is as a browser that the server opened for a person. So is what it starts.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_detached_process_lives() {
+    let (roll, users) = (Roll::new(), Roll::new());
+    let detached = format!("setsid sh -c 'setsid sh -c \"{0} & {0}\" &'", users.stay());
+    let mut host = Host::start(HOST, &format!("{detached}; {}; echo never", roll.stay()), &roll.records());
+    let (present, browser) = (roll.called(1).await, users.called(2).await);
+    let watchdog = host.watchdog();
+    host.kill();
+    present.gone().await;
+    within(async {
+        while is_alive(watchdog) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(browser.pids().into_iter().all(is_alive), "{:?}", browser.pids());
+    assert!(list(&roll.records()).unwrap()[0].processes.iter().all(|process| process.is_detached));
 }
 
 /// As in some builds of BusyBox.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_daemon_dies_where_grep_knows_no_zero_bytes() {
+async fn a_child_with_a_session_of_its_own_dies_where_grep_knows_no_zero_bytes() {
     let roll = Roll::new();
     let bin = tempfile::tempdir().unwrap();
     let path = std::env::var("PATH").unwrap();
@@ -59,7 +81,7 @@ async fn a_daemon_dies_where_grep_knows_no_zero_bytes() {
         &bin.path().join("grep"),
         &format!("#!/bin/sh\n{refuse}\nPATH='{path}'\nexec grep \"$@\"\n"),
     );
-    let script = format!("setsid sh -c 'setsid {0} &'; {0}; echo never", roll.stay());
+    let script = format!("setsid {0} & {0}; echo never", roll.stay());
     let path = format!("{}:{path}", bin.path().display());
     let mut host = Host::start_with(HOST, &script, &roll.records(), &[("PATH", &path)]);
     let present = roll.called(2).await;

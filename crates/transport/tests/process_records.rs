@@ -156,7 +156,7 @@ async fn an_orphan_is_found_and_ended() {
 #[tokio::test]
 async fn a_daemon_of_a_dead_server_is_found_by_its_mark() {
     let roll = Roll::new();
-    let script = format!("setsid {0} & exec {0}", roll.stay());
+    let script = format!("bash -c 'set -m; {0} &'; exec {0}", roll.stay());
     let present = orphan(&roll, &script, 2).await;
     let leader = list(&roll.records()).unwrap()[0].processes[0].pid;
     kill(Pid::from_raw(leader.try_into().unwrap()), Signal::SIGKILL).unwrap();
@@ -169,6 +169,43 @@ async fn a_daemon_of_a_dead_server_is_found_by_its_mark() {
     let swept = within(sweep(&roll.records())).await.unwrap();
     assert_eq!((swept.len(), swept[0].processes), (1, 1));
     present.gone().await;
+}
+
+/// It is the user's, and listed for as long as it lives.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_a_dead_server_detached_is_listed_and_not_ended() {
+    let (roll, users) = (Roll::new(), Roll::new());
+    let script = format!("setsid sh -c 'setsid {} &'; exec {}", users.stay(), roll.stay());
+    let (present, browser) = tokio::join!(orphan(&roll, &script, 1), users.called(1));
+    let detached = || -> Vec<(u32, bool)> {
+        let entries = list(&roll.records()).unwrap();
+        entries.iter().flat_map(|entry| &entry.processes).map(|it| (it.pid, it.is_detached)).collect()
+    };
+    let mut expected = [(present.pids()[0], false), (browser.pids()[0], true)];
+    expected.sort_unstable();
+    let mut found = detached();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+
+    let swept = within(sweep(&roll.records())).await.unwrap();
+    assert_eq!((swept.len(), swept[0].processes), (1, 1));
+    present.gone().await;
+    assert!(is_alive(browser.pids()[0]));
+    assert_eq!(detached(), [(browser.pids()[0], true)]);
+    assert!(!list(&roll.records()).unwrap()[0].is_orphan, "nobody would end it");
+    assert_eq!(within(sweep(&roll.records())).await.unwrap(), []);
+
+    let pid = browser.pids()[0];
+    drop(browser);
+    within(async {
+        while is_alive(pid) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(within(sweep(&roll.records())).await.unwrap(), []);
+    assert!(is_empty(&roll.records()));
 }
 
 /// Same id, another start: that is another process. A mark that nobody carries proves nothing.

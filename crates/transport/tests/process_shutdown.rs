@@ -10,7 +10,7 @@ use bowline_proto::fault::{Cause, Exit};
 use process_support::{GRACE, PATIENT, Witness, end, is_reaped, message, sh, start, within};
 #[cfg(target_os = "linux")]
 use process_support::{
-    frame,
+    command, frame,
     host::{Roll, is_alive},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -83,16 +83,31 @@ async fn shutdown_takes_the_daemons_along() {
     }
 }
 
-/// A server that crashed has left them behind, and is about to be started again.
+/// A server that crashed has left them behind, and is about to be started again. They have left its group, and are in
+/// its session.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn daemons_of_a_server_that_ended_by_itself_are_ended() {
+async fn what_a_server_that_ended_by_itself_left_behind_is_ended() {
     let roll = Roll::new();
-    let process =
-        start(&sh(&format!("setsid {} & read go < /dev/stdin; exit 1", roll.stay())), PATIENT).await;
+    let script = format!("set -m; {} & read go < /dev/stdin; exit 1", roll.stay());
+    let process = start(&command("bash", &["-c", &script]), PATIENT).await;
     let daemon = roll.called(1).await;
     process.writer.send(&frame("go")).await.unwrap();
     daemon.gone().await;
+}
+
+/// A browser that a server opened for a person is the person's: its parent has ended, and it has a session of its own.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_a_server_detached_lives_on_and_what_descends_from_it_does_not() {
+    let (roll, users) = (Roll::new(), Roll::new());
+    let detached = format!("setsid sh -c 'setsid sh -c \"{0} & {0}\" &'", users.stay());
+    let script = format!("{detached}; setsid {} & exec cat", roll.stay());
+    let process = start(&sh(&script), GRACE).await;
+    let (child, browser) = (roll.called(1).await, users.called(2).await);
+    assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
+    child.gone().await;
+    assert!(browser.pids().into_iter().all(is_alive), "{:?}", browser.pids());
 }
 
 #[cfg(target_os = "linux")]

@@ -20,6 +20,7 @@ pub(crate) fn to_json(entries: &[Entry]) -> Value {
                 "name": process.name,
                 "memory": process.memory,
                 "started": clock::utc(process.started),
+                "detached": process.is_detached,
             })
         });
         json!({
@@ -67,7 +68,9 @@ fn tree(entries: &[Entry], now: SystemTime, printer: &Printer) -> String {
         let depths: Vec<_> = entry.processes.iter().map(|process| process.depth).collect();
         for (process, branch) in entry.processes.iter().zip(branches(&depths)) {
             let name = printer.paint(STRONG, &escape::line(&process.name));
-            writeln!(out, "{branch}{name}  {}  {}", process.pid, size(process.memory))
+            let detached =
+                if process.is_detached { "  detached: it is not ended with the server" } else { "" };
+            writeln!(out, "{branch}{name}  {}  {}{detached}", process.pid, size(process.memory))
                 .expect("writing to a string");
         }
     }

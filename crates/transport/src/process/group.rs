@@ -26,7 +26,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 #[cfg(unix)]
 use super::{
     mark::{MARK, Mark},
-    strays::Strays,
+    strays::{Descendants, Strays},
     watchdog::Watched,
 };
 
@@ -116,6 +116,18 @@ impl Group {
         status.code().map_or(Exit::Eof, Exit::Code)
     }
 
+    /// Those that were seen to descend from it.
+    #[cfg(unix)]
+    pub(super) fn descendants(&self) -> &Descendants {
+        self.strays.descendants()
+    }
+
+    /// Whether something was left that has become the user's.
+    #[cfg(unix)]
+    pub(super) fn are_some_detached(&self) -> bool {
+        self.strays.are_some_detached()
+    }
+
     /// Asks all members to end. Windows has no such request.
     pub(super) fn terminate(&self) {
         #[cfg(unix)]
@@ -170,6 +182,10 @@ impl Group {
 impl Drop for Group {
     #[expect(clippy::disallowed_methods, reason = "a drop cannot await, and waits this little only")]
     fn drop(&mut self) {
+        #[cfg(unix)]
+        if !self.reaped {
+            self.descendants().note(self.pid);
+        }
         self.kill();
         let step = Duration::from_millis(1);
         let mut waited = Duration::ZERO;

@@ -4,6 +4,11 @@
 //! id and start time; being in the group of its leader while that lives, for as long as it does nobody
 //! else can have the group's number. What was proved once stays proved, by id and start time. Parents
 //! prove nothing: a server may start a program for its user and take the mark off it.
+//!
+//! Not all that carry the mark are ended. A server may open a browser for a login of its own, and the browser is the
+//! user's from then on. Such a process has left everything but its environment: its parent has ended and was none of
+//! the server's living processes any more, and it has a session of its own. It is *detached*, and so is what it starts.
+//! Whatever still descends from the server when the server is told to end is not.
 
 use std::collections::BTreeSet;
 
@@ -20,34 +25,71 @@ use super::table::{Identity, Row, Table};
 #[derive(Clone, Debug)]
 pub(super) struct Kin {
     mark: Mark,
+    /// The session that the server was started in. `None` if it is not known: then nobody is taken for detached.
+    session: Option<u32>,
     leader: Option<Identity>,
     proven: BTreeSet<Identity>,
 }
 
 impl Kin {
     /// Those that carry the mark.
-    pub(super) fn marked(mark: Mark) -> Self {
-        Self { mark, leader: None, proven: BTreeSet::new() }
+    pub(super) fn marked(mark: Mark, session: Option<u32>) -> Self {
+        Self { mark, session, leader: None, proven: BTreeSet::new() }
     }
 
     /// Those too that are in the group of this one.
-    pub(super) fn led(mark: Mark, leader: Identity) -> Self {
-        Self { leader: Some(leader), ..Self::marked(mark) }
+    pub(super) fn led(mark: Mark, session: Option<u32>, leader: Identity) -> Self {
+        Self { leader: Some(leader), ..Self::marked(mark, session) }
     }
 
-    /// Those who live. Changes nothing but what is known.
+    /// These descend from the server, which lives.
+    pub(super) fn prove(&mut self, descendants: impl IntoIterator<Item = Identity>) {
+        self.proven.extend(descendants);
+    }
+
+    /// Those who live and may be ended. Changes nothing but what is known.
     pub(super) fn look_in(&mut self, table: &Table) -> Vec<Identity> {
         let leader = self.leader.as_ref().and_then(|leader| table.get(leader));
         let leader = leader.filter(|row| row.ours);
         let group = leader.filter(|row| row.group == row.id.pid).map(|row| row.group);
         for row in table.rows() {
-            let is_leader = leader.is_some_and(|leader| leader.id == row.id);
-            let is_marked = row.ours && row.mark.as_ref() == Some(&self.mark);
-            if is_leader || is_marked || group == Some(row.group) {
+            if leader.is_some_and(|leader| leader.id == row.id) || group == Some(row.group) {
+                self.proven.insert(row.id.clone());
+            }
+        }
+        for row in table.rows() {
+            if self.is_marked(row) && !self.is_detached(row, table) {
                 self.proven.insert(row.id.clone());
             }
         }
         self.proven.iter().filter(|id| table.is_alive(id)).cloned().collect()
+    }
+
+    /// Those who live and are the user's by now. To be asked after [`look_in`](Self::look_in).
+    pub(super) fn detached_in(&self, table: &Table) -> Vec<Identity> {
+        let rows = table.rows().filter(|row| self.is_marked(row) && !row.zombie);
+        rows.map(|row| row.id.clone()).filter(|id| !self.proven.contains(id)).collect()
+    }
+
+    fn is_marked(&self, row: &Row) -> bool {
+        row.ours && row.mark.as_ref() == Some(&self.mark)
+    }
+
+    /// Whether the highest of those above it that carry the mark has left the server.
+    fn is_detached(&self, row: &Row, table: &Table) -> bool {
+        let Some(session) = self.session else { return false };
+        let mut root = row;
+        // The table is not read in one moment, so that it can seem to have a circle.
+        for _ in 0..DEEPEST {
+            if self.proven.contains(&root.id) {
+                return false;
+            }
+            match table.at(root.parent).filter(|parent| self.is_marked(parent)) {
+                Some(parent) => root = parent,
+                None => return root.session != session,
+            }
+        }
+        false
     }
 
     /// Reaps those who ended and are ours to reap: as process 1 of a container, or as a subreaper, orphans are.
@@ -59,6 +101,9 @@ impl Kin {
         }
     }
 }
+
+/// More generations than a server has.
+const DEEPEST: usize = 1000;
 
 /// Signals each of them.
 pub(super) fn signal(those: &[Identity], signal: Signal) {

@@ -36,6 +36,8 @@ pub struct Running {
     pub memory: u64,
     /// When it was started, to the second.
     pub started: SystemTime,
+    /// It has left the server and is not ended with it, such as a browser that the server opened for a person.
+    pub is_detached: bool,
 }
 
 /// The servers that are written down in this folder ([`Launch::records`](super::Launch::records)) and run.
@@ -72,12 +74,16 @@ mod unix {
         let mut entries: Vec<_> = records
             .into_iter()
             .map(|record| {
-                let kin = Kin::led(record.mark.clone(), record.leader.clone()).look_in(&table);
+                let mut kin = Kin::led(record.mark.clone(), record.session, record.leader.clone());
+                let attached = kin.look_in(&table);
+                let is_orphan = !attached.is_empty() && !table.is_alive(&record.owner);
+                let attached = attached.into_iter().map(|id| (id.pid, false));
+                let detached = kin.detached_in(&table).into_iter().map(|id| (id.pid, true));
                 Entry {
                     owner: record.owner.pid,
-                    is_orphan: !table.is_alive(&record.owner),
+                    is_orphan,
                     started: record.started(),
-                    processes: family(&table, kin.into_iter().map(|id| id.pid).collect()),
+                    processes: family(&table, &attached.chain(detached).collect()),
                     server: record.server,
                 }
             })
@@ -87,24 +93,25 @@ mod unix {
         Ok(entries)
     }
 
-    /// These and all below them.
-    fn family(table: &Table, kin: BTreeSet<u32>) -> Vec<Running> {
+    /// These, each with whether it is detached, and all below them.
+    fn family(table: &Table, kin: &BTreeMap<u32, bool>) -> Vec<Running> {
         let mut children = BTreeMap::<u32, Vec<&Row>>::new();
         for row in table.rows().filter(|row| !row.zombie) {
             children.entry(row.parent).or_default().push(row);
         }
-        let is_root = |row: &&Row| kin.contains(&row.id.pid) && !kin.contains(&row.parent);
-        let mut todo: Vec<_> = table.rows().filter(is_root).map(|row| (row, 0)).collect();
+        let is_root = |row: &&Row| kin.contains_key(&row.id.pid) && !kin.contains_key(&row.parent);
+        let mut todo: Vec<_> =
+            table.rows().filter(is_root).map(|row| (row, 0, kin.get(&row.id.pid) == Some(&true))).collect();
         todo.reverse();
         // The table is not read in one moment: what seems to be its own ancestor is taken once.
         let mut seen = BTreeSet::new();
         let mut family = Vec::new();
-        while let Some((row, depth)) = todo.pop() {
+        while let Some((row, depth, is_detached)) = todo.pop() {
             if !seen.insert(row.id.pid) {
                 continue;
             }
             let below = children.get(&row.id.pid).into_iter().flatten();
-            todo.extend(below.rev().map(|row| (*row, depth + 1)));
+            todo.extend(below.rev().map(|row| (*row, depth + 1, is_detached)));
             family.push(Running {
                 pid: row.id.pid,
                 parent: row.parent,
@@ -112,6 +119,7 @@ mod unix {
                 name: row.name.clone(),
                 memory: row.memory,
                 started: row.started,
+                is_detached,
             });
         }
         family

@@ -6,7 +6,8 @@
 //! not reliably (macOS hides it for its own programs), so there a process that left its group is not found.
 //!
 //! Accepted: a program that throws its environment away escapes, which is also the way to let one stay
-//! behind on purpose: `env -u BOWLINE_OWNER my-daemon`.
+//! behind on purpose: `env -u BOWLINE_OWNER my-daemon`. One that carries the mark and has left the server in every other
+//! way is left alone as well ([`super::kin`]).
 
 use std::fmt;
 

@@ -114,6 +114,8 @@ pub struct Handle {
     tail: Arc<Mutex<Tail>>,
     life: watch::Receiver<Life>,
     stop: Arc<Stop>,
+    #[cfg(unix)]
+    descendants: strays::Descendants,
     #[cfg(windows)]
     supervisor: tokio::task::AbortHandle,
 }
@@ -122,8 +124,9 @@ pub struct Handle {
 /// configured).
 ///
 /// It does not outlive this process, nor does what it starts, however this process ends: a watchdog sees
-/// to that on Unix, and the system on Windows. On Linux that holds too for what leaves its group, unless it
-/// leaves its environment as well ([`MARK`]).
+/// to that on Unix, and the system on Windows. On Linux that holds too for what leaves its group, unless it is detached:
+/// it has a session of its own and no parent among the server's processes, as a browser that was opened for a person;
+/// or it leaves its environment as well ([`MARK`]).
 ///
 /// May ask the user's login shell for its PATH, once in the life of this program and for three seconds at
 /// most. Dropping the future starts nothing.
@@ -170,8 +173,11 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     let (life_tx, life) = watch::channel(Life::Running);
     let reader = ProcessReader::new(reader, life.clone(), tail.clone());
     let stderr = Stderr::new(group.stderr(), tail.clone(), name);
+    #[cfg(unix)]
+    let descendants = group.descendants().clone();
     let supervisor = Supervisor {
         group,
+        writer: writer.clone(),
         stderr,
         grace,
         stop: stop.clone(),
@@ -189,6 +195,8 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
         tail,
         life,
         stop,
+        #[cfg(unix)]
+        descendants,
         #[cfg(windows)]
         supervisor: supervisor.abort_handle(),
     };
@@ -222,7 +230,6 @@ impl Handle {
     /// Can be called again, and of a process that ended by itself. Dropping the future does not stop the
     /// sequence; dropping the handle cuts it short.
     pub async fn shutdown(&self) -> Exit {
-        self.writer.close();
         self.stop.told.notify_one();
         let mut life = self.life.clone();
         let gone = life.wait_for(|life| matches!(life, Life::Gone(_))).await.map(|life| *life);
@@ -234,6 +241,11 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        // Before its input ends, which may be the end of it.
+        #[cfg(unix)]
+        if self.life.has_changed().is_ok() && *self.life.borrow() == Life::Running {
+            self.descendants.note(self.pid);
+        }
         self.writer.abort();
         // Without a supervisor there is no group: it was killed when the runtime shut down.
         if self.life.has_changed().is_err() || matches!(*self.life.borrow(), Life::Gone(_)) {

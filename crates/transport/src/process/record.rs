@@ -32,6 +32,9 @@ pub(super) struct Record {
     pub(super) owner: Identity,
     /// When that was, in seconds since 1970.
     started: u64,
+    /// The session that it was started in. Older versions did not write it down.
+    #[serde(default)]
+    pub(super) session: Option<u32>,
 }
 
 /// The file of a running server. Dropped, it is removed, unless it was [left](RecordFile::leave).
@@ -70,6 +73,7 @@ impl Record {
             leader: identity(pid)?,
             owner: identity(std::process::id())?,
             started: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs(),
+            session: super::strays::session(),
         };
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         check(folder)?;

@@ -1,5 +1,7 @@
 //! What is left of a server whose own process has ended: in its group, and outside of it by its mark.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -17,6 +19,31 @@ pub(super) struct Strays {
     kin: Option<Kin>,
     /// Seen when last looked for.
     alive: Vec<Identity>,
+    /// Whether there were others that have become the user's.
+    detached: bool,
+    descendants: Descendants,
+}
+
+/// Those that were seen to descend from a server while it lived: they go with it, wherever they are afterwards. Clones
+/// are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Descendants(Arc<Mutex<BTreeSet<Identity>>>);
+
+impl Descendants {
+    /// Looks who descends from the server now. To be called before it is told to end: its children lose their parent
+    /// when it does.
+    pub(super) fn note(&self, leader: u32) {
+        #[cfg(target_os = "linux")]
+        if let Ok(found) = super::table::descendants(leader) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = leader;
+    }
+
+    fn all(&self) -> BTreeSet<Identity> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// Between two looks of which both have to see nobody: a program that is just being started shows no
@@ -27,7 +54,16 @@ const LOOKS: usize = 5;
 
 impl Strays {
     pub(super) fn of(mark: &Mark) -> Self {
-        Self { kin: Some(Kin::marked(mark.clone())), alive: Vec::new() }
+        Self { kin: Some(Kin::marked(mark.clone(), session())), ..Self::default() }
+    }
+
+    pub(super) fn descendants(&self) -> &Descendants {
+        &self.descendants
+    }
+
+    /// Whether something was left that has become the user's, when last looked.
+    pub(super) fn are_some_detached(&self) -> bool {
+        self.detached
     }
 
     /// Whether nothing is left. To be asked once the server itself has ended: then nothing can come from
@@ -62,9 +98,11 @@ impl Strays {
 
     fn look_now(&mut self, group: Option<u32>) -> bool {
         let Some(kin) = &mut self.kin else { return group.is_none() };
+        kin.prove(self.descendants.all());
         // Without a process table only the group can be told about.
         let Ok(table) = Table::read() else { return group.is_none() };
         self.alive = kin.look_in(&table);
+        self.detached = !kin.detached_in(&table).is_empty();
         kin.reap_in(&table);
         // Those in the group get its signals.
         self.alive.retain(|id| group.is_none() || table.get(id).map(|row| row.group) != group);
@@ -88,6 +126,11 @@ impl Strays {
             self.signal(Signal::SIGKILL);
         }
     }
+}
+
+/// The session that our servers are started in, which is our own.
+pub(super) fn session() -> Option<u32> {
+    nix::unistd::getsid(None).ok().and_then(|session| u32::try_from(session.as_raw()).ok())
 }
 
 /// Marks are seen on Linux only.

@@ -17,6 +17,7 @@ use super::group::Group;
 #[cfg(unix)]
 use super::record::RecordFile;
 use super::stderr::Tail;
+use crate::pipe::PipeWriter;
 
 /// How far a process has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ impl Life {
 
 pub(super) struct Supervisor {
     pub(super) group: Group,
+    /// Its stdin.
+    pub(super) writer: PipeWriter,
     pub(super) stderr: Stderr,
     pub(super) grace: Grace,
     pub(super) stop: Arc<Stop>,
@@ -52,7 +55,7 @@ pub(super) struct Supervisor {
 /// How the supervisor is told to end the process.
 #[derive(Debug, Default)]
 pub(super) struct Stop {
-    /// The process is to end. Its stdin is closed by then.
+    /// The process is to end.
     pub(super) told: Notify,
     /// Nobody waits for a good end.
     pub(super) at_once: AtomicBool,
@@ -91,9 +94,9 @@ impl Supervisor {
         while self.stderr.is_open() && timeout_at(last_words, self.stderr.fill()).await.is_ok() {}
         self.life.send_replace(Life::Exited(exit));
         let cleared = self.clear_group(stage).await;
-        // What is left stays written down, so that it is listed, and a later sweep can end it.
+        // What is left stays written down, so that it is listed, and a later sweep can end what is not the user's.
         #[cfg(unix)]
-        if cleared == Cleared::No
+        if (cleared == Cleared::No || self.group.are_some_detached())
             && let Some(record) = self.record.take()
         {
             record.leave();
@@ -110,6 +113,8 @@ impl Supervisor {
                 biased;
                 exit = self.group.exit() => return (exit, stage),
                 () = self.stop.told.notified(), if stage.deadline().is_none() => {
+                    self.note_descendants().await;
+                    self.writer.close();
                     stage = Stage::AfterEof(Instant::now() + self.grace.eof);
                     continue;
                 }
@@ -128,6 +133,17 @@ impl Supervisor {
                 Stage::AfterKill(_) => return (Exit::Eof, stage),
             };
         }
+    }
+
+    /// On another thread: a machine can have thousands of processes.
+    async fn note_descendants(&self) {
+        #[cfg(unix)]
+        {
+            let (descendants, pid) = (self.group.descendants().clone(), self.group.pid());
+            let _ = tokio::task::spawn_blocking(move || descendants.note(pid)).await;
+        }
+        #[cfg(windows)]
+        std::future::ready(()).await;
     }
 
     /// The child has ended; what it started goes the same way.
@@ -246,8 +262,10 @@ mod tests {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let group = spawn(command, &mark).unwrap();
         let record = Record::write(folder.path(), "files", group.pid(), &mark).unwrap();
+        let (writer, _) = crate::pipe::pipe(tokio::io::empty(), tokio::io::sink(), 1024);
         let supervisor = Supervisor {
             group,
+            writer,
             stderr: Stderr::new(None, Arc::default(), "files"),
             grace: Grace { eof: Duration::ZERO, term: Duration::ZERO },
             stop: Arc::default(),

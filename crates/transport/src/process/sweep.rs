@@ -97,7 +97,7 @@ mod unix {
         let table = Table::read()?;
         let mut left = Vec::new();
         for found in found {
-            let Some(Record { server, leader, owner, mark, .. }) = found.record.clone() else {
+            let Some(Record { server, leader, owner, mark, session, .. }) = found.record.clone() else {
                 if found.is_expired() {
                     found.remove();
                 }
@@ -105,7 +105,7 @@ mod unix {
             };
             if !table.is_alive(&owner) {
                 let orphan = Orphan { server, pid: leader.pid, processes: 0 };
-                left.push(Left { found, orphan, kin: Kin::led(mark, leader) });
+                left.push(Left { found, orphan, kin: Kin::led(mark, session, leader) });
             }
         }
         Ok(left)
@@ -124,7 +124,10 @@ mod unix {
                 one.kin.reap_in(&table);
                 one.orphan.processes = one.orphan.processes.max(living.len());
                 if living.is_empty() {
-                    one.found.remove();
+                    // What has become the user's stays listed.
+                    if one.kin.detached_in(&table).is_empty() {
+                        one.found.remove();
+                    }
                     gone.push(one.orphan);
                 } else {
                     alive.extend(living);

@@ -6,7 +6,8 @@
 //! every Unix has one; it is in a session of its own, so that a terminal's signals do not reach it; and it
 //! keeps nothing of our environment but PATH, so that no bowline above us takes it for a stray of ours.
 //!
-//! What it may end is what was named to it and not taken back: groups, and marks ([`super::mark`]). A
+//! What it may end is what was named to it and not taken back: groups, and marks ([`super::mark`]) on what is not
+//! detached ([`super::kin`]). A
 //! group's number cannot have got a new owner by then: its leader is our child, and while we have not
 //! reaped it and cleared its group, the number stays taken. The mark is named before the process is
 //! started, so that there is no moment at which a server is unknown where marks can be seen.
@@ -164,7 +165,11 @@ impl Shell {
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
         let mut command = CommandWrap::from(command);
         command.wrap(ProcessSession);
-        Ok(Self { child: command.spawn()?, line })
+        let mut shell = Self { child: command.spawn()?, line };
+        if let Some(session) = super::strays::session() {
+            shell.tell(&format!("+session {session}\n"))?;
+        }
+        Ok(shell)
     }
 
     fn tell(&mut self, line: &str) -> io::Result<()> {

@@ -1,14 +1,14 @@
 # bowline's watchdog: ends what bowline started, should bowline be killed.
 #
-# Told on stdin what to end: "+group N", "+mark ID", and "-" for what is gone. The end of stdin is the end
-# of bowline, however it came.
+# Told on stdin what to end: "+group N", "+mark ID", and "-" for what is gone; and with "+session N" which session the
+# servers were started in. The end of stdin is the end of bowline, however it came.
 
 trap '' HUP INT QUIT TERM PIPE ALRM USR1 USR2 TSTP TTIN TTOU
 # What the host's parent left open for everybody must not stay open with us. A shell can name only these.
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 cd /
 
-groups= marks=
+groups= marks= home= attached=
 
 # WORD WORDS...: leaves the words without that one in $kept.
 without() {
@@ -23,6 +23,7 @@ while read -r what value; do
     case $what in
     +group) groups="$groups $value" ;;
     +mark) marks="$marks $value" ;;
+    +session) home=$value ;;
     -group) without "$value" $groups && groups=$kept ;;
     -mark) without "$value" $marks && marks=$kept ;;
     esac
@@ -42,10 +43,56 @@ look() {
     for mark in $marks; do
         set -- "$@" -e "BOWLINE_OWNER=$mark"
     done
+    marked=
     for file in $(carriers "$@"); do
         file=${file#/proc/}
-        left="$left ${file%/environ}"
+        marked="$marked ${file%/environ}"
     done
+    # What descends from a server now goes with it, also when the server is gone and its children have no parent.
+    for pid in $marked; do
+        is_among "$pid" $attached || is_detached "$pid" || attached="$attached $pid"
+    done
+    for pid in $marked; do
+        is_among "$pid" $attached && left="$left $pid"
+    done
+    return 0
+}
+
+# WORD WORDS...
+is_among() {
+    word=$1
+    shift
+    for other; do
+        [ "$other" = "$word" ] && return 0
+    done
+    return 1
+}
+
+# PID: whether the highest of those above it that carry the mark has left the server: it is in none of the groups, and
+# has a session of its own. A browser that a server opened is the user's.
+is_detached() {
+    [ -n "$home" ] || return 1
+    at=$1 steps=0
+    while [ "$steps" -lt 100 ] && read -r line <"/proc/$at/stat"; do
+        steps=$((steps + 1))
+        # Whatever the program is called: what comes after its name is state, parent, group and session.
+        line=${line##*) }
+        line=${line#* }
+        parent=${line%% *}
+        line=${line#* }
+        group=${line%% *}
+        line=${line#* }
+        session=${line%% *}
+        is_among "$at" $attached && return 1
+        is_among "$group" $groups && return 1
+        if is_among "$parent" $marked; then
+            at=$parent
+            continue
+        fi
+        [ "$session" != "$home" ]
+        return
+    done
+    return 1
 }
 
 # ENTRIES...: the environments that have one of these. Not every grep (BusyBox) knows entries that end with a

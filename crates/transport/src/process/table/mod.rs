@@ -26,6 +26,8 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use ps as system;
 
+#[cfg(target_os = "linux")]
+pub(super) use system::descendants;
 pub(super) use system::place;
 
 /// One process, and never another.
@@ -44,6 +46,8 @@ pub(super) struct Row {
     pub(super) ours: bool,
     pub(super) parent: u32,
     pub(super) group: u32,
+    /// Zero if it is not known.
+    pub(super) session: u32,
     /// What the program is called. Not its command line, which can hold secrets. Untrusted.
     pub(super) name: String,
     /// In bytes.
@@ -71,6 +75,11 @@ impl Table {
 
     pub(super) fn get(&self, id: &Identity) -> Option<&Row> {
         self.0.get(&id.pid).filter(|row| row.id == *id)
+    }
+
+    /// Whoever has this number.
+    pub(super) fn at(&self, pid: u32) -> Option<&Row> {
+        self.0.get(&pid)
     }
 
     pub(super) fn is_alive(&self, id: &Identity) -> bool {

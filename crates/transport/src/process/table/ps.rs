@@ -58,6 +58,8 @@ fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
         ours,
         parent,
         group,
+        // Not told alike everywhere, and of use only where marks are seen.
+        session: 0,
         name: program.rsplit('/').next().unwrap_or(program).to_owned(),
         memory: kilobytes.saturating_mul(1024),
         started: now.checked_sub(age)?,
