@@ -94,8 +94,9 @@ pub(crate) async fn of(settings: &Settings, server: &Server) -> Outcome<Asked> {
         printer: printer.clone(),
     };
     let mut host = Host::new().elicitation(asker);
+    let configured_roots = server.roots.clone().or(configured.roots);
     let folders =
-        if no_roots { Vec::new() } else { folders::named(roots, configured.roots, printer).await? };
+        if no_roots { Vec::new() } else { folders::named(roots, configured_roots, printer).await? };
     if !folders.is_empty() {
         host = host.roots(Roots::new(folders));
     }

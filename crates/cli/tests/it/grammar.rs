@@ -159,10 +159,13 @@ fn help_of_call() {
               needs.
 
           --root <DIR>
-              Tell the server to work in this folder; can be repeated [default: the current one]
+              Tell the server to work in this folder; can be repeated [default: those of the
+              configuration]
+
+              A server may take it in place of the folders that it was started with.
 
           --no-roots
-              Tell the server of no folder
+              Tell the server of no folder, whatever the configuration says
 
           --sampling <WHAT>
               What to do when the server asks your model something; there must be one in the

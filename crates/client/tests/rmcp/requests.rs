@@ -57,7 +57,7 @@ impl Elicit for Screen {
 /// CN-04: the form goes from the screen when the server no longer wants it.
 #[tokio::test]
 async fn a_question_is_taken_back() {
-    within("a question", async {
+    Box::pin(within("a question", async {
         for (name, server) in each().await.into_iter().filter(|(name, _)| name.starts_with("legacy")) {
             let screen = Screen::default();
             let mut forms = screen.0.subscribe();
@@ -73,7 +73,7 @@ async fn a_question_is_taken_back() {
             assert_eq!(result.text(), "took it back", "{name}");
             client.close().await;
         }
-    })
+    }))
     .await;
 }
 
