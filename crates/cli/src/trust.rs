@@ -21,7 +21,7 @@ use crate::env;
 use crate::private;
 use crate::settings::Settings;
 
-pub(crate) use file::ProjectFile;
+pub(crate) use file::{ProjectFile, place};
 
 /// The records of this user.
 pub(crate) struct Records {

@@ -14,7 +14,7 @@ use crate::host::{self, Question};
 use crate::print::table::Table;
 use crate::print::{Printer, STRONG, escape};
 use crate::settings::{PROJECT_FILE, Settings, project_file};
-use crate::trust::{ProjectFile, Records, Standing};
+use crate::trust::{self, ProjectFile, Records, Standing};
 
 pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
     let TrustArgs { path, yes, list } = args;
@@ -66,7 +66,9 @@ pub(super) fn undo(args: UntrustArgs, settings: &Settings) -> Outcome {
         Some(path) => path.join(PROJECT_FILE),
         None => project_file()?.ok_or_else(nothing_here)?,
     };
-    let place = place(&path)?;
+    // The file, and even its folder, may be gone.
+    let place = trust::place(&path).or_else(|_| std::path::absolute(&path));
+    let place = place.map_err(|error| Failure::file(&path, &env::reason(&error)))?;
     let failed = |error: std::io::Error| Failure::usage(format!("the trust cannot be taken back: {error}"));
     let said =
         if records.forget(&place).map_err(failed)? { "is no longer trusted" } else { "was not trusted" };
@@ -137,17 +139,6 @@ fn named(path: PathBuf) -> Outcome<PathBuf> {
         format!("{} is not a project's {PROJECT_FILE}", path.display()),
         "a file of another name is used only by those who name it with --config",
     ))
-}
-
-/// Where the file is, or was.
-fn place(path: &Path) -> Outcome<PathBuf> {
-    let cannot_tell = |error: std::io::Error| Failure::file(path, &env::reason(&error));
-    if let Ok(place) = path.canonicalize() {
-        return Ok(place);
-    }
-    let absolute = std::path::absolute(path).map_err(cannot_tell)?;
-    let folder = absolute.parent().and_then(|folder| folder.canonicalize().ok());
-    Ok(folder.map_or(absolute, |folder| folder.join(PROJECT_FILE)))
 }
 
 /// What the file would do, for a person. Nothing is cut: what is left out could be what matters.

@@ -1,6 +1,7 @@
 //! Owns the reading of a project's file: once, so that what is vouched for is what is used.
 
 use std::fs::Metadata;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Unsafe, hex_hash};
@@ -11,8 +12,12 @@ use crate::env;
 pub(crate) struct ProjectFile {
     /// Where it was found.
     pub(crate) path: PathBuf,
-    /// Where it is, without links on the way.
+    /// The same without links on the way to its folder. A file that is a link itself stands for where the link is:
+    /// relative paths in it start there, and a link elsewhere to a trusted file is another project.
     pub(crate) place: PathBuf,
+    /// Where the text is, without links.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
+    target: PathBuf,
     /// What is in it.
     pub(crate) text: String,
     /// The SHA-256 of that, in hexadecimal digits.
@@ -25,9 +30,10 @@ impl ProjectFile {
     /// Reads the file. The error says why it cannot be read, and does not quote it.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let (text, opened) = env::open_small(path)?;
-        let place = path.canonicalize().map_err(|error| env::reason(&error))?;
+        let target = path.canonicalize().map_err(|error| env::reason(&error))?;
+        let place = place(path).map_err(|error| env::reason(&error))?;
         let sha256 = hex_hash(text.as_bytes());
-        Ok(Self { path: path.to_owned(), place, text, sha256, opened })
+        Ok(Self { path: path.to_owned(), place, target, text, sha256, opened })
     }
 
     /// Whether nobody but this user and root could have written it, or could have put it where it is. `home` is where
@@ -37,10 +43,10 @@ impl ProjectFile {
         use std::os::unix::fs::MetadataExt as _;
 
         let user = super::guard::User::this();
-        let (place, found) = super::guard::follow(&self.path, &user, home)?;
+        let (target, found) = super::guard::follow(&self.path, &user, home)?;
         user.check_file(&self.path, &self.opened)?;
         let identity = |about: &Metadata| (about.dev(), about.ino());
-        if place != self.place || identity(&found) != identity(&self.opened) {
+        if target != self.target || identity(&found) != identity(&self.opened) {
             let what = format!("{} was replaced while it was read", self.path.display());
             return Err(Unsafe { what, next: "try again".to_owned() });
         }
@@ -52,4 +58,11 @@ impl ProjectFile {
     pub(crate) fn check(&self, _home: Option<&Path>) -> Result<(), Unsafe> {
         Ok(())
     }
+}
+
+/// The path of a file without links on the way to its folder, which has to be there.
+pub(crate) fn place(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let folder = path.parent().ok_or(io::ErrorKind::IsADirectory)?.canonicalize()?;
+    Ok(folder.join(path.file_name().ok_or(io::ErrorKind::IsADirectory)?))
 }

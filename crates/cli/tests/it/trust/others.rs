@@ -36,6 +36,37 @@ fn what_others_can_write_to_is_never_trusted() {
     assert!(context.path("started").exists());
 }
 
+/// Relative paths start from where the link is, so that another project could put its own programs there.
+#[test]
+fn a_link_to_a_trusted_file_is_another_project() {
+    let context = Context::new();
+    let mark = marking(&context);
+    context.trust_project();
+    std::fs::create_dir(context.path("clone")).unwrap();
+    context.set_mode("clone", 0o755);
+    symlink(context.path("project/bowline.toml"), context.path("clone/bowline.toml")).unwrap();
+    let in_clone = || {
+        let mut command = context.bowline(["tools", "evil"]);
+        command.current_dir(context.path("clone"));
+        context.run(command)
+    };
+    let shown = in_clone();
+    assert!(
+        shown.starts_with("exit: 2") && shown.contains("clone/bowline.toml, which is not trusted"),
+        "{shown}"
+    );
+    assert!(!mark.exists());
+    // It can be trusted by itself, and no longer than the text behind it stays.
+    let clone = context.path("clone");
+    let shown = context.run(context.bowline(["trust".as_ref(), "--yes".as_ref(), clone.as_os_str()]));
+    assert!(shown.starts_with("exit: 0"), "{shown}");
+    in_clone();
+    assert!(mark.exists());
+    context.project_config("[servers.evil]\ncommand = 'other'\n");
+    let shown = in_clone();
+    assert!(shown.contains("clone/bowline.toml, which has changed since you trusted it"), "{shown}");
+}
+
 /// Only root can make files of somebody else, so this is about something only where root runs it.
 #[test]
 fn what_belongs_to_somebody_else_is_never_trusted() {
