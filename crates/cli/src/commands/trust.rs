@@ -143,35 +143,29 @@ fn named(path: PathBuf) -> Outcome<PathBuf> {
 
 /// What the file would do, for a person. Nothing is cut: what is left out could be what matters.
 fn described(place: &Path, outline: &Outline, standing: Standing, printer: &Printer) -> String {
-    let mut out = String::new();
-    let mut section = |title: &str, lines: Vec<String>| {
-        if !lines.is_empty() {
-            out.push_str(&printer.paint(STRONG, title));
-            out.push('\n');
-            for line in lines {
-                out.push_str("  ");
-                out.push_str(&escape::line(&line));
-                out.push('\n');
-            }
-        }
-    };
-    let changed = if standing == Standing::Changed { "has changed since you trusted it, and " } else { "" };
-    let title = format!("{} {changed}would", escape::line(&place.display().to_string()));
-    section(&title, nothing(outline));
-    section("start", outline.programs.iter().flat_map(program).collect());
-    section("reach", outline.endpoints.iter().flat_map(endpoint).collect());
-    section("read these variables", outline.variables.iter().cloned().collect());
-    section("read these files", outline.files.iter().cloned().collect());
-    section("tell servers of these folders", outline.folders.clone());
-    out
-}
-
-/// That there is nothing, if that is so; else a line that says what follows.
-fn nothing(outline: &Outline) -> Vec<String> {
     let Outline { servers: _, programs, endpoints, variables, files, folders, problem: _ } = outline;
-    let quiet = programs.is_empty() && endpoints.is_empty() && variables.is_empty() && files.is_empty();
-    let what = if quiet && folders.is_empty() { "do nothing" } else { "do this, as you:" };
-    vec![what.to_owned()]
+    let sections: [(&str, Vec<String>); 5] = [
+        ("start", programs.iter().flat_map(program).collect()),
+        ("reach", endpoints.iter().flat_map(endpoint).collect()),
+        ("read these variables", variables.iter().cloned().collect()),
+        ("read these files", files.iter().cloned().collect()),
+        ("tell servers of these folders", folders.clone()),
+    ];
+    let does_nothing = sections.iter().all(|(_, lines)| lines.is_empty());
+    let place = place.display().to_string();
+    let changed = if standing == Standing::Changed { " has changed since you trusted it. It" } else { "" };
+    let what = if does_nothing { " do nothing" } else { ", with your rights:" };
+    let mut out = format!("{}{changed} would{what}\n", escape::line(&place));
+    for (title, lines) in sections.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        out.push_str(&printer.paint(STRONG, title));
+        out.push('\n');
+        for line in lines {
+            out.push_str("  ");
+            out.push_str(&escape::line(&line));
+            out.push('\n');
+        }
+    }
+    out
 }
 
 fn program(program: &OutlinedProgram) -> Vec<String> {

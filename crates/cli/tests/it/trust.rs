@@ -74,8 +74,7 @@ fn trust_is_for_what_the_file_says_now() {
     snapshot!(context.run(context.bowline(["trust", "--yes"])), @"
     exit: 0
     --- stdout
-    [TMP]/project/bowline.toml would
-      do this, as you:
+    [TMP]/project/bowline.toml would, with your rights:
     start
       nowhere a  (servers.evil)
     --- stderr
@@ -95,7 +94,10 @@ fn trust_is_for_what_the_file_says_now() {
     ---
     ");
     let changed = context.run(context.bowline(["trust"]));
-    assert!(changed.contains("bowline.toml has changed since you trusted it, and would\n"), "{changed}");
+    assert!(
+        changed.contains("bowline.toml has changed since you trusted it. It would, with your rights:\n"),
+        "{changed}"
+    );
     // As it was, it was trusted.
     context.project_config(&evil("'a'"));
     let again = context.run(context.bowline(["trust"]));
@@ -123,15 +125,17 @@ fn what_is_trusted_can_be_listed() {
     note: no project is trusted; `bowline trust` in its folder asks you about one
     ---
     ");
+    let mut shown = String::new();
     for name in ["one", "two", "three"] {
         let folder = context.path(name);
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join("bowline.toml"), "").unwrap();
         context.set_mode(name, 0o755);
         context.set_mode(&format!("{name}/bowline.toml"), 0o644);
-        let shown = context.run(context.bowline(["trust".as_ref(), "--yes".as_ref(), folder.as_os_str()]));
+        shown = context.run(context.bowline(["trust".as_ref(), "--yes".as_ref(), folder.as_os_str()]));
         assert!(shown.starts_with("exit: 0"), "{shown}");
     }
+    assert!(shown.contains("three/bowline.toml would do nothing\n"), "{shown}");
     std::fs::write(context.path("two/bowline.toml"), "[servers]").unwrap();
     std::fs::remove_dir_all(context.path("three")).unwrap();
     snapshot!(context.run(context.bowline(["trust", "--list"])), @"

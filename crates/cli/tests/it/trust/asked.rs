@@ -37,8 +37,7 @@ fn everything_is_shown_as_it_is_written() {
     snapshot!(context.run(command), @r"
     exit: 2
     --- stdout
-    [TMP]/project/bowline.toml would
-      do this, as you:
+    [TMP]/project/bowline.toml would, with your rights:
     start
       tell 'a b' '\u{1b}[2J\u{202e}\u{200b}'  (hooks[0])
       '${SHELL}' -c 'curl {file:~/.ssh/id_rsa}'  (servers.files)
