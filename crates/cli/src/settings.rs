@@ -92,17 +92,17 @@ impl Settings {
     /// Where this user's bowlines keep what they remember, unless there is no such folder or somebody else can write
     /// to it, which is told once. It need not exist.
     pub(crate) fn state(&self) -> Option<PathBuf> {
-        let looked_at = self.state.get_or_init(|| self.unshared(env::state(&*self.env)));
+        let looked_at = self.state.get_or_init(|| self.private_folder(env::state(&*self.env)));
         looked_at.clone()
     }
 
     /// Where it is kept what other commands are to know.
     pub(crate) fn folders(&self) -> Folders {
         let records = self.state().and_then(|_| env::records(&*self.env));
-        Folders { records, negotiations: self.unshared(env::negotiations(&*self.env)) }
+        Folders { records, negotiations: self.private_folder(env::negotiations(&*self.env)) }
     }
 
-    fn unshared(&self, folder: Option<PathBuf>) -> Option<PathBuf> {
+    fn private_folder(&self, folder: Option<PathBuf>) -> Option<PathBuf> {
         let refused = |folder: &PathBuf| refuse_shared_folder(folder).err();
         match folder.as_ref().and_then(refused) {
             None => folder,

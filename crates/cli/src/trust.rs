@@ -59,7 +59,7 @@ pub(crate) enum Distrust {
     /// Nobody vouches for it.
     Standing(Standing),
     /// Others could change it.
-    Unsafe(Unsafe),
+    Unsafe(Exposure),
     /// It cannot be read.
     Unreadable(String),
 }
@@ -67,7 +67,7 @@ pub(crate) enum Distrust {
 /// A file that others could change, or have put where it is.
 #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unsafe {
+pub(crate) struct Exposure {
     /// What is wrong, as a sentence.
     pub(crate) what: String,
     /// What to do about it.
@@ -75,7 +75,7 @@ pub(crate) struct Unsafe {
 }
 
 /// One record, for a list.
-pub(crate) struct Listed {
+pub(crate) struct TrustEntry {
     /// Where the project's file is, or the record itself if that cannot be read.
     pub(crate) path: PathBuf,
     /// How it stands with it now.
@@ -120,7 +120,7 @@ impl Records {
     }
 
     /// All records, by path.
-    pub(crate) fn list(&self) -> io::Result<Vec<Listed>> {
+    pub(crate) fn list(&self) -> io::Result<Vec<TrustEntry>> {
         private::check(&self.folder)?;
         let files = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -128,14 +128,14 @@ impl Records {
         };
         let paths = files.take(MAX_LISTED).filter_map(|entry| Some(entry.ok()?.path()));
         let records = paths.filter(|path| path.extension().is_some_and(|is| is == EXTENSION));
-        let mut listed: Vec<Listed> = records.map(|path| self.listed(path)).collect();
+        let mut listed: Vec<TrustEntry> = records.map(|path| self.listed(path)).collect();
         listed.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(listed)
     }
 
-    fn listed(&self, record: PathBuf) -> Listed {
+    fn listed(&self, record: PathBuf) -> TrustEntry {
         let Ok(Some(Record { path, .. })) = read(&record) else {
-            return Listed { path: record, state: "damaged" };
+            return TrustEntry { path: record, state: "damaged" };
         };
         let path = PathBuf::from(path);
         let state = match ProjectFile::read(&path) {
@@ -146,7 +146,7 @@ impl Records {
                 _ => "changed",
             },
         };
-        Listed { path, state }
+        TrustEntry { path, state }
     }
 
     fn record(&self, place: &Path) -> PathBuf {

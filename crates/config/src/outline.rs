@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::check;
-use crate::placeholder::{Asked, asked};
+use crate::placeholder::{Reference, references};
 use crate::problem::Problem;
 use crate::report::{Place, Report};
 use crate::source::Source;
@@ -17,11 +17,11 @@ use crate::tree::{self, Key, Node, Value};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outline {
     /// The servers in the order of the file, without names that no server can have.
-    pub servers: Vec<OutlinedServer>,
+    pub servers: Vec<ServerOutline>,
     /// Every program that would be started: servers, hooks, commands for headers and tokens.
-    pub programs: Vec<OutlinedProgram>,
+    pub programs: Vec<ProgramOutline>,
     /// Every URL that would be reached.
-    pub endpoints: Vec<OutlinedEndpoint>,
+    pub endpoints: Vec<EndpointOutline>,
     /// The variables that would be read.
     pub variables: BTreeSet<String>,
     /// The files that would be read, as the file writes them.
@@ -34,7 +34,7 @@ pub struct Outline {
 
 /// One server, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutlinedServer {
+pub struct ServerOutline {
     /// Its name, which is one that a server can have.
     pub name: String,
     /// `command`, if that is a string.
@@ -45,7 +45,7 @@ pub struct OutlinedServer {
 
 /// A program that would be started, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutlinedProgram {
+pub struct ProgramOutline {
     /// The dotted path of the table or key that says so, such as `servers.files` or `hooks[0]`.
     pub key: String,
     /// The program and its arguments.
@@ -58,7 +58,7 @@ pub struct OutlinedProgram {
 
 /// A URL that would be reached, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutlinedEndpoint {
+pub struct EndpointOutline {
     /// The dotted path of the key that says so.
     pub key: String,
     /// The URL.
@@ -82,7 +82,7 @@ pub fn outline(source: &Source) -> Outline {
 
 impl Outline {
     /// The server of that name.
-    pub fn server(&self, name: &str) -> Option<&OutlinedServer> {
+    pub fn server(&self, name: &str) -> Option<&ServerOutline> {
         self.servers.iter().find(|server| server.name == name)
     }
 
@@ -107,7 +107,7 @@ impl Outline {
             all.extend(field("args").map(words).unwrap_or_default());
             let cwd = field("cwd").and_then(string);
             let env = field("env").map(pairs).unwrap_or_default();
-            self.programs.push(OutlinedProgram { key: place.key.clone(), words: all, env, cwd });
+            self.programs.push(ProgramOutline { key: place.key.clone(), words: all, env, cwd });
         }
         let headers = || field("headers").or(field("http_headers")).map(names).unwrap_or_default();
         for (key, node) in fields {
@@ -117,14 +117,14 @@ impl Outline {
             let program = if key.name == HEADERS_COMMAND { words(&node.value) } else { vec![] };
             if !program.is_empty() {
                 let (key, words) = (place.key.clone(), program);
-                self.programs.push(OutlinedProgram { key, words, env: vec![], cwd: None });
+                self.programs.push(ProgramOutline { key, words, env: vec![], cwd: None });
             } else if let Value::String(text) = &node.value {
                 if SERVED_URLS.contains(&key.name.as_str()) {
                     let (key, url) = (place.key.clone(), text.clone());
-                    self.endpoints.push(OutlinedEndpoint { key, url, headers: headers() });
+                    self.endpoints.push(EndpointOutline { key, url, headers: headers() });
                 } else if !is_told && (OTHER_URLS.contains(&key.name.as_str()) || text.contains("://")) {
                     let (key, url) = (place.key.clone(), text.clone());
-                    self.endpoints.push(OutlinedEndpoint { key, url, headers: vec![] });
+                    self.endpoints.push(EndpointOutline { key, url, headers: vec![] });
                 }
                 if FILES.contains(&key.name.as_str()) {
                     self.files.insert(text.clone());
@@ -140,17 +140,17 @@ impl Outline {
     }
 
     fn placeholders(&mut self, text: &str) {
-        for asked in asked(text) {
+        for asked in references(text) {
             match asked {
-                Asked::Variable(name) => self.variables.insert(name.to_owned()),
-                Asked::File(path) => self.files.insert(path.to_owned()),
+                Reference::Variable(name) => self.variables.insert(name.to_owned()),
+                Reference::File(path) => self.files.insert(path.to_owned()),
             };
         }
     }
 }
 
 /// The servers by name. A host's file has them under another key, or under both.
-fn servers(root: &Value) -> Vec<OutlinedServer> {
+fn servers(root: &Value) -> Vec<ServerOutline> {
     let tables = entries(root).iter().filter(|(key, _)| SERVER_TABLES.contains(&key.name.as_str()));
     let all = tables.flat_map(|(_, node)| entries(&node.value));
     let named = all.filter(|(key, _)| check::name(&key.name).is_ok());
@@ -162,7 +162,7 @@ fn servers(root: &Value) -> Vec<OutlinedServer> {
                     .find(|(key, _)| key.name == name)
                     .and_then(|(_, node)| string(&node.value))
             };
-            OutlinedServer { name: key.name.clone(), command: field("command"), url: field("url") }
+            ServerOutline { name: key.name.clone(), command: field("command"), url: field("url") }
         })
         .collect()
 }

@@ -138,7 +138,7 @@ impl<'a> Filler<'a> {
 
 /// What a placeholder asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked<'t> {
+pub(crate) enum Reference<'t> {
     /// A variable, by its name.
     Variable(&'t str),
     /// A file, by its path as it is written.
@@ -146,7 +146,7 @@ pub(crate) enum Asked<'t> {
 }
 
 /// What filling `text` would ask for, in order. Nothing is asked for it.
-pub(crate) fn asked(text: &str) -> Vec<Asked<'_>> {
+pub(crate) fn references(text: &str) -> Vec<Reference<'_>> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some((at, opening)) = Opening::find(rest) {
@@ -158,11 +158,11 @@ pub(crate) fn asked(text: &str) -> Vec<Asked<'_>> {
         rest = after;
         let body = if opening == Opening::Dollar { body.strip_prefix("env:").unwrap_or(body) } else { body };
         if opening == Opening::File {
-            found.push(Asked::File(body.trim()));
+            found.push(Reference::File(body.trim()));
             continue;
         }
         let name = body.split_once(":-").map_or(body, |(name, _)| name);
-        found.extend(is_variable_name(name).then_some(Asked::Variable(name)));
+        found.extend(is_variable_name(name).then_some(Reference::Variable(name)));
     }
     found
 }

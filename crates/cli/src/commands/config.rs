@@ -1,6 +1,6 @@
 //! `bowline config check|schema|path`
 
-use bowline::config::{OutlinedServer, Problem, Server, Transport, json_schema};
+use bowline::config::{Problem, Server, ServerOutline, Transport, json_schema};
 use serde_json::{Value, json};
 
 use crate::args::{ConfigArgs, ConfigVerb};
@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome, problem_json};
 use crate::print::table::Table;
 use crate::print::{json, units};
 use crate::settings::Settings;
-use crate::settings::files::{Layer, Layers, Origin, Untrusted};
+use crate::settings::files::{Layer, Layers, Origin, UntrustedFile};
 use crate::settings::many::Why;
 
 pub(super) fn run(args: ConfigArgs, settings: &Settings) -> Outcome {
@@ -103,8 +103,8 @@ fn for_machines(layers: &Layers) -> Value {
 }
 
 /// A file that is not used, with what it says as it is written.
-fn untrusted_for_machines(project: &Untrusted) -> Value {
-    let server = |server: &OutlinedServer| {
+fn untrusted_for_machines(project: &UntrustedFile) -> Value {
+    let server = |server: &ServerOutline| {
         json!({
             "name": server.name,
             "state": NOT_TRUSTED,
@@ -153,7 +153,7 @@ fn transport(server: &Server) -> String {
 }
 
 /// What an entry says that nobody vouches for: nothing of it is filled in.
-fn as_written(server: &OutlinedServer) -> String {
+fn as_written(server: &ServerOutline) -> String {
     match (&server.command, &server.url) {
         (Some(command), _) => format!("stdio {command}"),
         (None, Some(url)) => format!("http {url}"),

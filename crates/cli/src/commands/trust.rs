@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bowline::config::{Outline, OutlinedEndpoint, OutlinedProgram, Source, outline};
+use bowline::config::{EndpointOutline, Outline, ProgramOutline, Source, outline};
 use serde_json::{Value, json};
 
 use crate::again::quoted;
@@ -168,8 +168,8 @@ fn described(place: &Path, outline: &Outline, standing: Standing, printer: &Prin
     out
 }
 
-fn program(program: &OutlinedProgram) -> Vec<String> {
-    let OutlinedProgram { key, words, env, cwd } = program;
+fn program(program: &ProgramOutline) -> Vec<String> {
+    let ProgramOutline { key, words, env, cwd } = program;
     let command: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     let mut lines = vec![format!("{}  ({key})", command.join(" "))];
     lines.extend(cwd.iter().map(|cwd| format!("    in {cwd}")));
@@ -177,8 +177,8 @@ fn program(program: &OutlinedProgram) -> Vec<String> {
     lines
 }
 
-fn endpoint(endpoint: &OutlinedEndpoint) -> Vec<String> {
-    let OutlinedEndpoint { key, url, headers } = endpoint;
+fn endpoint(endpoint: &EndpointOutline) -> Vec<String> {
+    let EndpointOutline { key, url, headers } = endpoint;
     let mut lines = vec![format!("{url}  ({key})")];
     if !headers.is_empty() {
         lines.push(format!("    with the headers {}", headers.join(", ")));

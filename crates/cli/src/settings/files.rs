@@ -52,7 +52,7 @@ pub(crate) struct Layer {
 /// A project's file that nobody vouches for. None of it is acted on, nothing of it is filled in, and it hides no
 /// server of the user's.
 #[derive(Debug)]
-pub(crate) struct Untrusted {
+pub(crate) struct UntrustedFile {
     /// Where it lies.
     pub(crate) path: PathBuf,
     /// Why it is not trusted.
@@ -71,7 +71,7 @@ pub(crate) enum Found<'a> {
     /// A file cannot be read at all, so nobody knows.
     Unreadable(Vec<Problem>),
     /// Only a project's file names it, and nobody vouches for that.
-    Untrusted(&'a Untrusted),
+    Untrusted(&'a UntrustedFile),
     /// No file names it.
     Unknown,
 }
@@ -80,7 +80,7 @@ pub(crate) enum Found<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
     used: Vec<Layer>,
-    untrusted: Option<Untrusted>,
+    untrusted: Option<UntrustedFile>,
 }
 
 impl Choice {
@@ -134,7 +134,7 @@ impl Layers {
             Err(why) if trust == Trust::ThisRun => return Err(Failure::file(path, &why)),
             Err(why) => {
                 let (path, why) = (path.to_owned(), Distrust::Unreadable(why));
-                self.untrusted = Some(Untrusted { path, why, outline: Outline::default() });
+                self.untrusted = Some(UntrustedFile { path, why, outline: Outline::default() });
                 return Ok(());
             }
         };
@@ -157,7 +157,7 @@ impl Layers {
             standing => Distrust::Standing(standing),
         };
         let outline = outline(&Source::new(path, file.text));
-        self.untrusted = Some(Untrusted { path: path.to_owned(), why, outline });
+        self.untrusted = Some(UntrustedFile { path: path.to_owned(), why, outline });
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Layers {
     }
 
     /// The project's file, if it is not used.
-    pub(crate) fn untrusted(&self) -> Option<&Untrusted> {
+    pub(crate) fn untrusted(&self) -> Option<&UntrustedFile> {
         self.untrusted.as_ref()
     }
 
@@ -214,7 +214,7 @@ impl Layers {
     }
 }
 
-impl Untrusted {
+impl UntrustedFile {
     /// The names of its servers, as they are written.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.outline.servers.iter().map(|server| &*server.name)
@@ -276,7 +276,7 @@ mod tests {
         let path = PathBuf::from("bowline.toml");
         let outline = outline(&Source::new(&*path, project));
         let why = Distrust::Standing(Standing::Unknown);
-        layers.untrusted = Some(Untrusted { path, why, outline });
+        layers.untrusted = Some(UntrustedFile { path, why, outline });
         layers
     }
 

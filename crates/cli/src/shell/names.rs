@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Candidate;
 use crate::private;
 use crate::settings::Settings;
-use crate::settings::files::{Found, Untrusted};
+use crate::settings::files::{Found, UntrustedFile};
 
 /// What is known of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +109,7 @@ pub(super) fn servers(settings: &Settings) -> Vec<Candidate> {
     let Ok(layers) = settings.layers() else { return Vec::new() };
     let named = |name: &str, about: &str| Candidate { value: name.to_owned(), about: about.to_owned() };
     let own = layers.names();
-    let theirs = layers.untrusted().into_iter().flat_map(Untrusted::names);
+    let theirs = layers.untrusted().into_iter().flat_map(UntrustedFile::names);
     let theirs = theirs.filter(|name| !own.contains(name)).map(|name| named(name, "not trusted"));
     own.iter().map(|name| named(name, "")).chain(theirs).collect()
 }

@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Unsafe, hex_hash};
+use super::{Exposure, hex_hash};
 use crate::env;
 
 /// A project's file as it was read.
@@ -39,7 +39,7 @@ impl ProjectFile {
     /// Whether nobody but this user and root could have written it, or could have put it where it is. `home` is where
     /// the looking ends: whoever can change the folders above it can change everything.
     #[cfg(unix)]
-    pub(crate) fn check(&self, home: Option<&Path>) -> Result<(), Unsafe> {
+    pub(crate) fn check(&self, home: Option<&Path>) -> Result<(), Exposure> {
         use std::os::unix::fs::MetadataExt as _;
 
         let user = super::guard::User::this();
@@ -48,14 +48,14 @@ impl ProjectFile {
         let identity = |about: &Metadata| (about.dev(), about.ino());
         if target != self.target || identity(&found) != identity(&self.opened) {
             let what = format!("{} was replaced while it was read", self.path.display());
-            return Err(Unsafe { what, next: "try again".to_owned() });
+            return Err(Exposure { what, next: "try again".to_owned() });
         }
         Ok(())
     }
 
     #[cfg(not(unix))]
     #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "owners are not looked at here")]
-    pub(crate) fn check(&self, _home: Option<&Path>) -> Result<(), Unsafe> {
+    pub(crate) fn check(&self, _home: Option<&Path>) -> Result<(), Exposure> {
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use super::Unsafe;
+use super::Exposure;
 use crate::again::quoted;
 use crate::env;
 
@@ -32,7 +32,7 @@ impl User {
     }
 
     /// Checks a file that was opened.
-    pub(super) fn check_file(&self, path: &Path, about: &Metadata) -> Result<(), Unsafe> {
+    pub(super) fn check_file(&self, path: &Path, about: &Metadata) -> Result<(), Exposure> {
         self.check_owner(path, about)?;
         if self.others_can_write(about.mode(), about.gid()) {
             return Err(writable(path, about.mode(), "it"));
@@ -40,7 +40,7 @@ impl User {
         Ok(())
     }
 
-    fn check_owner(&self, path: &Path, about: &Metadata) -> Result<(), Unsafe> {
+    fn check_owner(&self, path: &Path, about: &Metadata) -> Result<(), Exposure> {
         if about.uid() == self.uid || about.uid() == 0 {
             return Ok(());
         }
@@ -50,11 +50,11 @@ impl User {
             self.uid,
             quoted(&path.display().to_string())
         );
-        Err(Unsafe { what, next })
+        Err(Exposure { what, next })
     }
 
     /// Checks a folder that a name is looked up in. `holds_file`: the name is that of the file, and not of a folder.
-    fn check_folder(&self, folder: &Path, holds_file: bool) -> Result<(), Unsafe> {
+    fn check_folder(&self, folder: &Path, holds_file: bool) -> Result<(), Exposure> {
         let about = fs::metadata(folder).map_err(|error| unseen(folder, &error))?;
         self.check_owner(folder, &about)?;
         let is_sticky = about.mode() & 0o1000 != 0;
@@ -70,7 +70,7 @@ impl User {
 }
 
 /// Follows `path` and checks everything on the way but the file. Gives the place without links, and what is there.
-pub(super) fn follow(path: &Path, user: &User, home: Option<&Path>) -> Result<(PathBuf, Metadata), Unsafe> {
+pub(super) fn follow(path: &Path, user: &User, home: Option<&Path>) -> Result<(PathBuf, Metadata), Exposure> {
     let home = home.and_then(|home| home.canonicalize().ok());
     let start = std::path::absolute(path).map_err(|error| unseen(path, &error))?;
     let mut left = names(&start);
@@ -90,7 +90,7 @@ pub(super) fn follow(path: &Path, user: &User, home: Option<&Path>) -> Result<(P
         if about.is_symlink() {
             links += 1;
             if links > MAX_LINKS {
-                return Err(Unsafe {
+                return Err(Exposure {
                     what: format!("{} is behind too many links", path.display()),
                     next: "give the file itself".to_owned(),
                 });
@@ -109,7 +109,7 @@ pub(super) fn follow(path: &Path, user: &User, home: Option<&Path>) -> Result<(P
             place = next;
         }
     }
-    Err(Unsafe { what: format!("{} is a folder", path.display()), next: "give the file itself".to_owned() })
+    Err(Exposure { what: format!("{} is a folder", path.display()), next: "give the file itself".to_owned() })
 }
 
 /// The names of a path, `..` among them.
@@ -149,9 +149,9 @@ fn own_group(uid: u32, accounts: &str, groups: &str) -> Option<u32> {
     (first && of_group.all(alone)).then_some(own)
 }
 
-fn writable(path: &Path, mode: u32, what: &str) -> Unsafe {
+fn writable(path: &Path, mode: u32, what: &str) -> Exposure {
     let path = path.display();
-    Unsafe {
+    Exposure {
         what: format!("others can write to {path} (mode {:03o})", mode & 0o7777),
         next: format!(
             "make {what} yours alone with `chmod go-w {}`, and look at the file before you trust it",
@@ -160,9 +160,9 @@ fn writable(path: &Path, mode: u32, what: &str) -> Unsafe {
     }
 }
 
-fn unseen(path: &Path, error: &std::io::Error) -> Unsafe {
+fn unseen(path: &Path, error: &std::io::Error) -> Exposure {
     let what = format!("{} cannot be looked at: {}", path.display(), env::reason(error));
-    Unsafe { what, next: "see to it that you can look at it".to_owned() }
+    Exposure { what, next: "see to it that you can look at it".to_owned() }
 }
 
 /// As many as Linux follows.

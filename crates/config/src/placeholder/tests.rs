@@ -147,7 +147,7 @@ proptest! {
 
 #[test]
 fn what_is_asked_for_is_told_without_asking() {
-    use Asked::{File, Variable};
+    use Reference::{File, Variable};
     for (text, found) in [
         ("plain $TOKEN", vec![]),
         ("a ${TOKEN} b {env:HOME}", vec![Variable("TOKEN"), Variable("HOME")]),
@@ -156,7 +156,7 @@ fn what_is_asked_for_is_told_without_asking() {
         ("$${TOKEN}${TRICK}", vec![Variable("TRICK")]),
         ("${input:x}${not closed", vec![]),
     ] {
-        assert_eq!(asked(text), found, "{text}");
+        assert_eq!(references(text), found, "{text}");
     }
 }
 
@@ -177,9 +177,9 @@ proptest! {
         }
         let env = Listening(std::cell::RefCell::default());
         let _ = Filler::new(&env, Path::new("config.toml")).expand(&text);
-        let told: Vec<(bool, String)> = asked(&text).into_iter().map(|it| match it {
-            Asked::Variable(name) => (false, name.to_owned()),
-            Asked::File(path) => (true, path.to_owned()),
+        let told: Vec<(bool, String)> = references(&text).into_iter().map(|it| match it {
+            Reference::Variable(name) => (false, name.to_owned()),
+            Reference::File(path) => (true, path.to_owned()),
         }).collect();
         for asked in env.0.into_inner() {
             prop_assert!(told.contains(&asked), "{asked:?} of {text:?}");

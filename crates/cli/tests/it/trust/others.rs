@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
+use bowline_testkit as testkit;
+
 use super::marking;
 use crate::context::Context;
 
@@ -115,4 +117,22 @@ fn a_state_folder_of_others_says_nothing() {
     context.set_mode("home/.local/state/bowline", 0o700);
     context.run(context.bowline(["tools", "evil"]));
     assert!(mark.exists());
+}
+
+/// The same for what servers were found to speak: it is neither read there nor written.
+#[tokio::test]
+async fn a_cache_folder_of_others_is_not_used() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let folder = context.path("home/.cache/bowline/negotiations");
+    std::fs::create_dir_all(&folder).unwrap();
+    let kept = || std::fs::read_dir(&folder).unwrap().count();
+    for (mode, kept_after) in [(0o777, 0), (0o700, 1)] {
+        context.set_mode("home/.cache/bowline/negotiations", mode);
+        let shown = context.run(context.bowline(["tools", &server.url()]));
+        let told =
+            "nothing is remembered: others can write to [TMP]/home/.cache/bowline/negotiations (mode 777)";
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+        assert_eq!((shown.contains(told), kept()), (mode == 0o777, kept_after), "{shown}");
+    }
 }
