@@ -13,6 +13,7 @@ mod resources;
 mod shell;
 mod spelling;
 mod tasks;
+mod trust;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub(crate) use resources::ResourcesArgs;
 pub(crate) use shell::ShellArgs;
 pub(crate) use spelling::spell_out;
 pub(crate) use tasks::TasksArgs;
+pub(crate) use trust::{TrustArgs, UntrustArgs};
 
 use crate::{env, exit};
 
@@ -71,10 +73,10 @@ pub(crate) struct GlobalArgs {
     /// Read this configuration file instead of the user's and the project's
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
-    /// Allow connecting to servers that the project's `bowline.toml` defines
+    /// Trust the project's `bowline.toml` for this command alone
     ///
-    /// Such an entry can start any program and send any of your environment variables anywhere: read
-    /// the file first.
+    /// It can start any program and send any of your environment variables anywhere. `bowline trust` shows what it
+    /// would do, and remembers your answer until the file changes.
     #[arg(long, global = true)]
     pub(crate) trust_project: bool,
     /// Print JSON for machines, the server's own where there is one
@@ -168,6 +170,10 @@ pub(crate) enum Verb {
     Watch(WatchArgs),
     /// List the processes of servers that were started, with their memory
     Ps(PsArgs),
+    /// Show what a project's `bowline.toml` would do, and allow it once you say so
+    Trust(TrustArgs),
+    /// Take that back
+    Untrust(UntrustArgs),
     /// Look at the configuration
     Config(ConfigArgs),
     /// What could be typed next, for shells

@@ -19,6 +19,7 @@ mod read;
 mod resources;
 mod status;
 mod tasks;
+mod trust;
 mod watch;
 
 use crate::args::Verb;
@@ -47,6 +48,8 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Status(args) => status::run(args, settings).await,
         Verb::Watch(args) => watch::run(args, settings).await,
         Verb::Ps(args) => ps::run(args, settings).await,
+        Verb::Trust(args) => trust::run(args, settings).await,
+        Verb::Untrust(args) => trust::undo(args, settings),
         Verb::Config(args) => config::run(args, settings),
         Verb::Shell(args) => docs::complete(args, settings).await,
         Verb::Completions(args) => docs::completions(&args),

@@ -1,7 +1,7 @@
 //! Owns the environment: read once at the start, and handed on as a value.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use bowline::config::Environment;
 
 /// The configuration file to use instead of the user's and the project's.
 pub(crate) const CONFIG: &str = "BOWLINE_CONFIG";
-/// `1`: servers of a project's `bowline.toml` may be connected to, as with `--trust-project`.
+/// Has no effect any more, and is only told so: it trusted every project alike.
 pub(crate) const TRUST_PROJECT: &str = "BOWLINE_TRUST_PROJECT";
 /// What to log, in the syntax of `tracing`: `debug`, or `bowline=trace,info`. Stronger than `-v`.
 pub(crate) const LOG: &str = "BOWLINE_LOG";
@@ -46,7 +46,6 @@ pub(crate) const HOME: &str = "HOME";
 pub(crate) const HELP: &str = "\
 Environment:
   BOWLINE_CONFIG         configuration file, as --config
-  BOWLINE_TRUST_PROJECT  1: as --trust-project
   BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
   BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
   BROWSER                what opens a page: one that a server asks you to visit, or a login
@@ -85,22 +84,28 @@ impl Environment for System {
 
 /// Reads a file that must be regular, short and text. The error does not quote it.
 pub(crate) fn read_small(path: &Path) -> Result<String, String> {
-    // Looked at before it is opened: opening a pipe would wait for its writer.
+    open_small(path).map(|(text, _)| text)
+}
+
+/// [`read_small`], with what the system says of the very file that was read.
+pub(crate) fn open_small(path: &Path) -> Result<(String, Metadata), String> {
+    // Looked at before it is opened: opening a pipe would wait for its writer, and opening a device may do anything.
     let regular = std::fs::metadata(path).map_err(|error| reason(&error))?.is_file();
     if !regular {
         return Err("not a regular file".to_owned());
     }
     let file = File::open(path).map_err(|error| reason(&error))?;
+    let about = file.metadata().map_err(|error| reason(&error))?;
     let mut text = String::new();
     file.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(|error| reason(&error))?;
     if text.len() as u64 > LARGEST_FILE {
         return Err(format!("larger than {LARGEST_FILE} bytes"));
     }
-    Ok(text)
+    Ok((text, about))
 }
 
 /// The system's words without its numbers.
-fn reason(error: &std::io::Error) -> String {
+pub(crate) fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -114,11 +119,17 @@ pub(crate) fn given(env: &dyn Environment, name: &str) -> Option<String> {
     env.var(name).filter(|value| !value.is_empty())
 }
 
+/// The user's folder.
+pub(crate) fn home(env: &dyn Environment) -> Option<PathBuf> {
+    let given = given(env, HOME).map(PathBuf::from).filter(|path| path.is_absolute());
+    // Where the variable is missing, the system's account of the user has it.
+    given.or_else(std::env::home_dir)
+}
+
 /// The user's own configuration file. It need not exist.
 pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
     let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-    // Where the variable is missing, the system's account of the user has it.
-    let home = || given(env, HOME).and_then(absolute).or_else(std::env::home_dir);
+    let home = || home(env);
     let folder = given(env, XDG_CONFIG_HOME).and_then(absolute).or_else(|| {
         // macOS has a place of its own, but tools of the command line are looked for in ~/.config.
         if cfg!(windows) {
@@ -149,7 +160,7 @@ pub(crate) fn negotiations(env: &dyn Environment) -> Option<PathBuf> {
 fn own_folder(env: &dyn Environment, variable: &str, below_home: &[&str]) -> Option<PathBuf> {
     let absolute = |name| given(env, name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute(variable).or_else(|| {
-        let home = || absolute(HOME).or_else(std::env::home_dir);
+        let home = || home(env);
         if cfg!(windows) {
             absolute(LOCALAPPDATA).or_else(|| Some(home()?.join("AppData").join("Local")))
         } else {

@@ -7,6 +7,7 @@
 mod answers;
 mod approve;
 mod browser;
+mod confirm;
 mod elicit;
 mod field;
 mod folders;
@@ -36,8 +37,7 @@ use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::settings::files::Origin;
-use crate::settings::{Settings, Trust};
+use crate::settings::Settings;
 use answers::Answers;
 use approve::Person;
 use browser::Browser;
@@ -94,8 +94,9 @@ pub(crate) async fn of(settings: &Settings, server: &Server) -> Outcome<Asked> {
         printer: printer.clone(),
     };
     let mut host = Host::new().elicitation(asker);
+    let configured_roots = server.roots.clone().or(configured.roots);
     let folders =
-        if no_roots { Vec::new() } else { folders::named(roots, configured.roots, printer).await? };
+        if no_roots { Vec::new() } else { folders::named(roots, configured_roots, printer).await? };
     if !folders.is_empty() {
         host = host.roots(Roots::new(folders));
     }
@@ -144,6 +145,38 @@ pub(crate) async fn passphrase(settings: &Settings, new: bool) -> Outcome<Secret
     answer.ok().flatten().ok_or_else(|| Failure::usage_hint("there is no passphrase", elsewhere))
 }
 
+/// Asks for a yes, and begins at the no. `instead` is what to do where nobody can be asked.
+pub(crate) async fn confirm(settings: &Settings, question: Question<'_>) -> Outcome<bool> {
+    let terminal = match find(settings) {
+        Ok(terminal) => terminal,
+        Err(absent) => {
+            let message = format!("{}, as {}", question.unasked, absent.why());
+            return Err(Failure::usage_hint(message, question.instead));
+        }
+    };
+    let mut interrupt = Interrupt::listen();
+    let answer = tokio::select! {
+        answer = confirm::ask(&terminal, question.text, question.yes, question.no) => answer,
+        exit = interrupt.next() => {
+            terminal.dismiss().await;
+            return Err(Failure::Signal(exit));
+        }
+        () = terminal.interrupted() => return Err(Failure::Signal(Exit::Interrupted)),
+    };
+    Ok(answer.unwrap_or(false))
+}
+
+/// A question that is answered by yes or no.
+pub(crate) struct Question<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) yes: &'static str,
+    pub(crate) no: &'static str,
+    /// What is so if nobody can be asked.
+    pub(crate) unasked: String,
+    /// What to do then.
+    pub(crate) instead: &'static str,
+}
+
 /// Whether a new passphrase keeps anybody out, wherever it comes from.
 pub(crate) fn is_passphrase(passphrase: &str) -> Outcome<()> {
     passphrase::is_enough(passphrase).map_err(|why| Failure::usage(format!("the passphrase: {why}")))
@@ -173,13 +206,12 @@ struct Configured {
 
 impl Configured {
     fn read(settings: &Settings) -> Self {
-        let Ok(layers) = settings.files.read(&*settings.env) else {
+        let Ok(layers) = settings.layers() else {
             // Nobody knows what it says: a person can still be asked, and nothing else is given away.
             return Self { roots: Some(Vec::new()), ..Self::default() };
         };
-        let trusted = |origin| origin != Origin::Project || settings.trust == Trust::Project;
         let mut found = Self::default();
-        for layer in layers.iter().filter(|layer| trusted(layer.origin)) {
+        for layer in layers.iter() {
             let config = &layer.config;
             found.elicitation = config.elicitation.or(found.elicitation);
             found.roots = config.roots.clone().or(found.roots);

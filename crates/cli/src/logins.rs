@@ -16,8 +16,8 @@ use url::Url;
 use crate::again;
 use crate::env;
 use crate::failure::{Failure, Outcome};
+use crate::settings::Settings;
 use crate::settings::files::{Layer, Origin};
-use crate::settings::{Settings, Trust};
 
 pub(crate) use which::{Meant, server_of};
 
@@ -41,7 +41,7 @@ impl Settings {
     pub(crate) fn logins(&self) -> Logins {
         let state = env::state(&*self.env);
         let mut logins = Logins { keeping: Ok(Keeping::default()), state, app: App::default() };
-        let layers = match self.files.read(&*self.env) {
+        let layers = match self.layers() {
             Ok(layers) => layers,
             Err(failure) => {
                 logins.keeping = Err(Unsaid::unreadable(failure));
@@ -58,8 +58,7 @@ impl Settings {
                     logins.keeping = Ok(keeping.clone());
                 }
             }
-            let trusted = layer.origin != Origin::Project || self.trust == Trust::Project;
-            if trusted && config.auth != AppSettings::default() {
+            if config.auth != AppSettings::default() {
                 let app = config.auth.clone();
                 logins.app = App { document: app.client_metadata_url, ..App::default() };
                 logins.app.name = app.client_name.unwrap_or(logins.app.name);

@@ -19,6 +19,7 @@ mod session;
 mod settings;
 mod shell;
 mod tasks;
+mod trust;
 
 use std::ffi::OsString;
 use std::io;

@@ -14,7 +14,6 @@ use bowline::config::Server;
 use bowline::{SavedSession, TaskHandle};
 use serde::{Deserialize, Serialize};
 
-use crate::env;
 use crate::private;
 use crate::settings::Settings;
 
@@ -80,7 +79,7 @@ impl Kept {
 impl Store {
     /// The user's own. `None`: there is no folder for what is kept.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
-        env::state(&*settings.env).map(|folder| Self { folder: folder.join("tasks") })
+        settings.state().map(|folder| Self { folder: folder.join("tasks") })
     }
 
     /// Keeps a task. Where there are too many, the oldest goes.

@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::{Json, RpcError, code};
@@ -57,6 +58,13 @@ pub trait Handler: Send + Sync + 'static {
     /// Changes whenever `roots/list` is to be answered differently. Legacy servers are told so (RT-03).
     fn roots_changed(&self) -> Option<watch::Receiver<u64>> {
         None
+    }
+
+    /// How long calls wait for a server to ask for `roots/list` once the handshake is done. A server that works in the
+    /// roots it is given would else carry out the first call without them. Zero, the default: not at all, as for a
+    /// handler that has to ask somebody else for them.
+    fn roots_request_wait(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// The server says that what it wanted of a person at a page is done. The id may be one that nobody was

@@ -25,7 +25,7 @@ pub struct Config {
     pub sampling: Option<Sampling>,
     /// What becomes of questions that servers have for the person; `None` is the default.
     pub elicitation: Option<ElicitationPolicy>,
-    /// The folders that servers are told to work in; `None` is the project's, and an empty list none.
+    /// The folders that servers are told to work in, unless [`Server::roots`] says otherwise; `None` is none.
     pub roots: Option<Vec<PathBuf>>,
     /// Who we say we are to servers that want a login.
     pub auth: AppSettings,
@@ -218,6 +218,7 @@ mod tests {
             base().with_reconnect_wait(second),
             base().without_fallback().unwrap(),
             Server::sse("a", "http://h/").unwrap(),
+            base().with_roots(["/"]),
             base().with_hook(hook()),
         ] {
             let diff = diff(&config([base()]), &config([changed.clone()]));

@@ -47,7 +47,8 @@
 //! A hook runs a command or calls a URL. Hooks for all servers stay in [`Config::hooks`], apart from
 //! those of each server, until [`Config::server`] joins them: a program that reads a file that it does
 //! not trust drops its servers and those hooks together, by not laying it over
-//! ([`Config::layered`]). Only the TOML form has hooks; what hosts call so is something else.
+//! ([`Config::layered`]). Only the TOML form has hooks; what hosts call so is something else. Such a file is looked at
+//! with [`outline`], which fills in nothing: even the reading of a variable or a file for a stranger tells something.
 //!
 //! # Logins
 //!
@@ -70,6 +71,7 @@ mod elicitation;
 mod environment;
 mod hook;
 mod keeping;
+mod outline;
 mod placeholder;
 mod problem;
 mod raw;
@@ -93,6 +95,7 @@ pub use elicitation::ElicitationPolicy;
 pub use environment::{Environment, Fixed};
 pub use hook::{Hook, HookAction, HookEvent, UnknownEvent};
 pub use keeping::{Backend, Keeping, KeyPlace};
+pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, outline};
 pub use problem::{Errors, Problem, ProblemKind};
 pub use sampling::{Sampling, SamplingApi, SamplingPolicy, UnknownWord};
 pub use schema::json_schema;

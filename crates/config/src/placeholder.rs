@@ -136,6 +136,37 @@ impl<'a> Filler<'a> {
     }
 }
 
+/// What a placeholder asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reference<'t> {
+    /// A variable, by its name.
+    Variable(&'t str),
+    /// A file, by its path as it is written.
+    File(&'t str),
+}
+
+/// What filling `text` would ask for, in order. Nothing is asked for it.
+pub(crate) fn references(text: &str) -> Vec<Reference<'_>> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((at, opening)) = Opening::find(rest) {
+        rest = &rest[at + opening.text().len()..];
+        if opening == Opening::Escaped {
+            continue;
+        }
+        let Some((body, after)) = rest.split_once('}') else { break };
+        rest = after;
+        let body = if opening == Opening::Dollar { body.strip_prefix("env:").unwrap_or(body) } else { body };
+        if opening == Opening::File {
+            found.push(Reference::File(body.trim()));
+            continue;
+        }
+        let name = body.split_once(":-").map_or(body, |(name, _)| name);
+        found.extend(is_variable_name(name).then_some(Reference::Variable(name)));
+    }
+    found
+}
+
 /// How a placeholder, or the escape of one, begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {

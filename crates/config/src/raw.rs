@@ -174,6 +174,11 @@ pub(crate) struct RawServer {
     #[schemars(with = "SamplingPolicy")]
     pub(crate) sampling: Option<Located<SamplingPolicy>>,
 
+    /// The folders that this server is told to work in; left out, those of `roots.folders`. A server may take them in
+    /// place of the ones that it was started with. A relative path starts from the folder of this file.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) roots: Option<Located<Vec<Located<String>>>>,
+
     /// What to do when something happens to this server, after the hooks for all.
     #[schemars(with = "Vec<RawHook>")]
     pub(crate) hooks: Vec<Located<RawHook>>,
@@ -254,7 +259,7 @@ pub(crate) type RawMap = Vec<(Located<String>, Located<String>)>;
 
 impl RawServer {
     /// Every key, for suggestions.
-    pub(crate) const KEYS: [&str; 23] = [
+    pub(crate) const KEYS: [&str; 24] = [
         "command",
         "args",
         "env",
@@ -277,6 +282,7 @@ impl RawServer {
         "enabled",
         "protocol",
         "sampling",
+        "roots",
         "hooks",
     ];
 }

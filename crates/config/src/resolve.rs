@@ -57,6 +57,7 @@ impl Resolver<'_, '_> {
             enabled,
             protocol,
             sampling,
+            roots,
             hooks,
         } = decoded.raw;
 
@@ -72,6 +73,7 @@ impl Resolver<'_, '_> {
         };
         let transport = self.transport(&entry.name, &entry.place, written);
         let keepalive = self.keepalive(keepalive_interval);
+        let roots = roots.map(|folders| self.folders(folders));
         let hooks = hooks.into_iter().filter_map(|hook| self.hook(hook)).collect();
         named?;
         Some(Server {
@@ -84,6 +86,7 @@ impl Resolver<'_, '_> {
             reconnect_wait: reconnect_wait
                 .map_or(Duration::from_secs(Server::RECONNECT_WAIT), |wait| wait.value),
             sampling: sampling.map(|policy| policy.value),
+            roots,
             hooks,
         })
     }

@@ -37,6 +37,9 @@ pub struct Server {
     /// Who has to agree before it gets an answer of a model; `None` is what
     /// [`Sampling::policy`](crate::Sampling::policy) says.
     pub sampling: Option<SamplingPolicy>,
+    /// The folders that it is told to work in; `None` is what [`Config::roots`](crate::Config::roots) says, and an
+    /// empty list none.
+    pub roots: Option<Vec<PathBuf>>,
     /// What is done when something happens to it, in this order.
     pub hooks: Vec<Hook>,
 }
@@ -187,6 +190,7 @@ impl Server {
             keepalive: Some(Duration::from_secs(Self::KEEPALIVE)),
             reconnect_wait: Duration::from_secs(Self::RECONNECT_WAIT),
             sampling: None,
+            roots: None,
             hooks: Vec::new(),
         }
     }
@@ -304,6 +308,13 @@ impl Server {
     #[must_use]
     pub fn with_sampling(mut self, policy: SamplingPolicy) -> Self {
         self.sampling = Some(policy);
+        self
+    }
+
+    /// Sets the folders that it is told to work in, whatever holds for other servers.
+    #[must_use]
+    pub fn with_roots(mut self, folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        self.roots = Some(folders.into_iter().map(Into::into).collect());
         self
     }
 

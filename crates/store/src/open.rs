@@ -65,7 +65,7 @@ pub(crate) async fn connect(
 ) -> Result<Arc<dyn Store>, StoreError> {
     private::make_folder(state)
         .map_err(|error| StoreError::Unavailable(format!("cannot make {}: {error}", state.display())))?;
-    private::check_folder(state, notes);
+    private::check_folder(state, notes)?;
     match backend {
         Backend::Sqlite(path) => Ok(Arc::new(Sqlite::open(&file(path.as_deref(), state), notes).await?)),
         #[cfg(feature = "valkey")]

@@ -138,17 +138,53 @@ fn for_others(mode: u32) -> u32 {
     mode & 0o077
 }
 
-/// Sees to it that nobody but the owner can look into our own folder. One that is shared by intent, which shows
-/// in its sticky bit or in its owner, is left as it is.
+/// Refuses a folder that somebody else owns or can write to, if it is there. What lies in it may be theirs: a login of
+/// another account, the key that logins are encrypted with, or the word that a project is trusted. Taking the permission
+/// away would not help against what was put there before, so that is left to a person.
 #[cfg(unix)]
-pub(crate) fn check_folder(folder: &Path, notes: &mut Vec<String>) {
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+pub fn refuse_shared_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
 
-    let Ok(about) = fs::metadata(folder) else { return };
+    let about = match fs::metadata(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        about => about?,
+    };
+    let me = rustix::process::geteuid().as_raw();
+    let (path, mode) = (folder.display(), about.mode() & 0o7777);
+    let text = if !about.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{path} is not a folder")));
+    } else if about.uid() != me {
+        format!(
+            "{path} belongs to another user (uid {}), who may have put something there: look into it, then make it \
+             yours with `chown -R {me} '{path}'`",
+            about.uid()
+        )
+    } else if mode & 0o022 != 0 {
+        format!(
+            "others can write to {path} (mode {mode:03o}) and may have put something there: look into it, then run \
+             `chmod 700 '{path}'`"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+#[cfg(not(unix))]
+pub fn refuse_shared_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Sees to it that nobody but the owner can look into our own folder. One that others can write to is refused.
+#[cfg(unix)]
+pub(crate) fn check_folder(folder: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    refuse_shared_folder(folder).map_err(|error| StoreError::Unusable(error.to_string()))?;
+    let Ok(about) = fs::metadata(folder) else { return Ok(()) };
     let mode = about.permissions().mode() & 0o7777;
-    let ours = about.uid() == rustix::process::geteuid().as_raw();
-    if for_others(mode) == 0 || mode & 0o1000 != 0 || !ours {
-        return;
+    if for_others(mode) == 0 {
+        return Ok(());
     }
     match fs::set_permissions(folder, fs::Permissions::from_mode(0o700)) {
         Ok(()) => notes.push(format!(
@@ -160,10 +196,14 @@ pub(crate) fn check_folder(folder: &Path, notes: &mut Vec<String>) {
             folder.display()
         )),
     }
+    Ok(())
 }
 
 #[cfg(not(unix))]
-pub(crate) fn check_folder(_folder: &Path, _notes: &mut Vec<String>) {}
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can be shared")]
+pub(crate) fn check_folder(_folder: &Path, _notes: &mut Vec<String>) -> Result<(), StoreError> {
+    Ok(())
+}
 
 #[cfg(all(test, unix))]
 mod tests {
@@ -190,7 +230,45 @@ mod tests {
         for file in [&empty, &full] {
             check_file(file, &mut notes).unwrap();
         }
-        check_folder(&nested, &mut notes);
+        check_folder(&nested, &mut notes).unwrap();
         assert_eq!(notes, [""; 0], "there is nothing to mend");
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        for mode in [0o720, 0o702, 0o777, 0o1777, 0o2770] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            let error = refuse_shared_folder(path).unwrap_err().to_string();
+            let text = format!(
+                "others can write to {0} (mode {mode:03o}) and may have put something there: look into it, then run \
+                 `chmod 700 '{0}'`",
+                path.display()
+            );
+            assert_eq!(error, text);
+            assert!(
+                matches!(check_folder(path, &mut Vec::new()), Err(StoreError::Unusable(why)) if why == text)
+            );
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o7777, mode);
+        }
+        for mode in [0o700, 0o755, 0o500] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            refuse_shared_folder(path).unwrap();
+        }
+        refuse_shared_folder(&path.join("not there")).unwrap();
+        // Only root can give a folder away.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(path, Some(12345), None).unwrap();
+            let error = refuse_shared_folder(path).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "{0} belongs to another user (uid 12345), who may have put something there: look into it, then \
+                     make it yours with `chown -R 0 '{0}'`",
+                    path.display()
+                )
+            );
+        }
     }
 }

@@ -20,10 +20,12 @@ pub(crate) struct HostArgs {
     /// `cancel`, a form is sent if these answers and its own defaults are all that it needs.
     #[arg(long = "answer", value_name = "FIELD=VALUE")]
     pub(crate) answers: Vec<String>,
-    /// Tell the server to work in this folder; can be repeated [default: the current one]
+    /// Tell the server to work in this folder; can be repeated [default: those of the configuration]
+    ///
+    /// A server may take it in place of the folders that it was started with.
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,
-    /// Tell the server of no folder
+    /// Tell the server of no folder, whatever the configuration says
     #[arg(long, conflicts_with = "roots")]
     pub(crate) no_roots: bool,
     /// What to do when the server asks your model something; there must be one in the configuration

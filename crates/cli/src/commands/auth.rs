@@ -49,7 +49,7 @@ async fn list(settings: &Settings) -> Outcome {
 
 /// The configured servers that are told who we are by headers. A file that cannot be read has none.
 fn by_headers(settings: &Settings) -> Vec<Identity> {
-    let Ok(layers) = settings.files.read(&*settings.env) else { return Vec::new() };
+    let Ok(layers) = settings.layers() else { return Vec::new() };
     let of = |server: &Server| match &server.transport {
         Transport::Http(http) | Transport::Sse(http) => Some(Identity::Headers {
             server: server.name.clone(),

@@ -1,6 +1,6 @@
 //! `bowline config check|schema|path`
 
-use bowline::config::{Problem, Server, Transport, json_schema};
+use bowline::config::{Problem, Server, ServerOutline, Transport, json_schema};
 use serde_json::{Value, json};
 
 use crate::args::{ConfigArgs, ConfigVerb};
@@ -8,8 +8,9 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, problem_json};
 use crate::print::table::Table;
 use crate::print::{json, units};
-use crate::settings::files::{Layer, Layers, Origin};
-use crate::settings::{Settings, Trust};
+use crate::settings::Settings;
+use crate::settings::files::{Layer, Layers, Origin, UntrustedFile};
+use crate::settings::many::Why;
 
 pub(super) fn run(args: ConfigArgs, settings: &Settings) -> Outcome {
     let ConfigArgs { verb } = args;
@@ -22,15 +23,15 @@ pub(super) fn run(args: ConfigArgs, settings: &Settings) -> Outcome {
 
 /// Lists what the files define, and fails if anything is wrong with them.
 fn check(settings: &Settings) -> Outcome {
-    let layers = settings.files.read(&*settings.env)?;
+    let layers = settings.layers()?;
     let printer = &settings.printer;
     if printer.is_json() {
-        printer.json(&for_machines(&layers, settings.trust).to_string())?;
+        printer.json(&for_machines(layers).to_string())?;
     } else {
         let mut table = Table::new(["NAME", "FROM", "STATE", "TRANSPORT"]);
         for layer in layers.iter() {
             for (name, server) in &layer.config.servers {
-                let state = state(&layers, layer, name, server, settings.trust);
+                let state = state(layers, layer, name, server);
                 let (origin, transport) = (layer.origin.name().to_owned(), transport(server));
                 table.row([name.clone(), origin, state.to_owned(), transport]);
             }
@@ -39,7 +40,11 @@ fn check(settings: &Settings) -> Outcome {
                 table.row([name.clone(), origin, "left out".to_owned(), String::new()]);
             }
         }
-        if layers.names().is_empty() {
+        for server in layers.untrusted().iter().flat_map(|project| &project.outline.servers) {
+            let origin = Origin::Project.name().to_owned();
+            table.row([server.name.clone(), origin, NOT_TRUSTED.to_owned(), as_written(server)]);
+        }
+        if table.is_empty() {
             printer.note("no servers are configured");
         } else {
             printer.layout(&table.render(printer))?;
@@ -48,6 +53,9 @@ fn check(settings: &Settings) -> Outcome {
             let servers = units::count(layer.config.servers.len(), "server");
             printer.note(&format!("{}: {servers}", layer.path.display()));
             notes(layer).for_each(|note| printer.note(&note.to_string()));
+        }
+        if let Some(project) = layers.untrusted() {
+            printer.note(&project.note());
         }
     }
     let wrong = layers.iter().find(|layer| !layer.problems.is_empty());
@@ -68,12 +76,12 @@ fn check(settings: &Settings) -> Outcome {
     }
 }
 
-fn for_machines(layers: &Layers, trust: Trust) -> Value {
+fn for_machines(layers: &Layers) -> Value {
     let files = layers.iter().map(|layer| {
         let servers = layer.config.servers.iter().map(|(name, server)| {
             json!({
                 "name": name,
-                "state": state(layers, layer, name, server, trust),
+                "state": state(layers, layer, name, server),
                 "transport": match server.transport {
                     Transport::Stdio(_) => "stdio",
                     Transport::Http(_) => "http",
@@ -90,7 +98,29 @@ fn for_machines(layers: &Layers, trust: Trust) -> Value {
             "notes": notes(layer).map(|note| problem_json(&note)).collect::<Vec<_>>(),
         })
     });
-    json!({"files": files.collect::<Vec<_>>()})
+    let untrusted = layers.untrusted().map(untrusted_for_machines);
+    json!({"files": files.chain(untrusted).collect::<Vec<_>>()})
+}
+
+/// A file that is not used, with what it says as it is written.
+fn untrusted_for_machines(project: &UntrustedFile) -> Value {
+    let server = |server: &ServerOutline| {
+        json!({
+            "name": server.name,
+            "state": NOT_TRUSTED,
+            "command": server.command,
+            "url": server.url,
+        })
+    };
+    json!({
+        "path": project.path,
+        "origin": Origin::Project.name(),
+        "not_trusted": project.why.why(),
+        "servers": project.outline.servers.iter().map(server).collect::<Vec<_>>(),
+        "left_out": [],
+        "problems": [],
+        "notes": project.outline.problem.iter().map(problem_json).collect::<Vec<_>>(),
+    })
 }
 
 /// What is worth knowing about a file.
@@ -100,7 +130,7 @@ fn notes(layer: &Layer) -> impl Iterator<Item = Problem> {
 }
 
 /// Whether the server would be connected to, and if not, why.
-fn state(layers: &Layers, layer: &Layer, name: &str, server: &Server, trust: Trust) -> &'static str {
+fn state(layers: &Layers, layer: &Layer, name: &str, server: &Server) -> &'static str {
     let named =
         |other: &Layer| other.config.servers.contains_key(name) || other.config.left_out.contains(name);
     let stronger = layers.iter().skip_while(|other| other.path != layer.path).skip(1).any(named);
@@ -108,8 +138,6 @@ fn state(layers: &Layers, layer: &Layer, name: &str, server: &Server, trust: Tru
         "overridden"
     } else if !server.enabled {
         "disabled"
-    } else if layer.origin == Origin::Project && trust == Trust::NoProject {
-        "not trusted"
     } else {
         "ok"
     }
@@ -123,6 +151,17 @@ fn transport(server: &Server) -> String {
         Transport::Sse(http) => format!("sse {}", http.url.origin().ascii_serialization()),
     }
 }
+
+/// What an entry says that nobody vouches for: nothing of it is filled in.
+fn as_written(server: &ServerOutline) -> String {
+    match (&server.command, &server.url) {
+        (Some(command), _) => format!("stdio {command}"),
+        (None, Some(url)) => format!("http {url}"),
+        (None, None) => String::new(),
+    }
+}
+
+const NOT_TRUSTED: &str = Why::NotTrusted.as_str();
 
 fn schema(settings: &Settings) -> Outcome {
     settings.printer.text(&json::pretty(&json_schema().to_string()))?;

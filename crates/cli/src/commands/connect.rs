@@ -14,10 +14,11 @@ use crate::interrupt::Interrupt;
 use crate::logins;
 use crate::print::{Printer, stderr, units};
 use crate::session::{self, Folders};
-use crate::settings::Settings;
 use crate::settings::words::Words;
+use crate::settings::{Settings, Trust};
 
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
+    refuse_trust_for_one_run(settings.trust)?;
     let ConnectArgs { mut words, allow_http, transport, reconnect_wait, debug: _, mut target } = args;
     // Hosts may never read it, and nothing here waits for them to.
     stderr::detach();
@@ -195,6 +196,17 @@ fn chosen(transport: Transport, strategy: Strategy) -> Outcome<Transport> {
         Strategy::HttpOnly => Transport::Http(Http { fallback: false, ..http }),
         Strategy::SseOnly => Transport::Sse(http),
     })
+}
+
+/// What a host starts, it starts in any project, and nobody sees which: only what was looked at before is used.
+fn refuse_trust_for_one_run(trust: Trust) -> Outcome<()> {
+    match trust {
+        Trust::Recorded => Ok(()),
+        Trust::ThisRun => Err(Failure::usage_hint(
+            "--trust-project is for one command that you run yourself, and not for `connect`",
+            "run `bowline trust` in the project's folder: it asks you once, and again when the file has changed",
+        )),
+    }
 }
 
 /// What is sent in the clear over a network can be read and changed by whoever is on it.

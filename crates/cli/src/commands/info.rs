@@ -78,6 +78,12 @@ fn for_people(printer: &Printer, server: &Server, transport: &str, peer: &Peer) 
     if let Some(instructions) = &peer.instructions {
         line("instructions", instructions);
     }
+    let about = peer.server.as_ref().and_then(|server| server.json.decode::<Value>().ok());
+    if about.is_some_and(|about| escape::value_hides_something(&about))
+        || peer.instructions.as_deref().is_some_and(escape::hides_something)
+    {
+        line("careful", "this contains invisible characters: a model reads them, and you do not see them");
+    }
     out
 }
 

@@ -9,7 +9,7 @@ use crate::args::ListArgs;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::print::table::Table;
-use crate::print::{Printer, units};
+use crate::print::{Printer, escape, units};
 use crate::session;
 use crate::settings::Settings;
 use crate::settings::words::Words;
@@ -27,7 +27,7 @@ pub(super) async fn tools(args: ListArgs, settings: &Settings) -> Outcome {
     for tool in &list.items {
         table.row([tool.name.to_string(), hints(tool), tool.description().unwrap_or_default()]);
     }
-    print(printer, &server, "tool", list.items.iter().map(|tool| &tool.json), &table)
+    print(printer, &server, "tool", list.items.iter().map(|tool| (&*tool.name, &tool.json)), &table)
 }
 
 pub(super) async fn resources(args: ListArgs, settings: &Settings) -> Outcome {
@@ -46,7 +46,7 @@ pub(super) async fn resources(args: ListArgs, settings: &Settings) -> Outcome {
             resource.description().unwrap_or_default(),
         ]);
     }
-    print(printer, &server, "resource", list.iter().map(|resource| &resource.json), &table)
+    print(printer, &server, "resource", list.iter().map(|resource| (&*resource.uri, &resource.json)), &table)
 }
 
 pub(super) async fn templates(args: ListArgs, settings: &Settings) -> Outcome {
@@ -67,7 +67,8 @@ pub(super) async fn templates(args: ListArgs, settings: &Settings) -> Outcome {
             template.description().unwrap_or_default(),
         ]);
     }
-    print(printer, &server, "resource template", list.iter().map(|template| &template.json), &table)
+    let items = list.iter().map(|template| (&*template.uri_template, &template.json));
+    print(printer, &server, "resource template", items, &table)
 }
 
 pub(super) async fn prompts(args: ListArgs, settings: &Settings) -> Outcome {
@@ -79,7 +80,7 @@ pub(super) async fn prompts(args: ListArgs, settings: &Settings) -> Outcome {
     for prompt in &list {
         table.row([prompt.name.to_string(), arguments(prompt), prompt.description().unwrap_or_default()]);
     }
-    print(printer, &server, "prompt", list.iter().map(|prompt| &prompt.json), &table)
+    print(printer, &server, "prompt", list.iter().map(|prompt| (&*prompt.name, &prompt.json)), &table)
 }
 
 /// The server, and how it was named.
@@ -115,17 +116,18 @@ fn named(name: &str, about: Option<String>) -> Entry {
     Entry { name: name.to_owned(), about: about.unwrap_or_default(), arguments: Vec::new() }
 }
 
-/// The server's own objects for machines; the table for people, and a word where it is empty.
+/// The server's own objects for machines, each with its name; the table for people, and a word where it is empty.
 fn print<'a, const N: usize>(
     printer: &Printer,
     server: &Server,
     noun: &str,
-    items: impl Iterator<Item = &'a Json>,
+    items: impl Iterator<Item = (&'a str, &'a Json)>,
     table: &Table<N>,
 ) -> Outcome {
-    let items: Vec<&str> = items.map(Json::as_str).collect();
+    let items: Vec<(&str, &Json)> = items.collect();
     if printer.is_json() {
-        printer.json(&format!("[{}]", items.join(",")))?;
+        let objects: Vec<&str> = items.iter().map(|(_, json)| json.as_str()).collect();
+        printer.json(&format!("[{}]", objects.join(",")))?;
     } else if items.is_empty() {
         printer.note(&format!("`{}` offers no {noun}s", server.name));
     } else {
@@ -133,11 +135,21 @@ fn print<'a, const N: usize>(
         if printer.on_terminal() {
             printer.note(&format!("{} of `{}`", units::count(items.len(), noun), server.name));
         }
+        for (name, _) in items.iter().filter(|(_, json)| hides_something(json)) {
+            printer.note(&format!(
+                "the {noun} `{name}` contains invisible characters: a model reads them, and you do not see them"
+            ));
+        }
     }
     Ok(Exit::Ok)
 }
 
-/// What the server claims about a tool, where it claims anything.
+/// Whether a model would read what a person does not see.
+fn hides_something(json: &Json) -> bool {
+    json.decode::<Value>().is_ok_and(|value| escape::value_hides_something(&value))
+}
+
+/// What the server claims about a tool, where it claims anything; and what it hides in it.
 fn hints(tool: &Tool) -> String {
     let claimed = tool.annotations.clone();
     let mut hints = Vec::new();
@@ -149,6 +161,9 @@ fn hints(tool: &Tool) -> String {
     }
     if claimed.idempotent == Some(true) {
         hints.push("idempotent");
+    }
+    if hides_something(&tool.json) {
+        hints.push("invisible text");
     }
     hints.join(",")
 }

@@ -9,6 +9,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::processes::{memory, render, size, to_json};
 use crate::print::units;
+use crate::private;
 use crate::settings::Settings;
 
 pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
@@ -16,6 +17,8 @@ pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
     let Some(folder) = env::records(&*settings.env) else {
         return Err(Failure::usage("there is no folder for records of processes: HOME is not set"));
     };
+    // Records of others would have us end the processes that they name.
+    private::check(&folder).map_err(|error| Failure::usage(error.to_string()))?;
     let printer = &settings.printer;
     if clean {
         let ended =

@@ -1,5 +1,6 @@
 //! Owns which folders servers are told to work in (RT-01, RT-02): those that were typed, else those of the
-//! configuration, else the one we are in.
+//! configuration, else none. A server may take them in place of the folders that it was started with, and so be let
+//! further than it was meant to be: only what somebody asked for is told.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,13 +26,8 @@ pub(super) async fn named(
         }
         return Ok(roots);
     }
-    let Some(configured) = configured else {
-        // A folder that cannot be named is no root, and no reason to fail.
-        let here = std::env::current_dir().ok().and_then(|here| Root::folder(here).ok());
-        return Ok(here.into_iter().collect());
-    };
     let mut roots = Vec::new();
-    for path in configured {
+    for path in configured.into_iter().flatten() {
         if let Err(why) = look(&path).await {
             let path = path.display();
             printer.note(&format!("servers are not told of the folder {path} of your configuration: {why}"));

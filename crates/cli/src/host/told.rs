@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline::host::Host;
 use bowline::host::page::{Look, Unfit};
@@ -58,6 +59,10 @@ impl Handler for Told {
 
     fn roots_changed(&self) -> Option<watch::Receiver<u64>> {
         self.host.roots_changed()
+    }
+
+    fn roots_request_wait(&self) -> Duration {
+        self.host.roots_request_wait()
     }
 
     fn page_completed(&self, server: &str, elicitation_id: &str) {

@@ -1,8 +1,11 @@
 //! Owns what of a server's text may reach a terminal. A server must not move the cursor, set a
-//! title, write to the clipboard, or make text read in another order than it is in.
+//! title, write to the clipboard, make text read in another order than it is in, or hide text from
+//! the person that a model reads.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use serde_json::Value;
 
 /// Text of several lines: line ends and tabs stay.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
@@ -20,15 +23,64 @@ pub(crate) fn hanging(text: &str) -> String {
     self::text(text).trim_end().replace('\n', "\n    ")
 }
 
-/// What a terminal may act on instead of showing it.
+/// What a terminal may act on, or leave out, instead of showing it.
 pub(crate) fn is_active(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{200e}' | '\u{200f}' | '\u{061c}' // marks of direction
-            | '\u{202a}'..='\u{202e}' // embeddings and overrides
-            | '\u{2066}'..='\u{2069}' // isolates
-            | '\u{2028}' | '\u{2029}' // line and paragraph ends
-            | '\u{e0000}'..='\u{e007f}') // tags: text that nobody sees
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || is_invisible(c)
+}
+
+/// What is not seen where it stands, by the properties of Unicode: `Default_Ignorable_Code_Point` and the general
+/// category `Cf`. Blanks are not meant: they are seen as blanks, and so is the empty pattern of Braille.
+pub(crate) fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' // soft hyphen
+        | '\u{34f}' // combining grapheme joiner
+        | '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}' // marks around numbers
+        | '\u{61c}' // mark of direction
+        | '\u{115f}'..='\u{1160}' | '\u{3164}' | '\u{ffa0}' // fillers of Hangul
+        | '\u{17b4}'..='\u{17b5}' // vowels of Khmer that are inherent
+        | '\u{180b}'..='\u{180f}' // selectors of Mongolian
+        | '\u{200b}'..='\u{200f}' // zero width, marks of direction
+        | '\u{202a}'..='\u{202e}' // embeddings and overrides
+        | '\u{2060}'..='\u{206f}' // joiners, operators, isolates
+        | '\u{fe00}'..='\u{fe0f}' // variation selectors
+        | '\u{feff}' // byte order mark
+        | '\u{fff0}'..='\u{fffb}' // reserved; annotations between the lines
+        | '\u{110bd}' | '\u{110cd}' // number signs of Kaithi
+        | '\u{13430}'..='\u{1343f}' // format of hieroglyphs
+        | '\u{1bca0}'..='\u{1bca3}' // format of shorthand
+        | '\u{1d173}'..='\u{1d17a}' // format of music
+        | '\u{e0000}'..='\u{e0fff}' // tags, further variation selectors, reserved
+    )
+}
+
+/// Whether a text holds something that a model reads and a person does not see. The selector that gives a pictograph
+/// its colour is no such thing: it is in ordinary texts, and says nothing else.
+pub(crate) fn hides_something(text: &str) -> bool {
+    let before = std::iter::once(' ').chain(text.chars());
+    text.chars().zip(before).any(|(c, before)| {
+        let is_presentation = matches!(c, '\u{fe0e}' | '\u{fe0f}') && is_pictograph(before);
+        is_invisible(c) && !is_presentation
+    })
+}
+
+/// [`hides_something`], for every text in a value, the names of its members included.
+pub(crate) fn value_hides_something(value: &Value) -> bool {
+    match value {
+        Value::String(text) => hides_something(text),
+        Value::Array(items) => items.iter().any(value_hides_something),
+        Value::Object(members) => {
+            members.iter().any(|(name, value)| hides_something(name) || value_hides_something(value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Where the symbols are that exist in colour and without.
+fn is_pictograph(c: char) -> bool {
+    matches!(c,
+        '©' | '®' | '‼' | '⁉' | '™' | 'ℹ' | '〰' | '〽' | '㊗' | '㊙'
+        | '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{23ff}' | '\u{2460}'..='\u{27bf}' | '\u{2900}'..='\u{297f}'
+        | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
 fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -63,6 +115,46 @@ mod tests {
             assert!(!shown.contains(is_active), "{shown:?}");
         }
         assert_eq!(text("\x1b[2J"), "\\u{1b}[2J");
+    }
+
+    /// Compares with the tables of another project, for every character there is.
+    #[test]
+    fn everything_invisible_is_known_to_be() {
+        let ignorable = regex::Regex::new(r"^[\p{Default_Ignorable_Code_Point}\p{Cf}]$").unwrap();
+        let acted_on =
+            regex::Regex::new(r"^[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\p{Variation_Selector}]$").unwrap();
+        let mut text = [0; 4];
+        for c in '\0'..=char::MAX {
+            let text = &*c.encode_utf8(&mut text);
+            assert_eq!(is_invisible(c), ignorable.is_match(text), "U+{:04X}", u32::from(c));
+            let is_escaped = ignorable.is_match(text) || acted_on.is_match(text);
+            assert_eq!(is_active(c), is_escaped, "U+{:04X}", u32::from(c));
+            assert_eq!(line(text) != text, is_escaped, "U+{:04X}", u32::from(c));
+        }
+    }
+
+    #[test]
+    fn what_a_person_does_not_see_is_noticed() {
+        for plain in ["", "naïve 日本語 👍", "⚠\u{fe0f} careful", "a\tb\n", "\u{a0}\u{3000}"] {
+            assert!(!hides_something(plain), "{plain:?}");
+        }
+        for hiding in [
+            "\u{fe0f}",
+            "a\u{fe0f}",
+            "⚠\u{fe0f}\u{fe0f}",
+            "⚠\u{fe01}",
+            "⚠\u{e0101}",
+            "a\u{200b}b",
+            "x\u{e0041}",
+            "\u{3164}",
+            "\u{feff}a",
+            "pass\u{ad}word",
+        ] {
+            assert!(hides_something(hiding), "{hiding:?}");
+            let nested = serde_json::json!({ "a": [{ "b": hiding }] });
+            let named = serde_json::json!({ "a": [{ hiding: null }] });
+            assert!(value_hides_something(&nested) && value_hides_something(&named), "{hiding:?}");
+        }
     }
 
     #[test]

@@ -22,6 +22,11 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells);
     }
 
+    /// Whether there are no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// As `printer`'s stdout wants it.
     pub(crate) fn render(&self, printer: &Printer) -> String {
         if printer.on_terminal() {

@@ -3,8 +3,8 @@
 use bowline::config::{Hook, Server};
 use bowline::{Registry, RegistryBuilder};
 
-use super::files::{Found, Layers, Origin};
-use super::{Settings, Trust};
+use super::Settings;
+use super::files::{Found, Layers};
 use crate::failure::{Failure, Outcome};
 use crate::logins;
 use crate::session;
@@ -31,7 +31,7 @@ pub(crate) struct Other {
 /// Why a server is not acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Anybody may have written the file that names it.
+    /// Anybody may have written the file that names it, and nobody vouches for that.
     NotTrusted,
     /// It is disabled, and its placeholders cannot be filled.
     Disabled,
@@ -42,10 +42,10 @@ pub(crate) enum Why {
 impl Settings {
     /// The servers of these names and URLs, or all that are configured.
     pub(crate) fn many(&self, names: &[String]) -> Outcome<Many> {
-        let layers = self.files.read(&*self.env)?;
-        let hooks = self.common_hooks(&layers);
+        let layers = self.layers()?;
+        let hooks = common_hooks(layers);
         if names.is_empty() {
-            return self.all(&layers, &hooks);
+            return self.all(layers, &hooks);
         }
         let mut many = Many::default();
         for name in names {
@@ -68,11 +68,6 @@ impl Settings {
         };
         for name in layers.names() {
             match layers.find(name) {
-                Found::Server(_, layer)
-                    if layer.origin == Origin::Project && self.trust == Trust::NoProject =>
-                {
-                    other(name, Why::NotTrusted, None);
-                }
                 Found::Server(server, layer) => {
                     layer.log_doubts(name);
                     many.servers.push(server.clone().with_common_hooks(hooks));
@@ -88,29 +83,24 @@ impl Settings {
                     let message = format!("cannot read {}", file.unwrap_or_default());
                     return Err(Failure::config(message, problems));
                 }
-                Found::Unknown => {}
+                Found::Untrusted(_) | Found::Unknown => {}
             }
         }
+        let own = layers.names();
+        if let Some(project) = layers.untrusted() {
+            for name in project.names().filter(|name| !own.contains(name)) {
+                other(name, Why::NotTrusted, None);
+            }
+            self.printer.note(&project.note());
+        }
+        many.others.sort_by(|a, b| a.name.cmp(&b.name));
         if many.servers.is_empty() && many.others.is_empty() {
             let files = self.files.paths();
             let file = files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
             let hint = format!("add [servers.NAME] to {file}, or name a URL");
             return Err(Failure::usage_hint("no servers are configured", hint));
         }
-        if many.others.iter().any(|other| other.why == Why::NotTrusted) {
-            self.printer.note(
-                "servers of the project's file are left out: they can start programs and send your \
-                 variables away; read it, then use --trust-project",
-            );
-        }
         Ok(many)
-    }
-
-    /// The hooks for all servers. Those of a project's file are commands like any other in it.
-    pub(super) fn common_hooks(&self, layers: &Layers) -> Vec<Hook> {
-        let trusted = |origin| origin != Origin::Project || self.trust == Trust::Project;
-        let layers = layers.iter().filter(|layer| trusted(layer.origin));
-        layers.flat_map(|layer| layer.config.hooks.iter().cloned()).collect()
     }
 
     /// How the command connects to many servers.
@@ -126,6 +116,11 @@ impl Settings {
     }
 }
 
+/// The hooks for all servers.
+pub(super) fn common_hooks(layers: &Layers) -> Vec<Hook> {
+    layers.iter().flat_map(|layer| layer.config.hooks.iter().cloned()).collect()
+}
+
 impl Many {
     /// The same servers for a look that changes nothing: no hook is run for it.
     pub(crate) fn without_hooks(mut self) -> Self {
@@ -138,7 +133,7 @@ impl Many {
 
 impl Why {
     /// In a word or two.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::NotTrusted => "not trusted",
             Self::Disabled => "disabled",

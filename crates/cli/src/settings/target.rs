@@ -2,8 +2,9 @@
 
 use bowline::config::{Invalid, Protocol, Server, Transport};
 
-use super::files::{Found, Layers, Origin};
-use super::{Settings, Trust, closest};
+use super::files::{Found, Layers};
+use super::many::common_hooks;
+use super::{Settings, closest};
 use crate::args::{self, TargetArgs};
 use crate::failure::{Failure, Outcome};
 use crate::logins;
@@ -48,7 +49,7 @@ impl Settings {
     /// A server that no file names, with the hooks for all. It can be used without any file, so one that
     /// is wrong does not stand in its way.
     fn hooked(&self, server: Server) -> Server {
-        let Ok(layers) = self.files.read(&*self.env) else {
+        let Ok(layers) = self.layers() else {
             self.printer.note("a configuration file cannot be read: its hooks are not run");
             return server;
         };
@@ -56,11 +57,11 @@ impl Settings {
             let file = layer.path.display();
             self.printer.note(&format!("{file} has problems: see `bowline config check`"));
         }
-        server.with_common_hooks(&self.common_hooks(&layers))
+        server.with_common_hooks(&common_hooks(layers))
     }
 
     pub(super) fn configured(&self, name: &str) -> Outcome<Server> {
-        let layers = self.files.read(&*self.env)?;
+        let layers = self.layers()?;
         let (server, layer) = match layers.find(name) {
             Found::Server(server, layer) => (server, layer),
             Found::Broken(problems) => {
@@ -75,7 +76,21 @@ impl Settings {
                 let file = problems.first().map(|problem| problem.file.display().to_string());
                 return Err(Failure::config(format!("cannot read {}", file.unwrap_or_default()), problems));
             }
-            Found::Unknown => return Err(self.unknown(name, &layers)),
+            Found::Untrusted(project) => {
+                let file = project.path.display();
+                return Err(Failure::usage_hint(
+                    format!("`{name}` comes from the project's {file}, which {}", project.why.why()),
+                    project.why.next(&project.path),
+                ));
+            }
+            Found::Unknown => {
+                // It may be there for all that can be seen.
+                if let Some(project) = layers.untrusted().filter(|project| project.outline.servers.is_empty())
+                {
+                    self.printer.note(&project.note());
+                }
+                return Err(self.unknown(name, layers));
+            }
         };
         let file = layer.path.display();
         if !server.enabled {
@@ -84,19 +99,16 @@ impl Settings {
                 "set `enabled = true` in its entry to use it",
             ));
         }
-        // Before anything of the entry is acted on: it may start a program or send secrets away.
-        if layer.origin == Origin::Project && self.trust == Trust::NoProject {
-            return Err(Failure::usage_hint(
-                format!("`{name}` comes from the project's {file}, which is not trusted"),
-                "it can start programs and send your variables away: read it, then use --trust-project",
-            ));
+        if let Some(project) = layers.untrusted().filter(|project| project.outline.server(name).is_some()) {
+            let (project, why) = (project.path.display(), project.why.why());
+            self.printer.note(&format!("`{name}` is the one of {file}; that of {project} {why}"));
         }
         for other in layers.iter().filter(|layer| !layer.problems.is_empty()) {
             let file = other.path.display();
             self.printer.note(&format!("{file} has problems elsewhere; see `bowline config check`"));
         }
         layer.log_doubts(name);
-        Ok(server.clone().with_common_hooks(&self.common_hooks(&layers)))
+        Ok(server.clone().with_common_hooks(&common_hooks(layers)))
     }
 
     fn unknown(&self, name: &str, layers: &Layers) -> Failure {

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Candidate;
-use crate::env;
 use crate::private;
 use crate::settings::Settings;
-use crate::settings::files::Found;
+use crate::settings::files::{Found, UntrustedFile};
 
 /// What is known of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +47,9 @@ const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 impl Names {
     /// For a configured server: the same name in another file is another server.
     pub(crate) fn of(settings: &Settings, server: &str) -> Option<Self> {
-        let layers = settings.files.read(&*settings.env).ok()?;
+        let layers = settings.layers().ok()?;
         let Found::Server(_, layer) = layers.find(server) else { return None };
-        let folder = env::state(&*settings.env)?.join("names");
+        let folder = settings.state()?.join("names");
         Some(Self { path: folder.join(format!("{:016x}.json", mark(&layer.path, server))) })
     }
 
@@ -107,9 +106,12 @@ pub(crate) fn entries(all: impl Iterator<Item = Entry>) -> Vec<Entry> {
 
 /// The servers that are configured. A file that cannot be read has none.
 pub(super) fn servers(settings: &Settings) -> Vec<Candidate> {
-    let Ok(layers) = settings.files.read(&*settings.env) else { return Vec::new() };
-    let named = |name: &&str| Candidate { value: (*name).to_owned(), about: String::new() };
-    layers.names().iter().map(named).collect()
+    let Ok(layers) = settings.layers() else { return Vec::new() };
+    let named = |name: &str, about: &str| Candidate { value: name.to_owned(), about: about.to_owned() };
+    let own = layers.names();
+    let theirs = layers.untrusted().into_iter().flat_map(UntrustedFile::names);
+    let theirs = theirs.filter(|name| !own.contains(name)).map(|name| named(name, "not trusted"));
+    own.iter().map(|name| named(name, "")).chain(theirs).collect()
 }
 
 /// A number for a file and a name: the same in every run, and another for others (FNV-1a).

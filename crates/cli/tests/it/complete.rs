@@ -127,8 +127,8 @@ fn a_server_of_a_project_is_named_and_not_started() {
     assert_eq!(told(&context, &["prompt", "theirs", "visit", "city=O"]), [""; 0]);
     assert!(!mark.exists());
     // The precondition: trusted, it is started.
-    let mut command = context.bowline(["__complete", "--", "prompt", "theirs", "visit", "city=O"]);
-    command.env("BOWLINE_TRUST_PROJECT", "1").output().unwrap();
+    context.trust_project();
+    context.bowline(["__complete", "--", "prompt", "theirs", "visit", "city=O"]).output().unwrap();
     assert!(mark.exists());
 }
 

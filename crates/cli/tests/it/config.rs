@@ -111,9 +111,22 @@ fn check() {
     exit: 0
     --- stdout
     far	user	ok	http https://h
+    rope	user	ok	stdio a
+    rope	project	not trusted	stdio evil
+    off	project	not trusted	stdio b
+    --- stderr
+    note: [TMP]/home/.config/bowline/config.toml: 2 servers
+    note: nothing of [TMP]/project/bowline.toml is used: it is not trusted; it can start programs and send your variables away: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
+    ---
+    ");
+    context.trust_project();
+    snapshot!(context.run(context.bowline(["config", "check"])), @"
+    exit: 0
+    --- stdout
+    far	user	ok	http https://h
     rope	user	overridden	stdio a
     off	project	disabled	stdio b
-    rope	project	not trusted	stdio evil
+    rope	project	ok	stdio evil
     --- stderr
     note: [TMP]/home/.config/bowline/config.toml: 2 servers
     note: [TMP]/project/bowline.toml: 2 servers
@@ -126,7 +139,7 @@ fn check() {
     far	user	left out
     rope	user	left out
     off	project	disabled	stdio b
-    rope	project	not trusted	stdio evil
+    rope	project	ok	stdio evil
     --- stderr
     note: [TMP]/home/.config/bowline/config.toml: 0 servers
     note: [TMP]/project/bowline.toml: 2 servers

@@ -18,7 +18,22 @@ impl Context {
         for folder in ["home/.config/bowline", "project/below"] {
             std::fs::create_dir_all(context.path(folder)).expect("a folder");
         }
+        // Whatever the umask of whoever runs this: what others can write to is another matter.
+        for folder in ["home", "project", "project/below"] {
+            context.set_mode(folder, 0o755);
+        }
         context
+    }
+
+    /// Changes who may do what with a path below the temporary folder, where that can be said.
+    pub(crate) fn set_mode(&self, below: &str, mode: u32) {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(self.path(below), mode).expect("it is there");
+        }
+        let _ = (below, mode);
     }
 
     /// A path below the temporary folder.
@@ -35,6 +50,14 @@ impl Context {
     /// The project's configuration file.
     pub(crate) fn project_config(&self, text: &str) -> &Self {
         std::fs::write(self.path("project/bowline.toml"), text).expect("a file");
+        self.set_mode("project/bowline.toml", 0o644);
+        self
+    }
+
+    /// Trusts the project's configuration file as it is now.
+    pub(crate) fn trust_project(&self) -> &Self {
+        let shown = self.run(self.bowline(["trust", "--yes"]));
+        assert!(shown.starts_with("exit: 0"), "{shown}");
         self
     }
 

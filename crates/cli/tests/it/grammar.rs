@@ -32,6 +32,8 @@ fn help_in_short() {
       status       Show how all configured servers fare
       watch        Print what happens to servers as it happens, and run their hooks
       ps           List the processes of servers that were started, with their memory
+      trust        Show what a project's `bowline.toml` would do, and allow it once you say so
+      untrust      Take that back
       config       Look at the configuration
       completions  Print a completion script for a shell
       man          Print the manual page, or write all of them into a folder
@@ -44,7 +46,7 @@ fn help_in_short() {
 
     Global options:
           --config <PATH>    Read this configuration file instead of the user's and the project's
-          --trust-project    Allow connecting to servers that the project's `bowline.toml` defines
+          --trust-project    Trust the project's `bowline.toml` for this command alone
           --json             Print JSON for machines, the server's own where there is one
           --output <FORMAT>  How to print [possible values: text, json]
           --color <WHEN>     When to use colour [default: auto] [possible values: auto, always, never]
@@ -68,7 +70,6 @@ fn help_in_short() {
 
     Environment:
       BOWLINE_CONFIG         configuration file, as --config
-      BOWLINE_TRUST_PROJECT  1: as --trust-project
       BOWLINE_LOG            what to log, such as `debug` or `bowline=trace`
       BOWLINE_PASSPHRASE     what `bowline auth export` and `import` encrypt with
       BROWSER                what opens a page: one that a server asks you to visit, or a login
@@ -159,10 +160,13 @@ fn help_of_call() {
               needs.
 
           --root <DIR>
-              Tell the server to work in this folder; can be repeated [default: the current one]
+              Tell the server to work in this folder; can be repeated [default: those of the
+              configuration]
+
+              A server may take it in place of the folders that it was started with.
 
           --no-roots
-              Tell the server of no folder
+              Tell the server of no folder, whatever the configuration says
 
           --sampling <WHAT>
               What to do when the server asks your model something; there must be one in the
@@ -202,10 +206,10 @@ fn help_of_call() {
               Read this configuration file instead of the user's and the project's
 
           --trust-project
-              Allow connecting to servers that the project's `bowline.toml` defines
+              Trust the project's `bowline.toml` for this command alone
 
-              Such an entry can start any program and send any of your environment variables anywhere:
-              read the file first.
+              It can start any program and send any of your environment variables anywhere. `bowline
+              trust` shows what it would do, and remembers your answer until the file changes.
 
           --json
               Print JSON for machines, the server's own where there is one
@@ -282,7 +286,7 @@ fn help_of_a_list() {
 
     Global options:
           --config <PATH>    Read this configuration file instead of the user's and the project's
-          --trust-project    Allow connecting to servers that the project's `bowline.toml` defines
+          --trust-project    Trust the project's `bowline.toml` for this command alone
           --json             Print JSON for machines, the server's own where there is one
           --output <FORMAT>  How to print [possible values: text, json]
           --color <WHEN>     When to use colour [default: auto] [possible values: auto, always, never]
@@ -332,10 +336,10 @@ fn help_of_login() {
               Read this configuration file instead of the user's and the project's
 
           --trust-project
-              Allow connecting to servers that the project's `bowline.toml` defines
+              Trust the project's `bowline.toml` for this command alone
 
-              Such an entry can start any program and send any of your environment variables anywhere:
-              read the file first.
+              It can start any program and send any of your environment variables anywhere. `bowline
+              trust` shows what it would do, and remembers your answer until the file changes.
 
           --json
               Print JSON for machines, the server's own where there is one

@@ -46,9 +46,8 @@ async fn the_projects_are_run_only_if_it_is_trusted() {
     let server = testkit::server().legacy().tool("echo").run().await;
     let connect = || context.bowline(["connect", &server.url()]);
     assert_eq!(told(&context, connect()).await, [""; 0]);
-    let mut trusted = connect();
-    trusted.arg("--trust-project");
-    assert_eq!(told(&context, trusted).await, ["connected"]);
+    context.trust_project();
+    assert_eq!(told(&context, connect()).await, ["connected"]);
 }
 
 /// No file is needed for it, so none stands in its way.

@@ -87,9 +87,9 @@ fn a_server_that_watch_has_eaten_is_named() {
     assert!(empty.starts_with("exit: 2") && empty.contains("a URI is empty"), "{empty}");
 }
 
-/// RT-01: what is said of folders holds where a server stays connected.
+/// RT-01: nothing is declared that nobody asked for, and what is said of folders holds where a server stays connected.
 #[tokio::test]
-async fn rt_01_folders_can_be_kept_back() {
+async fn rt_01_folders_are_declared_only_where_they_are_given() {
     let context = Context::new();
     let server = script().legacy().run().await;
     let roots = |more: &[&str]| {
@@ -98,6 +98,12 @@ async fn rt_01_folders_can_be_kept_back() {
         assert!(shown.starts_with("exit: 0"), "{shown}");
         server.received_of("initialize").last().unwrap().body["params"]["capabilities"].get("roots").cloned()
     };
-    assert!(roots(&[]).is_some());
+    assert_eq!(roots(&[]), None);
+    assert_eq!(roots(&["--root", "."]), Some(serde_json::json!({"listChanged": true})));
+    let folder = crate::context::toml_path(&context.path("project"));
+    context.user_config(&format!("[roots]\nfolders = [{folder}]\n"));
+    assert_eq!(roots(&[]), Some(serde_json::json!({"listChanged": true})));
     assert_eq!(roots(&["--no-roots"]), None);
+    context.user_config("[roots]\nfolders = []\n");
+    assert_eq!(roots(&[]), None);
 }

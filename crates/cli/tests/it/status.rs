@@ -153,7 +153,7 @@ async fn a_project_is_not_trusted_by_itself() {
     evil	not trusted				0
     good	ready	modern 2026-07-28	http	[SPAN]	0
     --- stderr
-    note: servers of the project's file are left out: they can start programs and send your variables away; read it, then use --trust-project
+    note: nothing of [TMP]/project/bowline.toml is used: it is not trusted; it can start programs and send your variables away: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
     ---
     ");
     assert!(!mark.exists());

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
-use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bowline_config::{Server, Stdio};
@@ -28,12 +27,13 @@ use super::errands::Errands;
 use super::event_stream;
 use super::link::{OpenLink, end_session, lock};
 use super::meta::Tracer;
+use super::roots::RootsRequests;
 use super::subscribe::{Part, Subscriptions};
 use super::target::{MESSAGE_LIMIT, Target, has_credentials, settings};
 use super::tokens::Tokens;
 use super::track::Tracks;
 use super::wake::{Wake, WakeChange};
-use super::{Asking, Core, Identity, News, Shared, Waiter, Wire, listen};
+use super::{Asking, Core, Identity, News, Shared, Waiter, Wire};
 use crate::events::{EventSender, Life};
 use crate::handler::Handler;
 use crate::negotiation::{Cache, CacheEntry};
@@ -138,6 +138,7 @@ impl Driver {
             news: news_in,
             serving: Mutex::default(),
             serving_count: AtomicUsize::new(0),
+            roots_requests: RootsRequests::default(),
             tokens: Tokens::default(),
             annotations: Mutex::default(),
             errands: Errands::new(),
@@ -445,6 +446,10 @@ impl Driver {
             // What the old session asked, nobody waits for any more.
             self.shared.errands.end_session();
         }
+        if let Hello::Initialized(revision) = hello {
+            link.agreed = revision;
+            link.roots_asked_before = self.shared.roots_requests.asked();
+        }
         let frame = self.shared.hello(id, hello);
         let (shared, wire, session) =
             (Arc::clone(&self.shared), link.wire.clone(), Arc::clone(&link.session));
@@ -454,23 +459,39 @@ impl Driver {
             let _ = shared.news.send(News::Reply(attempt, id, reply));
         });
         link.hello = Some((id, task.abort_handle()));
-        if let Hello::Initialized(revision) = hello {
-            link.agreed = revision;
-        }
     }
 
-    /// A new session is told what the old one knew, before others may use it.
+    /// A new session is told what the old one knew, and the roots if it asks for them, before others may use it.
     fn restore(&mut self, attempt: Attempt, peer: Arc<Peer>) {
         let Some(link) = self.links.get_mut(&attempt) else { return };
         let legacy = peer.era() == Era::Legacy;
         let live = link.live(&self.shared, attempt, peer, self.credentials);
         link.fresh = self.restored_once;
         self.restored_once = true;
-        if legacy && self.shared.has_told() {
-            link.tasks.push(tokio::spawn(Arc::clone(&self.shared).restore(live)).abort_handle());
-        } else {
+        let has_told = legacy && self.shared.has_told();
+        // A server that did not ask for the roots in its first session will not in this one.
+        let may_ask = !link.fresh || self.shared.roots_requests.asked() > 0;
+        let waits = legacy && may_ask && !self.shared.handler.roots_request_wait().is_zero();
+        if !waits && !has_told {
             self.shared.report(attempt, Event::Restored);
+            return;
         }
+        if waits {
+            link.listen(&self.shared, &live);
+        }
+        let (before, silent) = (link.roots_asked_before, link.stream_over.clone());
+        let shared = Arc::clone(&self.shared);
+        let restoring = async move {
+            if waits {
+                shared.wait_for_roots_request(before, silent).await;
+            }
+            if has_told {
+                shared.restore(live).await;
+            } else {
+                shared.report(attempt, Event::Restored);
+            }
+        };
+        link.tasks.push(tokio::spawn(restoring).abort_handle());
     }
 
     /// The session is ready: calls may take the link.
@@ -487,15 +508,7 @@ impl Driver {
             let watching = Arc::clone(&self.shared).watch_kept_connections(Arc::clone(&live));
             link.tasks.push(tokio::spawn(watching).abort_handle());
         }
-        if live.wire.is_http() && live.peer.era() == Era::Legacy {
-            let mut listening = Box::pin(listen::listen(Arc::clone(&self.shared), Arc::clone(&live)));
-            // The stream is asked for before the first call can be: a server that has both at once may
-            // choose either for what it says. The task polls again at once, so no wake-up is lost.
-            let polled = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            if polled.is_pending() {
-                link.tasks.push(tokio::spawn(listening).abort_handle());
-            }
-        }
+        link.listen(&self.shared, &live);
         // Before it is asked who looks: whoever begins to after that finds the link.
         self.shared.set_live(Arc::clone(&live));
         if live.peer.era() == Era::Modern {

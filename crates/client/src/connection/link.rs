@@ -1,7 +1,9 @@
 //! One link: what keeps it going, and how it is ended.
 
+use std::future::Future as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bowline_proto::era::Peer;
@@ -18,6 +20,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::listen::listen;
 use super::{Failure, Live, Shared, Wire, headers};
 
 /// One link and what keeps it going.
@@ -35,6 +38,10 @@ pub(super) struct OpenLink {
     pub(super) agreed: Revision,
     /// A session that replaces an earlier one.
     pub(super) fresh: bool,
+    /// How often the server had asked for the roots when it was told that the handshake is done.
+    pub(super) roots_asked_before: u64,
+    /// Whether the server's own stream was asked for, and when there is none any more.
+    pub(super) stream_over: Option<CancellationToken>,
     /// What calls go over, once it is known.
     live: Option<Arc<Live>>,
 }
@@ -50,6 +57,8 @@ impl OpenLink {
             supervisors: Vec::new(),
             hello: None,
             fresh: false,
+            roots_asked_before: 0,
+            stream_over: None,
             live: None,
         }
     }
@@ -100,6 +109,26 @@ impl OpenLink {
         });
         self.live = Some(Arc::clone(&live));
         live
+    }
+
+    /// Asks a legacy server for the stream of its own that it may have over HTTP, unless that was done.
+    pub(super) fn listen(&mut self, shared: &Arc<Shared>, live: &Arc<Live>) {
+        if !live.wire.is_http() || live.peer.era() != Era::Legacy || self.stream_over.is_some() {
+            return;
+        }
+        let over = CancellationToken::new();
+        let (until, listening) = (over.clone().drop_guard(), listen(Arc::clone(shared), Arc::clone(live)));
+        self.stream_over = Some(over);
+        let mut listening = Box::pin(async move {
+            listening.await;
+            drop(until);
+        });
+        // The stream is asked for before the first call can be: a server that has both at once may
+        // choose either for what it says. The task polls again at once, so no wake-up is lost.
+        let polled = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if polled.is_pending() {
+            self.tasks.push(tokio::spawn(listening).abort_handle());
+        }
     }
 
     pub(super) fn piped(

@@ -28,6 +28,7 @@ mod requests;
 mod restore;
 mod resume;
 mod retry;
+mod roots;
 mod rounds;
 mod subscribe;
 mod target;
@@ -110,6 +111,8 @@ pub(crate) struct Shared {
     /// `x-mcp-header` annotations of the tools in the newest list that have any (HM-10).
     annotations: Mutex<HashMap<Box<str>, Annotations>>,
     errands: Errands,
+    /// How often the server has asked for the roots.
+    roots_requests: roots::RootsRequests,
     /// Progress of calls that became tasks.
     pub(crate) tokens: Tokens,
     /// What the server was told that a new session must be told again.

@@ -59,6 +59,7 @@ impl Shared {
         let (shared, wire) = (Arc::clone(self), wire.clone());
         // Before the handler can run: it may be done at once.
         let pause = may_ask_a_person(&method).then(|| Pause::begin(self));
+        let roots_request = (*method == *method::ROOTS_LIST).then(|| self.roots_requests.begin());
         let entry = ServedEntry { shared: Arc::clone(self), key: key.clone(), _pause: pause };
         let task = self.errands.serve_session(async move {
             let task = params.as_ref().and_then(related_task);
@@ -66,6 +67,7 @@ impl Shared {
             let answer = answer.map(|result| relate(result, task.as_ref()));
             drop(entry);
             shared.send_answer(&wire, &id, answer).await;
+            drop(roots_request);
         });
         serving.insert(key, ServedRequest { task, during });
         self.serving_count.store(serving.len(), Ordering::Relaxed);

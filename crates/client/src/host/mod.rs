@@ -33,6 +33,7 @@ mod tests;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, RpcError, code, method};
@@ -63,6 +64,8 @@ pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Clone, Default)]
 pub struct Host {
     roots: Option<Roots>,
+    /// See [`Host::roots_wait`]; `None` is the default.
+    roots_wait: Option<Duration>,
     elicit: Option<Arc<dyn Elicit>>,
     sample: Option<Arc<dyn Sample>>,
     extensions: Vec<(Box<str>, Json)>,
@@ -76,10 +79,20 @@ impl Host {
         Self::default()
     }
 
-    /// Tells servers which folders to work in. It is guidance and protects nothing.
+    /// Tells servers which folders to work in. It is guidance and protects nothing; a server that was started with
+    /// folders of its own may take these instead of them.
     #[must_use]
     pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
+        self
+    }
+
+    /// How long calls wait, after the handshake with a legacy server, for the server to ask for the roots: 300 ms
+    /// unless said otherwise. They go at once when it has its answer, or where it has no way to ask. A server that did
+    /// not ask in its first session is not waited for in later ones.
+    #[must_use]
+    pub fn roots_wait(mut self, wait: Duration) -> Self {
+        self.roots_wait = Some(wait);
         self
     }
 
@@ -169,6 +182,10 @@ impl Handler for Host {
         self.roots.as_ref().map(Roots::changed)
     }
 
+    fn roots_request_wait(&self) -> Duration {
+        self.roots.as_ref().map_or(Duration::ZERO, |_| self.roots_wait.unwrap_or(ROOTS_WAIT))
+    }
+
     fn page_completed(&self, server: &str, elicitation_id: &str) {
         let known = self.pages.finish(server, elicitation_id);
         // EL-11: a stray completion is nobody's business.
@@ -188,6 +205,9 @@ impl Handler for Host {
         }
     }
 }
+
+/// More than a server takes that asks as soon as it may, and less than a person notices.
+const ROOTS_WAIT: Duration = Duration::from_millis(300);
 
 /// An object of those members that are there.
 fn object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {

@@ -26,6 +26,7 @@ mod pages;
 mod pauses;
 mod reconnect;
 mod registry;
+mod roots;
 mod rounds;
 mod sampling;
 mod schema;

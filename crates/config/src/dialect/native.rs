@@ -93,6 +93,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
             "enabled" => raw.enabled = read.boolean(&node, place),
             "protocol" => raw.protocol = protocol(&mut read, node, place),
             "sampling" => raw.sampling = asks::policy(&mut read, node, place),
+            "roots" => raw.roots = read.strings(node, place),
             "hooks" => {
                 let place = entry.join(&key.name, key.offset);
                 let found = hooks::entries(node, &place, read.report);

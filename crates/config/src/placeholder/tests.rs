@@ -144,3 +144,45 @@ proptest! {
         let _ = expand(&text);
     }
 }
+
+#[test]
+fn what_is_asked_for_is_told_without_asking() {
+    use Reference::{File, Variable};
+    for (text, found) in [
+        ("plain $TOKEN", vec![]),
+        ("a ${TOKEN} b {env:HOME}", vec![Variable("TOKEN"), Variable("HOME")]),
+        ("${env:A:-{file:x}}", vec![Variable("A")]),
+        ("{file: ~/.ssh/id }${B:-c}", vec![File("~/.ssh/id"), Variable("B")]),
+        ("$${TOKEN}${TRICK}", vec![Variable("TRICK")]),
+        ("${input:x}${not closed", vec![]),
+    ] {
+        assert_eq!(references(text), found, "{text}");
+    }
+}
+
+proptest! {
+    /// Whatever is asked of the environment has been told before.
+    #[test]
+    fn nothing_is_asked_for_that_was_not_told(text in r"(\$|\$\{|\{env:|\{file:|env:|\}|:-|[A-C]|x| ){0,20}") {
+        struct Listening(std::cell::RefCell<Vec<(bool, String)>>);
+        impl Environment for Listening {
+            fn var(&self, name: &str) -> Option<String> {
+                self.0.borrow_mut().push((false, name.to_owned()));
+                None
+            }
+            fn read_file(&self, path: &Path) -> Result<String, String> {
+                self.0.borrow_mut().push((true, path.display().to_string()));
+                Err("no such file".to_owned())
+            }
+        }
+        let env = Listening(std::cell::RefCell::default());
+        let _ = Filler::new(&env, Path::new("config.toml")).expand(&text);
+        let told: Vec<(bool, String)> = references(&text).into_iter().map(|it| match it {
+            Reference::Variable(name) => (false, name.to_owned()),
+            Reference::File(path) => (true, path.to_owned()),
+        }).collect();
+        for asked in env.0.into_inner() {
+            prop_assert!(told.contains(&asked), "{asked:?} of {text:?}");
+        }
+    }
+}

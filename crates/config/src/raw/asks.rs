@@ -98,8 +98,8 @@ pub(crate) struct RawElicitation {
 #[derive(JsonSchema, Default)]
 #[schemars(rename = "roots", inline, deny_unknown_fields, default)]
 pub(crate) struct RawRoots {
-    /// The folders; left out, the project's. A relative path starts from the folder of this file. An empty list
-    /// names none.
+    /// The folders. A relative path starts from the folder of this file. A server can have its own under
+    /// `servers.NAME.roots`. Left out, servers are told of none.
     #[schemars(with = "Vec<String>")]
     pub(crate) folders: Option<Located<Vec<Located<String>>>>,
 }

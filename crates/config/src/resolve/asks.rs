@@ -71,12 +71,17 @@ impl Resolver<'_, '_> {
     /// The folders, if any are named or it is said that there are none.
     pub(crate) fn roots(&mut self, raw: RawRoots) -> Option<Vec<PathBuf>> {
         let RawRoots { folders } = raw;
+        Some(self.folders(folders?))
+    }
+
+    /// Folders as they were meant, each once.
+    pub(super) fn folders(&mut self, folders: Located<Vec<Located<String>>>) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> = Vec::new();
-        for folder in folders?.value {
+        for folder in folders.value {
             let folder = self.path(Some(folder));
             all.extend(folder.filter(|folder| !all.contains(folder)));
         }
-        Some(all)
+        all
     }
 
     fn models(

@@ -77,13 +77,17 @@ async fn tk_03_looser_permissions_are_mended_and_told() {
     assert_eq!(opened(&state).await.notes, [""; 0]);
 }
 
+/// Whoever can write to the folder can put a key or a login there, so it is neither used nor mended.
 #[tokio::test]
-async fn a_folder_that_is_shared_by_intent_stays_so() {
+async fn a_folder_that_others_can_write_to_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
-    opened(folder.path()).await;
-    assert_eq!(mode(folder.path()), 0o777);
-    assert_eq!(mode(&folder.path().join("store.db")), 0o600);
+    let state = folder.path();
+    for shared in [0o1777, 0o770, 0o707] {
+        fs::set_permissions(state, Permissions::from_mode(shared)).unwrap();
+        let error = open(&with_file_key(), state).await.unwrap_err();
+        assert!(matches!(&error, StoreError::Unusable(why) if why.contains("chmod 700")), "{error}");
+        assert_eq!((mode(state), fs::read_dir(state).unwrap().count()), (shared & 0o777, 0));
+    }
 }
 
 #[tokio::test]

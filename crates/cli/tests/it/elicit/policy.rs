@@ -95,7 +95,7 @@ async fn answers_given_beforehand_are_used_if_they_fit() {
     assert_eq!(told(&person.leaves(), "stay"), json!({"action": "cancel"}));
 }
 
-/// RT-01, RT-02: the folder one is in, unless it is said otherwise.
+/// RT-01, RT-02: none, unless it is said otherwise; the nearest word counts.
 #[tokio::test]
 async fn rt_01_roots_are_those_that_were_named() {
     let server = asks(Question::roots("files")).modern().stdio().await;
@@ -114,11 +114,20 @@ async fn rt_01_roots_are_those_that_were_named() {
     };
     let uri =
         |below: &str| format!("file://{}", std::fs::canonicalize(context.path(below)).unwrap().display());
-    assert_eq!(roots(&[]), [uri("project/below")]);
+    assert_eq!(declared(&server, &context, &[]).get("roots"), None);
     let home = context.path("home");
     assert_eq!(roots(&["--root", home.to_str().unwrap(), "--root", ".."]).last(), Some(&uri("project")));
     configure(&context, &server, &format!("[roots]\nfolders = [{}]", toml_path(&home)));
     assert_eq!(roots(&[]), [format!("file://{}", home.display())]);
+    assert_eq!(roots(&["--root", ".."]), [uri("project")]);
+    let all = std::fs::read_to_string(context.path("home/.config/bowline/config.toml")).unwrap();
+    let project = toml_path(&context.path("project"));
+    context.user_config(&all.replacen(
+        "[servers.hotel]\n",
+        &format!("[servers.hotel]\nroots = [{project}]\n"),
+        1,
+    ));
+    assert_eq!(roots(&[]), [format!("file://{}", context.path("project").display())]);
     // Not told of any, a server that asks all the same is refused.
     assert_eq!(declared(&server, &context, &["--no-roots"]).get("roots"), None);
 }
@@ -138,7 +147,7 @@ async fn sa_01_what_is_not_there_is_not_declared() {
     let context = hotel(&server);
     let capabilities = declared(&server, &context, &[]);
     assert_eq!(capabilities["elicitation"], json!({"form": {}, "url": {}}));
-    assert!(capabilities.get("roots").is_some() && capabilities.get("sampling").is_none(), "{capabilities}");
+    assert!(capabilities.get("roots").is_none() && capabilities.get("sampling").is_none(), "{capabilities}");
 }
 
 /// A script reads of it as well, one object on a line, unless it wants to hear nothing.

@@ -99,7 +99,7 @@ async fn a_project_does_not_say_where_logins_are_kept() {
     site.context.project_config("[store]\nkey = 'keyrng'\n");
     let listed = site.shown(&["auth", "-q"]);
     assert!(listed.starts_with("exit: 0\n") && listed.contains("docs\t"), "{listed}");
-    site.context.project_config("[store]\nkey = 'keyring'\n");
+    site.context.project_config("[store]\nkey = 'keyring'\n").trust_project();
     assert!(site.calls().contains("ahoy"));
     let noted = "bowline.toml:1:1: store: not used: a project does not say where logins are kept";
     let shown = site.shown(&["config", "check"]);

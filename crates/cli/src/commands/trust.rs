@@ -1,0 +1,206 @@
+//! `bowline trust` and `bowline untrust`
+
+use std::path::{Path, PathBuf};
+
+use bowline::config::{EndpointOutline, Outline, ProgramOutline, Source, outline};
+use serde_json::{Value, json};
+
+use crate::again::quoted;
+use crate::args::{TrustArgs, UntrustArgs};
+use crate::env;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::host::{self, Question};
+use crate::print::table::Table;
+use crate::print::{Printer, STRONG, escape};
+use crate::settings::{PROJECT_FILE, Settings, project_file};
+use crate::trust::{self, ProjectFile, Records, Standing};
+
+pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
+    let TrustArgs { path, yes, list } = args;
+    let records = records(settings)?;
+    if list {
+        return self::list(&records, settings);
+    }
+    let printer = &settings.printer;
+    let path = match path {
+        Some(path) => named(path)?,
+        None => project_file()?.ok_or_else(nothing_here)?,
+    };
+    let file = ProjectFile::read(&path).map_err(|why| Failure::file(&path, &why))?;
+    file.check(env::home(&*settings.env).as_deref()).map_err(|found| {
+        let message = format!("{} cannot be trusted: {}", path.display(), found.what);
+        Failure::usage_hint(message, found.next)
+    })?;
+    let outline = outline(&Source::new(&*path, &*file.text));
+    if let Some(problem) = outline.problem {
+        let message = format!("{} cannot be trusted, as it cannot be read", path.display());
+        return Err(Failure::config(message, vec![problem]));
+    }
+    let standing = records.standing(&file);
+    if !printer.is_json() {
+        printer.layout(&described(&file.place, &outline, standing, printer))?;
+    }
+    if standing != Standing::Trusted {
+        if !yes && !ask(&file.place, standing, settings).await? {
+            return Err(Failure::usage(format!("{} is not trusted", file.place.display())));
+        }
+        records.keep(&file).map_err(|error| {
+            Failure::usage(format!("it cannot be remembered that you trust the file: {error}"))
+        })?;
+    }
+    if printer.is_json() {
+        printer.json(&for_machines(&file.place, &outline).to_string())?;
+        return Ok(Exit::Ok);
+    }
+    let already = if standing == Standing::Trusted { "already " } else { "" };
+    printer.note(&format!("{} is {already}trusted, until it changes", file.place.display()));
+    Ok(Exit::Ok)
+}
+
+pub(super) fn undo(args: UntrustArgs, settings: &Settings) -> Outcome {
+    let UntrustArgs { path } = args;
+    let records = records(settings)?;
+    let path = match path {
+        Some(path) if path.ends_with(PROJECT_FILE) => path,
+        Some(path) => path.join(PROJECT_FILE),
+        None => project_file()?.ok_or_else(nothing_here)?,
+    };
+    // The file, and even its folder, may be gone.
+    let place = trust::place(&path).or_else(|_| std::path::absolute(&path));
+    let place = place.map_err(|error| Failure::file(&path, &env::reason(&error)))?;
+    let failed = |error: std::io::Error| Failure::usage(format!("the trust cannot be taken back: {error}"));
+    let said =
+        if records.forget(&place).map_err(failed)? { "is no longer trusted" } else { "was not trusted" };
+    if settings.printer.is_json() {
+        settings.printer.json(&json!({ "path": place, "trusted": false }).to_string())?;
+    }
+    settings.printer.note(&format!("{} {said}", place.display()));
+    Ok(Exit::Ok)
+}
+
+fn list(records: &Records, settings: &Settings) -> Outcome {
+    let printer = &settings.printer;
+    let all = records
+        .list()
+        .map_err(|error| Failure::usage(format!("what you trust cannot be listed: {error}")))?;
+    if printer.is_json() {
+        let all = all.iter().map(|listed| json!({ "path": listed.path, "state": listed.state }));
+        printer.json(&json!({ "trusted": all.collect::<Vec<_>>() }).to_string())?;
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(["STATE", "FILE"]);
+    for listed in &all {
+        table.row([listed.state.to_owned(), listed.path.display().to_string()]);
+    }
+    if table.is_empty() {
+        printer.note("no project is trusted; `bowline trust` in its folder asks you about one");
+        return Ok(Exit::Ok);
+    }
+    printer.layout(&table.render(printer))?;
+    Ok(Exit::Ok)
+}
+
+async fn ask(place: &Path, standing: Standing, settings: &Settings) -> Outcome<bool> {
+    let place = place.display();
+    let text = match standing {
+        Standing::Changed => format!("{place} has changed since you trusted it. Trust it as it is now?"),
+        _ => format!("Trust {place}?"),
+    };
+    let question = Question {
+        text: &text,
+        yes: "Yes, until it changes",
+        no: "No",
+        unasked: format!("{place} is not trusted"),
+        instead: "read the file, then use --yes",
+    };
+    host::confirm(settings, question).await
+}
+
+fn records(settings: &Settings) -> Outcome<Records> {
+    Records::of(settings)
+        .ok_or_else(|| Failure::usage("there is no folder to remember it in that is yours alone"))
+}
+
+fn nothing_here() -> Failure {
+    Failure::usage_hint(
+        format!("there is no {PROJECT_FILE} here or in a folder above"),
+        "name the file, or its folder",
+    )
+}
+
+/// The project's file that was typed, or that is in the folder that was.
+fn named(path: PathBuf) -> Outcome<PathBuf> {
+    let path = if path.is_dir() { path.join(PROJECT_FILE) } else { path };
+    if path.file_name().is_some_and(|name| name == PROJECT_FILE) {
+        return Ok(path);
+    }
+    Err(Failure::usage_hint(
+        format!("{} is not a project's {PROJECT_FILE}", path.display()),
+        "a file of another name is used only by those who name it with --config",
+    ))
+}
+
+/// What the file would do, for a person. Nothing is cut: what is left out could be what matters.
+fn described(place: &Path, outline: &Outline, standing: Standing, printer: &Printer) -> String {
+    let Outline { servers: _, programs, endpoints, variables, files, folders, problem: _ } = outline;
+    let sections: [(&str, Vec<String>); 5] = [
+        ("start", programs.iter().flat_map(program).collect()),
+        ("reach", endpoints.iter().flat_map(endpoint).collect()),
+        ("read these variables", variables.iter().cloned().collect()),
+        ("read these files", files.iter().cloned().collect()),
+        ("tell servers of these folders", folders.clone()),
+    ];
+    let does_nothing = sections.iter().all(|(_, lines)| lines.is_empty());
+    let place = place.display().to_string();
+    let changed = if standing == Standing::Changed { " has changed since you trusted it. It" } else { "" };
+    let what = if does_nothing { " do nothing" } else { ", with your rights:" };
+    let mut out = format!("{}{changed} would{what}\n", escape::line(&place));
+    for (title, lines) in sections.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        out.push_str(&printer.paint(STRONG, title));
+        out.push('\n');
+        for line in lines {
+            out.push_str("  ");
+            out.push_str(&escape::line(&line));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn program(program: &ProgramOutline) -> Vec<String> {
+    let ProgramOutline { key, words, env, cwd } = program;
+    let command: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let mut lines = vec![format!("{}  ({key})", command.join(" "))];
+    lines.extend(cwd.iter().map(|cwd| format!("    in {cwd}")));
+    lines.extend(env.iter().map(|(name, value)| format!("    with {name}={}", quoted(value))));
+    lines
+}
+
+fn endpoint(endpoint: &EndpointOutline) -> Vec<String> {
+    let EndpointOutline { key, url, headers } = endpoint;
+    let mut lines = vec![format!("{url}  ({key})")];
+    if !headers.is_empty() {
+        lines.push(format!("    with the headers {}", headers.join(", ")));
+    }
+    lines
+}
+
+fn for_machines(place: &Path, outline: &Outline) -> Value {
+    let programs = outline.programs.iter().map(|it| {
+        let env: serde_json::Map<String, Value> =
+            it.env.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        json!({ "key": it.key, "command": it.words, "env": env, "cwd": it.cwd })
+    });
+    let endpoints =
+        outline.endpoints.iter().map(|it| json!({ "key": it.key, "url": it.url, "headers": it.headers }));
+    json!({
+        "path": place,
+        "trusted": true,
+        "starts": programs.collect::<Vec<_>>(),
+        "reaches": endpoints.collect::<Vec<_>>(),
+        "variables": outline.variables,
+        "files": outline.files,
+        "folders": outline.folders,
+    })
+}

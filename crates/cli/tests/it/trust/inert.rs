@@ -1,0 +1,160 @@
+//! What a project's file cannot do before it is trusted: be heard of outside, open a file, or get in the way.
+
+use std::path::Path;
+use std::process::Command;
+
+use bowline_testkit as testkit;
+
+use crate::context::{Context, snapshot};
+
+/// A project that names files and variables wherever that can be done. Each file is there, so that it could be read.
+fn baiting(context: &Context, url: &str) {
+    for name in ["token", "ca", "cert", "key", "assertion", "script"] {
+        std::fs::write(context.path(&format!("project/bait-{name}")), "s3cret").unwrap();
+    }
+    std::fs::create_dir_all(context.path("project/bait-folder")).unwrap();
+    context.project_config(&format!(
+        r#"
+        [[hooks]]
+        command = "{{file:bait-script}}"
+        env = {{ BAIT = "${{BAIT}}" }}
+        [[hooks]]
+        webhook = "{url}?hook=${{BAIT}}"
+        [sampling]
+        provider = "openai"
+        base_url = "{url}"
+        model = "${{BAIT}}"
+        key_env = "BAIT"
+        [roots]
+        folders = ["bait-folder"]
+        [store]
+        path = "bait-store"
+        [servers.mine]
+        command = "{{file:bait-script}}"
+        [servers.baiting]
+        url = "{url}?t={{file:bait-token}}"
+        headers = {{ Authorization = "Bearer ${{BAIT}}" }}
+        ca_file = "bait-ca"
+        client_cert = "bait-cert"
+        client_key = "bait-key"
+        [servers.baiting.auth]
+        grant = "workload"
+        assertion = {{ file = "bait-assertion" }}
+        [servers.started]
+        command = "{{file:bait-script}}"
+        args = ["{{file:bait-token}}", "${{BAIT}}"]
+        cwd = "bait-folder"
+        "#
+    ));
+}
+
+/// Whether the system lets one program look at what another asks of it.
+fn can_trace() -> bool {
+    Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "true"])
+        .output()
+        .is_ok_and(|it| it.status.success())
+}
+
+/// Runs it, and gives what it printed and every path that it or its children asked the system about.
+fn traced(context: &Context, command: &Command) -> (String, String) {
+    let log = context.path("trace");
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-qq", "-s", "4096", "-e", "trace=%file,connect", "-o"]).arg(&log);
+    traced.arg(command.get_program()).args(command.get_args());
+    traced.current_dir(command.get_current_dir().unwrap_or(Path::new("."))).env_clear();
+    traced.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    traced.env("BAIT", "v4riable").stdin(std::process::Stdio::null());
+    let output = traced.output().unwrap();
+    let shown = context.shown(&output);
+    (shown, std::fs::read_to_string(&log).unwrap())
+}
+
+#[tokio::test]
+async fn no_file_that_it_names_is_opened_and_nothing_is_sent() {
+    if !can_trace() {
+        println!("skipped: there is no strace that works here");
+        return;
+    }
+    let context = Context::new();
+    let (own, theirs) = (testkit::server().tool("echo").run().await, testkit::server().run().await);
+    context.user_config(&format!("[servers.mine]\nurl = '{}'\n", own.url()));
+    baiting(&context, &theirs.url());
+    for (words, exit) in [
+        (&["tools", "mine"][..], 0),
+        (&["tools", "baiting"], 2),
+        (&["call", "started", "x"], 2),
+        (&["connect", "baiting"], 2),
+        (&["status"], 0),
+        (&["config", "check"], 0),
+        (&["config", "check", "--json"], 0),
+        (&["config", "path"], 0),
+        (&["__complete", "--", "tools", ""], 0),
+        (&["__complete", "--", "prompt", "baiting", "p", "a=x"], 0),
+        (&["auth"], 0),
+        (&["trust"], 2),
+        (&["untrust"], 0),
+    ] {
+        let (shown, trace) = traced(&context, &context.bowline(words));
+        assert!(shown.starts_with(&format!("exit: {exit}\n")), "{words:?}: {shown}");
+        assert!(trace.contains("bowline.toml"), "{words:?}: it was looked at");
+        let baits: Vec<&str> = trace.lines().filter(|line| line.contains("bait-")).collect();
+        assert_eq!(baits, [""; 0], "{words:?}");
+        assert!(!shown.contains("s3cret") && !shown.contains("v4riable"), "{words:?}: {shown}");
+    }
+    assert_eq!(theirs.connections(), 0);
+    // The precondition: trusted, the files are read, and it shows.
+    context.trust_project();
+    let (shown, trace) = traced(&context, &context.bowline(["tools", "started"]));
+    assert!(trace.contains("bait-script") && trace.contains("bait-token"), "{shown}");
+}
+
+/// Whatever is in it, the user's own servers work, and the exit code is theirs.
+#[tokio::test]
+async fn what_is_wrong_with_it_is_nobodys_concern() {
+    let context = Context::new();
+    let own = testkit::server().tool("echo").run().await;
+    context.user_config(&format!("[servers.mine]\nurl = '{}'\n", own.url()));
+    let unknown = |context: &Context| context.run(context.bowline(["tools", "nothing"]));
+    for broken in
+        ["[[[", "[servers.mine]\nurl = '${NOWHERE}'\n", "[servers.mine]\nfoo = 1\n", "servers = 7\n"]
+    {
+        context.project_config(broken);
+        for words in [&["tools", "mine"][..], &["call", "mine", "echo"], &["status"], &["config", "check"]] {
+            let shown = context.run(context.bowline(words));
+            assert!(shown.starts_with("exit: 0"), "{broken:?} {words:?}: {shown}");
+        }
+        let shown = unknown(&context);
+        assert!(shown.contains("no server named `nothing` is configured"), "{shown}");
+    }
+    // What is no text at all, and what is no file.
+    std::fs::write(context.path("project/bowline.toml"), [0xff, 0xfe]).unwrap();
+    let shown = context.run(context.bowline(["tools", "mine"]));
+    assert!(shown.starts_with("exit: 0"), "{shown}");
+    snapshot!(unknown(&context), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    note: nothing of [TMP]/project/bowline.toml is used: it cannot be read: not UTF-8 text; make it a text that you can read, or take it away
+    error: no server named `nothing` is configured
+
+    hint: there are: mine
+    ---
+    ");
+}
+
+/// The text of the file is shown as it is written.
+#[test]
+fn a_look_at_it_fills_nothing_in() {
+    let context = Context::new();
+    context.project_config("[servers.a]\ncommand = '${HOME}/x'\n[servers.b]\nurl = 'https://h/${HOME}'\n");
+    snapshot!(context.run(context.bowline(["config", "check"])), @"
+    exit: 0
+    --- stdout
+    a	project	not trusted	stdio ${HOME}/x
+    b	project	not trusted	http https://h/${HOME}
+    --- stderr
+    note: nothing of [TMP]/project/bowline.toml is used: it is not trusted; it can start programs and send your variables away: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
+    ---
+    ");
+}

@@ -1,0 +1,138 @@
+//! Files that others could have written, or could have put where they are.
+
+use std::os::unix::fs::symlink;
+
+use bowline_testkit as testkit;
+
+use super::marking;
+use crate::context::Context;
+
+/// Neither for one run nor for longer; and a record of better days does not count.
+fn refused(context: &Context, what: &str) {
+    for words in [["trust", "--yes"], ["tools", "evil"], ["--trust-project", "tools"]] {
+        let mut command = context.bowline(words);
+        if words[0] == "--trust-project" {
+            command.arg("evil");
+        }
+        let shown = context.run(command);
+        assert!(shown.starts_with("exit: 2"), "{words:?}: {shown}");
+        assert!(shown.contains(&format!("cannot be trusted: {what}")), "{words:?}: {shown}");
+        assert!(!context.path("started").exists(), "{words:?}: {shown}");
+    }
+}
+
+#[test]
+fn what_others_can_write_to_is_never_trusted() {
+    let context = Context::new();
+    marking(&context);
+    context.trust_project();
+    for (path, usual, shared) in
+        [("project/bowline.toml", 0o644, 0o646), ("project", 0o755, 0o777), ("project", 0o755, 0o1777)]
+    {
+        context.set_mode(path, shared);
+        refused(&context, &format!("others can write to [TMP]/{path} (mode {shared:03o})\n\nhint: "));
+        context.set_mode(path, usual);
+    }
+    // The precondition: it was for that.
+    context.run(context.bowline(["tools", "evil"]));
+    assert!(context.path("started").exists());
+}
+
+/// Relative paths start from where the link is, so that another project could put its own programs there.
+#[test]
+fn a_link_to_a_trusted_file_is_another_project() {
+    let context = Context::new();
+    let mark = marking(&context);
+    context.trust_project();
+    std::fs::create_dir(context.path("clone")).unwrap();
+    context.set_mode("clone", 0o755);
+    symlink(context.path("project/bowline.toml"), context.path("clone/bowline.toml")).unwrap();
+    let in_clone = || {
+        let mut command = context.bowline(["tools", "evil"]);
+        command.current_dir(context.path("clone"));
+        context.run(command)
+    };
+    let shown = in_clone();
+    assert!(
+        shown.starts_with("exit: 2") && shown.contains("clone/bowline.toml, which is not trusted"),
+        "{shown}"
+    );
+    assert!(!mark.exists());
+    // It can be trusted by itself, and no longer than the text behind it stays.
+    let clone = context.path("clone");
+    let shown = context.run(context.bowline(["trust".as_ref(), "--yes".as_ref(), clone.as_os_str()]));
+    assert!(shown.starts_with("exit: 0"), "{shown}");
+    in_clone();
+    assert!(mark.exists());
+    context.project_config("[servers.evil]\ncommand = 'other'\n");
+    let shown = in_clone();
+    assert!(shown.contains("clone/bowline.toml, which has changed since you trusted it"), "{shown}");
+}
+
+/// Only root can make files of somebody else, so this is about something only where root runs it.
+#[test]
+fn what_belongs_to_somebody_else_is_never_trusted() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can make a file of somebody else");
+        return;
+    }
+    let context = Context::new();
+    marking(&context);
+    context.trust_project();
+    let give = |path: &str, uid: u32| {
+        std::os::unix::fs::lchown(context.path(path), Some(uid), None).unwrap();
+    };
+    for path in ["project/bowline.toml", "project"] {
+        give(path, 12345);
+        refused(&context, &format!("[TMP]/{path} belongs to neither you nor root (uid 12345)\n\nhint: "));
+        give(path, 0);
+    }
+    // A link of somebody else's leads where they want it to.
+    std::fs::rename(context.path("project/bowline.toml"), context.path("real.toml")).unwrap();
+    symlink(context.path("real.toml"), context.path("project/bowline.toml")).unwrap();
+    context.trust_project();
+    give("project/bowline.toml", 12345);
+    refused(&context, "[TMP]/project/bowline.toml belongs to neither you nor root (uid 12345)");
+}
+
+/// What others can write to could say that anything is trusted.
+#[test]
+fn a_state_folder_of_others_says_nothing() {
+    let context = Context::new();
+    let mark = marking(&context);
+    context.trust_project();
+    context.set_mode("home/.local/state/bowline", 0o777);
+    let told = "others can write to [TMP]/home/.local/state/bowline (mode 777) and may have put something there: \
+                look into it, then run `chmod 700 '[TMP]/home/.local/state/bowline'`";
+    let shown = context.run(context.bowline(["tools", "evil"]));
+    assert!(shown.starts_with("exit: 2") && shown.contains("which is not trusted"), "{shown}");
+    assert_eq!(shown.matches(told).count(), 1, "{shown}");
+    let shown = context.run(context.bowline(["trust", "--yes"]));
+    assert!(shown.starts_with("exit: 2") && shown.contains(told), "{shown}");
+    let shown = context.run(context.bowline(["auth"]));
+    assert!(shown.starts_with("exit: 2") && shown.contains(told), "{shown}");
+    let shown = context.run(context.bowline(["ps"]));
+    assert!(shown.starts_with("exit: 2") && shown.contains(told), "{shown}");
+    assert!(!mark.exists());
+    context.set_mode("home/.local/state/bowline", 0o700);
+    context.run(context.bowline(["tools", "evil"]));
+    assert!(mark.exists());
+}
+
+/// The same for what servers were found to speak: it is neither read there nor written.
+#[tokio::test]
+async fn a_cache_folder_of_others_is_not_used() {
+    let context = Context::new();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let folder = context.path("home/.cache/bowline/negotiations");
+    std::fs::create_dir_all(&folder).unwrap();
+    let kept = || std::fs::read_dir(&folder).unwrap().count();
+    for (mode, kept_after) in [(0o777, 0), (0o700, 1)] {
+        context.set_mode("home/.cache/bowline/negotiations", mode);
+        let shown = context.run(context.bowline(["tools", &server.url()]));
+        let told =
+            "nothing is remembered: others can write to [TMP]/home/.cache/bowline/negotiations (mode 777)";
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+        assert_eq!((shown.contains(told), kept()), (mode == 0o777, kept_after), "{shown}");
+    }
+}

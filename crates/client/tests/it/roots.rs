@@ -1,0 +1,119 @@
+//! A server that works in the roots it is given has them before the first call (RT-01).
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::host::{Host, Root, Roots};
+use bowline::wire::{self, Id, Json, Message, outgoing};
+use bowline::{Client, Server, memory};
+use bowline_testkit as testkit;
+use bowline_transport::pipe::{Inbound as _, Received};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::support::{SOON, http};
+
+/// A host with one folder, which waits so long for a server to ask for it.
+fn host(folder: &TempDir, wait: Duration) -> Host {
+    let root = Root::folder(folder.path()).unwrap();
+    Host::new().roots(Roots::new([root])).roots_wait(wait)
+}
+
+async fn next(end: &mut memory::End) -> Message {
+    loop {
+        if let Received::Message(frame) = end.reader.recv().await.unwrap() {
+            return wire::parse_one(&frame).unwrap();
+        }
+    }
+}
+
+/// A legacy server on a pipe. It asks for the roots some time after the handshake, if at all, and gives the order of
+/// what came after that: `answer`, or the method.
+async fn serve(mut end: memory::End, asks_after: Option<Duration>) -> Vec<String> {
+    let answer = |id: &Id, result: Value| outgoing::answer(id, Ok(&Json::of(&result).unwrap()));
+    let mut seen = Vec::new();
+    loop {
+        match next(&mut end).await {
+            Message::Request { id, method, .. } if &*method == "initialize" => {
+                let result = json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} } });
+                end.writer.send(&answer(&id, result)).await.unwrap();
+            }
+            Message::Notification { method, .. } if &*method == "notifications/initialized" => {
+                let Some(delay) = asks_after else { continue };
+                tokio::time::sleep(delay).await;
+                let request = outgoing::request(
+                    7,
+                    "roots/list",
+                    None,
+                    &outgoing::Meta::none(),
+                    outgoing::Progress::Unwanted,
+                );
+                end.writer.send(&request.unwrap()).await.unwrap();
+            }
+            Message::Request { id, method, .. } => {
+                seen.push(method.to_string());
+                end.writer.send(&answer(&id, json!({ "content": [] }))).await.unwrap();
+                return seen;
+            }
+            Message::Result { .. } => seen.push("answer".to_owned()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn called(host: Host, asks_after: Option<Duration>) -> Vec<String> {
+    let (ours, theirs) = memory::pair(1 << 20);
+    let served = tokio::spawn(serve(theirs, asks_after));
+    let entry = Server::stdio("test", "unused", [""; 0]).with_protocol(Protocol::Legacy);
+    let client = Client::builder(entry).handler(host).connect_memory(ours).await.unwrap();
+    timeout(SOON, client.call_tool("x", &Value::Null)).await.expect("in time").unwrap();
+    served.await.unwrap()
+}
+
+#[tokio::test]
+async fn rt_01_a_pipe_has_them_before_the_first_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let later = Some(Duration::from_millis(200));
+    assert_eq!(called(host(&folder, SOON), later).await, ["answer", "tools/call"]);
+}
+
+#[tokio::test]
+async fn rt_01_a_server_that_does_not_ask_is_called_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let moment = Duration::from_millis(50);
+    assert_eq!(called(host(&folder, moment), None).await, ["tools/call"]);
+    // Without roots nobody waits.
+    assert_eq!(called(Host::new().roots_wait(SOON * 100), None).await, ["tools/call"]);
+}
+
+#[tokio::test]
+async fn rt_01_a_stream_has_them_before_the_first_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let entry = http(&server).with_protocol(Protocol::Legacy);
+    let asking = tokio::spawn({
+        let server = server.clone();
+        async move { server.request("roots/list", json!({})).await }
+    });
+    let client = Client::builder(entry).handler(host(&folder, SOON)).connect().await.unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    let answer = timeout(SOON, asking).await.unwrap().unwrap();
+    assert_eq!(answer["result"]["roots"].as_array().unwrap().len(), 1, "{answer}");
+    let received = server.received();
+    let place = |what: &str| received.iter().position(|one| one.is(what)).unwrap();
+    assert!(place("response") < place("tools/call"));
+    client.close().await;
+}
+
+/// A server without a stream of its own has no way to ask before a call.
+#[tokio::test]
+async fn rt_01_where_nothing_can_be_asked_nobody_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = testkit::server().legacy().no_get_stream().tool("echo").run().await;
+    let entry = http(&server).with_protocol(Protocol::Legacy);
+    let connecting = Client::builder(entry).handler(host(&folder, SOON * 100)).connect();
+    let client = timeout(SOON, connecting).await.expect("in time").unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    client.close().await;
+}

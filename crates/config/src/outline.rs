@@ -1,0 +1,318 @@
+//! Owns what is told of a file that nobody vouches for: what it would start, whom it would reach and what it would
+//! read, each value as it is written. No placeholder is filled and no environment is asked, so that looking at a file
+//! gives nothing away.
+//!
+//! The whole tree is looked at, and not only the keys that mean something today: what is told is rather too much.
+
+use std::collections::BTreeSet;
+
+use crate::check;
+use crate::placeholder::{Reference, references};
+use crate::problem::Problem;
+use crate::report::{Place, Report};
+use crate::source::Source;
+use crate::tree::{self, Key, Node, Value};
+
+/// What a configuration would do, without any of it being done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// The servers in the order of the file, without names that no server can have.
+    pub servers: Vec<ServerOutline>,
+    /// Every program that would be started: servers, hooks, commands for headers and tokens.
+    pub programs: Vec<ProgramOutline>,
+    /// Every URL that would be reached.
+    pub endpoints: Vec<EndpointOutline>,
+    /// The variables that would be read.
+    pub variables: BTreeSet<String>,
+    /// The files that would be read, as the file writes them.
+    pub files: BTreeSet<String>,
+    /// The folders that servers would be told of.
+    pub folders: Vec<String>,
+    /// Why the text cannot be read, if it cannot. Everything else is empty then.
+    pub problem: Option<Problem>,
+}
+
+/// One server, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerOutline {
+    /// Its name, which is one that a server can have.
+    pub name: String,
+    /// `command`, if that is a string.
+    pub command: Option<String>,
+    /// `url`, if that is a string.
+    pub url: Option<String>,
+}
+
+/// A program that would be started, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramOutline {
+    /// The dotted path of the table or key that says so, such as `servers.files` or `hooks[0]`.
+    pub key: String,
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// What is set in its environment.
+    pub env: Vec<(String, String)>,
+    /// The folder that it is run in, if the file says so.
+    pub cwd: Option<String>,
+}
+
+/// A URL that would be reached, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointOutline {
+    /// The dotted path of the key that says so.
+    pub key: String,
+    /// The URL.
+    pub url: String,
+    /// The names of the headers that would be sent there.
+    pub headers: Vec<String>,
+}
+
+/// Says what `source` would do. Nothing is opened, filled in or checked beyond its syntax.
+pub fn outline(source: &Source) -> Outline {
+    let mut report = Report::new(source);
+    let mut outline = Outline::default();
+    if let Some(root) = tree::read(source, &mut report) {
+        outline.servers = servers(&root.value);
+        outline.look(&root.value, &Place::root());
+    }
+    let (problems, _) = report.finish();
+    outline.problem = problems.into_iter().next();
+    outline
+}
+
+impl Outline {
+    /// The server of that name.
+    pub fn server(&self, name: &str) -> Option<&ServerOutline> {
+        self.servers.iter().find(|server| server.name == name)
+    }
+
+    fn look(&mut self, value: &Value, place: &Place) {
+        match value {
+            Value::Table(fields) => self.table(fields, place),
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    let place = Place::new(item.offset, format!("{}[{index}]", place.key));
+                    self.look(&item.value, &place);
+                }
+            }
+            Value::String(text) => self.placeholders(text),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Date => {}
+        }
+    }
+
+    fn table(&mut self, fields: &[(Key, Node)], place: &Place) {
+        let field = |name: &str| fields.iter().find(|(key, _)| key.name == name).map(|(_, node)| &node.value);
+        let command = field("command").map(words).filter(|words| !words.is_empty());
+        if let Some(mut all) = command {
+            all.extend(field("args").map(words).unwrap_or_default());
+            let cwd = field("cwd").and_then(string);
+            let env = field("env").map(pairs).unwrap_or_default();
+            self.programs.push(ProgramOutline { key: place.key.clone(), words: all, env, cwd });
+        }
+        let headers = || field("headers").or(field("http_headers")).map(names).unwrap_or_default();
+        for (key, node) in fields {
+            let place = place.join(&key.name, node.offset);
+            // Arguments and variables of a program are told with it.
+            let is_told = matches!(key.name.as_str(), "command" | "args" | "env");
+            let program = if key.name == HEADERS_COMMAND { words(&node.value) } else { vec![] };
+            if !program.is_empty() {
+                let (key, words) = (place.key.clone(), program);
+                self.programs.push(ProgramOutline { key, words, env: vec![], cwd: None });
+            } else if let Value::String(text) = &node.value {
+                if SERVED_URLS.contains(&key.name.as_str()) {
+                    let (key, url) = (place.key.clone(), text.clone());
+                    self.endpoints.push(EndpointOutline { key, url, headers: headers() });
+                } else if !is_told && (OTHER_URLS.contains(&key.name.as_str()) || text.contains("://")) {
+                    let (key, url) = (place.key.clone(), text.clone());
+                    self.endpoints.push(EndpointOutline { key, url, headers: vec![] });
+                }
+                if FILES.contains(&key.name.as_str()) {
+                    self.files.insert(text.clone());
+                }
+                if key.name == KEY_VARIABLE {
+                    self.variables.insert(text.clone());
+                }
+            } else if key.name == SERVER_ROOTS || place.key == ROOT_FOLDERS {
+                self.folders.extend(words(&node.value));
+            }
+            self.look(&node.value, &place);
+        }
+    }
+
+    fn placeholders(&mut self, text: &str) {
+        for asked in references(text) {
+            match asked {
+                Reference::Variable(name) => self.variables.insert(name.to_owned()),
+                Reference::File(path) => self.files.insert(path.to_owned()),
+            };
+        }
+    }
+}
+
+/// The servers by name. A host's file has them under another key, or under both.
+fn servers(root: &Value) -> Vec<ServerOutline> {
+    let tables = entries(root).iter().filter(|(key, _)| SERVER_TABLES.contains(&key.name.as_str()));
+    let all = tables.flat_map(|(_, node)| entries(&node.value));
+    let named = all.filter(|(key, _)| check::name(&key.name).is_ok());
+    named
+        .map(|(key, node)| {
+            let field = |name: &str| {
+                entries(&node.value)
+                    .iter()
+                    .find(|(key, _)| key.name == name)
+                    .and_then(|(_, node)| string(&node.value))
+            };
+            ServerOutline { name: key.name.clone(), command: field("command"), url: field("url") }
+        })
+        .collect()
+}
+
+/// The fields of a table; nothing else has any.
+fn entries(value: &Value) -> &[(Key, Node)] {
+    if let Value::Table(fields) = value { fields } else { &[] }
+}
+
+fn string(value: &Value) -> Option<String> {
+    if let Value::String(text) = value { Some(text.clone()) } else { None }
+}
+
+/// A string, or a list of strings.
+fn words(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(|item| string(&item.value)).collect(),
+        other => string(other).into_iter().collect(),
+    }
+}
+
+fn names(value: &Value) -> Vec<String> {
+    entries(value).iter().map(|(key, _)| key.name.clone()).collect()
+}
+
+fn pairs(value: &Value) -> Vec<(String, String)> {
+    let all = entries(value).iter();
+    all.filter_map(|(key, node)| Some((key.name.clone(), string(&node.value)?))).collect()
+}
+
+const SERVER_TABLES: [&str; 2] = ["servers", "mcpServers"];
+const HEADERS_COMMAND: &str = "headers_command";
+/// Names a variable without a placeholder.
+const KEY_VARIABLE: &str = "key_env";
+const SERVER_ROOTS: &str = "roots";
+const ROOT_FOLDERS: &str = "roots.folders";
+/// What the headers beside them are sent to.
+const SERVED_URLS: [&str; 5] = ["url", "webhook", "base_url", "serverUrl", "httpUrl"];
+/// What is reached or shown on the way to a login.
+const OTHER_URLS: [&str; 5] = ["token_endpoint", "client_metadata_url", "issuer", "redirect_uri", "resource"];
+/// Keys that name a file.
+const FILES: [&str; 5] = ["ca_file", "client_cert", "client_key", "file", "path"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::{
+        RawApp, RawAuth, RawHeadersCommand, RawHook, RawIdp, RawSampling, RawServer, RawSupply,
+    };
+
+    fn of(text: &str) -> Outline {
+        outline(&Source::new("bowline.toml", text))
+    }
+
+    #[test]
+    fn everything_is_told_as_it_is_written() {
+        let outline = of(r#"
+            [[hooks]]
+            command = "tell"
+            args = ["${WHAT}"]
+
+            [sampling]
+            base_url = "http://model/v1"
+            key_env = "MODEL_KEY"
+
+            [roots]
+            folders = ["/", "~"]
+
+            [servers.files]
+            command = "${SHELL:-sh}"
+            args = ["-c", "{file:run.sh}"]
+            env = { LD_PRELOAD = "./x.so", T = "{env:TOKEN}" }
+            cwd = "/tmp"
+            roots = ["/srv"]
+
+            [servers.far]
+            url = "https://${HOST}/mcp"
+            headers = { Authorization = "Bearer ${KEY}", X-Id = "1" }
+            headers_command = ["printer", "-x"]
+            ca_file = "ca.pem"
+            auth = { grant = "workload", assertion = { file = "/run/token" }, issuer = "${ISSUER}" }
+
+            [servers."not one"]
+            command = "still-started"
+        "#);
+        let names: Vec<&str> = outline.servers.iter().map(|server| &*server.name).collect();
+        assert_eq!(names, ["files", "far"], "a name that no server can have is none");
+        assert_eq!(outline.server("files").unwrap().command.as_deref(), Some("${SHELL:-sh}"));
+        assert_eq!(outline.server("far").unwrap().url.as_deref(), Some("https://${HOST}/mcp"));
+        let started: Vec<(&str, String)> =
+            outline.programs.iter().map(|it| (&*it.key, it.words.join(" "))).collect();
+        assert_eq!(
+            started,
+            [
+                ("hooks[0]", "tell ${WHAT}".to_owned()),
+                ("servers.files", "${SHELL:-sh} -c {file:run.sh}".to_owned()),
+                ("servers.far.headers_command", "printer -x".to_owned()),
+                ("servers.\"not one\"", "still-started".to_owned()),
+            ]
+        );
+        let files = &outline.programs[1];
+        assert_eq!(files.cwd.as_deref(), Some("/tmp"));
+        let env = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(files.env, [env("LD_PRELOAD", "./x.so"), env("T", "{env:TOKEN}")]);
+        let reached: Vec<(&str, &str, String)> =
+            outline.endpoints.iter().map(|it| (&*it.key, &*it.url, it.headers.join(" "))).collect();
+        assert_eq!(
+            reached,
+            [
+                ("sampling.base_url", "http://model/v1", String::new()),
+                ("servers.far.url", "https://${HOST}/mcp", "Authorization X-Id".to_owned()),
+                ("servers.far.auth.issuer", "${ISSUER}", String::new()),
+            ]
+        );
+        let variables: Vec<&str> = outline.variables.iter().map(String::as_str).collect();
+        assert_eq!(variables, ["HOST", "ISSUER", "KEY", "MODEL_KEY", "SHELL", "TOKEN", "WHAT"]);
+        let files: Vec<&str> = outline.files.iter().map(String::as_str).collect();
+        assert_eq!(files, ["/run/token", "ca.pem", "run.sh"]);
+        assert_eq!((outline.folders.join(" "), outline.problem), ("/ ~ /srv".to_owned(), None));
+    }
+
+    /// A key that is added one day is told of without a change here.
+    #[test]
+    fn no_key_hides_a_placeholder() {
+        let tables: [(&str, &[&str]); 8] = [
+            ("servers.a", &RawServer::KEYS),
+            ("servers.a.hooks", &RawHook::KEYS),
+            ("servers.a.auth", &RawAuth::KEYS),
+            ("servers.a.auth.assertion", &RawSupply::KEYS),
+            ("servers.a.auth.idp", &RawIdp::KEYS),
+            ("servers.a.headers_command", &RawHeadersCommand::KEYS),
+            ("sampling", &RawSampling::KEYS),
+            ("auth", &RawApp::KEYS),
+        ];
+        for (table, keys) in tables {
+            for key in keys {
+                for value in
+                    ["'${SECRET}'", "['${SECRET}']", "{ x = '${SECRET}' }", "[{ x = ['${SECRET}'] }]"]
+                {
+                    let outline = of(&format!("[{table}]\n{key} = {value}\n"));
+                    assert!(outline.variables.contains("SECRET"), "{table}.{key} = {value}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_read_is_a_problem_and_nothing_else() {
+        let outline = of("[servers.a]\ncommand = 'x'\n[[[");
+        assert!(outline.problem.is_some() && outline.servers.is_empty() && outline.programs.is_empty());
+        assert_eq!(of("servers = 7\nhooks = 'x'"), Outline::default());
+    }
+}
