@@ -41,6 +41,8 @@ pub enum AuthErrorKind {
     Store,
     /// The program that makes headers failed.
     Command,
+    /// The server lets everybody in: a login would be of no use.
+    NotNeeded,
 }
 
 impl AuthError {
