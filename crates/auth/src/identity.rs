@@ -44,6 +44,8 @@ use self::sign::Signer;
 use crate::account::Account;
 use crate::ctx::{App, Ctx};
 use crate::error::AuthError;
+#[cfg(doc)]
+use crate::error::AuthErrorKind;
 use crate::headers::Headers;
 use crate::net::Net;
 use crate::prompt::LoginPrompt;
@@ -208,8 +210,13 @@ impl Identity {
     /// request; what fails then is tried again when it is needed.
     ///
     /// Dropping the future leaves what is held as it was.
+    ///
+    /// [`AuthErrorKind::PlainHttp`]: there is something to prove who we are that must not be sent. Nothing is.
     pub async fn load(&self) -> Result<(), AuthError> {
         let read = self.inner.reload().await;
+        if self.inner.headers.is_some() || self.has_credentials() {
+            self.inner.ctx.net.check_encrypted(&self.inner.ctx.url)?;
+        }
         if self.inner.headers.as_ref().is_some_and(Headers::are_due) {
             self.inner.run_headers(Run::Quiet).await?;
         }

@@ -422,7 +422,7 @@ impl Inner {
 
     fn check_used(&self) -> Result<(), AuthError> {
         if self.uses_logins() {
-            return Ok(());
+            return self.ctx.net.check_encrypted(&self.ctx.url);
         }
         let why = if self.fixed { "it holds an Authorization header" } else { "it turns logins off" };
         let what = format!("the configuration has no use for a login: {why}");

@@ -18,7 +18,7 @@ impl Credentials for Signer {
     fn sign(&self, method: &Method, url: &Url, headers: &mut HeaderMap) {
         let inner = &self.0;
         // TK-02: a link stays within its origin. If it ever does not, nothing of ours goes along.
-        if url.origin() != inner.ctx.url.origin() {
+        if url.origin() != inner.ctx.url.origin() || inner.ctx.net.check_encrypted(url).is_err() {
             return;
         }
         for (name, value) in &*inner.held.made() {
@@ -56,3 +56,6 @@ impl fmt::Debug for Signer {
         f.debug_struct("Signer").field("server", &self.0.ctx.server).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,13 +116,11 @@ impl Fetch {
     /// and was never public before, neither here nor for a connection: who owns it can have it mean what they like
     /// when it is asked about, and another a moment later.
     pub async fn zone(&self, url: &Url) -> Result<Zone, Fault> {
-        if guard::is_local(url) {
+        if guard::is_this_machine(url) {
             return Ok(Zone::Loopback);
         }
         if let Some(ip) = guard::literal(url) {
-            // All addresses of this machine at once, as people write them who start a server.
-            let zone = if ip.is_unspecified() { Some(Zone::Loopback) } else { Zone::of(ip) };
-            return Ok(zone.unwrap_or(Zone::Public));
+            return Ok(Zone::of(ip).unwrap_or(Zone::Public));
         }
         let target = Target::new(url.clone())?;
         if self.proxies.route(&target.absolute).proxy().is_some() {

@@ -196,6 +196,12 @@ pub(super) fn is_local(url: &Url) -> bool {
     }
 }
 
+/// Whether what is sent to a URL stays on this machine, however its address is written.
+pub fn is_this_machine(url: &Url) -> bool {
+    // All addresses of this machine at once, as people write them who start a server.
+    is_local(url) || literal(url).is_some_and(|ip| ip.is_unspecified())
+}
+
 /// The address that stands in a URL in place of a name.
 pub(super) fn literal(url: &Url) -> Option<IpAddr> {
     match url.host()? {

@@ -58,7 +58,7 @@ pub use answer::{Answer, Body};
 pub use credentials::Credentials;
 pub use events::Events;
 pub use fetch::{Fetch, FetchError, FetchLimits};
-pub use guard::{Guard, Refusal, Why, Zone};
+pub use guard::{Guard, Refusal, Why, Zone, is_this_machine};
 pub use link::{HttpLink, Limits};
 pub use proxy::Proxies;
 pub use resolve::{Looking, Lookup};
