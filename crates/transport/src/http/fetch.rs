@@ -35,8 +35,8 @@ use super::tls::{Trust, Versions};
 ///   the redirect itself.
 /// - A redirect to another origin carries nothing that could say who we are (TK-02).
 /// - Every status is an answer. Of one that is not 2xx, the first 64 KiB of the body are read.
-/// - Where a proxy looks names up, only addresses that stand in the URL, and names of this machine, can be guarded.
-///   Where the proxy is, is the person's choice, and never is.
+/// - Where a proxy looks names up, addresses that stand in the URL and names that are known to be of this machine, of a
+///   private network or of a cloud's metadata are guarded. Where the proxy is, is the person's choice, and never is.
 /// - Dropping the future ends the exchange.
 #[derive(Clone)]
 pub struct Fetch {
@@ -181,6 +181,9 @@ impl Fetch {
         let pass = Arc::new(Pass::new(guard.check(url)?));
         let target = Target::new(url.clone())?;
         let route = self.proxies.route(&target.absolute);
+        if route.proxy().is_some() {
+            guard.check_unseen(url)?;
+        }
         let mut headers = draft.headers(&target.host);
         let forwarded = matches!(route, Route::Forward(_));
         if let Route::Forward(proxy) = &route
