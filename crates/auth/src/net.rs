@@ -139,6 +139,19 @@ impl Net {
         }
     }
 
+    /// Whether the server, or an authorization server that it named, may send a person to a page. It may not be nearer
+    /// than the server (SE-01), unless it is of an origin that was the person's choice.
+    pub(crate) async fn check_page(&self, page: &Url) -> Result<(), AuthError> {
+        if self.is_chosen(page) {
+            return Ok(());
+        }
+        let zone = self.zone().await?;
+        self.shared.fetch.check_page(page, zone).await.map_err(|Refusal { host, why }| {
+            let what = format!("nobody is sent to a page at {host}: {why}");
+            untrusted(what).hint(NAME_ISSUER)
+        })
+    }
+
     /// Whether an address is of an origin that the configuration names.
     fn is_chosen(&self, url: &Url) -> bool {
         let Shared { server, issuer, .. } = &*self.shared;

@@ -11,6 +11,7 @@ mod elicit;
 mod field;
 mod folders;
 mod form;
+mod host_consent;
 mod key;
 mod line;
 mod login;

@@ -135,6 +135,30 @@ impl Fetch {
         self.names.farthest(name, &found).ok_or_else(|| unknown("the name has no address".to_owned()))
     }
 
+    /// Whether a server in a zone may send a person to a page: by the rule for addresses that it has us ask, encryption
+    /// aside. All addresses of the page's name have to be admitted, as a browser chooses one by itself. A name that a
+    /// proxy looks up, or that has no address here, is judged by how it is spelled.
+    pub async fn check_page(&self, page: &Url, zone: Zone) -> Result<(), Refusal> {
+        let reach = guard::check_host(page, zone)?;
+        if zone == Zone::Loopback || guard::literal(page).is_some() {
+            return Ok(());
+        }
+        let route = Target::new(page.clone()).map(|target| self.proxies.route(&target.absolute));
+        let found = match route {
+            Ok(Route::Direct) => {
+                let name = page.host_str().unwrap_or_default();
+                let found = timeout(self.limits.connect, self.names.addresses(name)).await;
+                found.ok().and_then(Result::ok).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        if found.is_empty() {
+            return Guard::Told(zone).check_unseen(page);
+        }
+        let refused = |why| Refusal { host: guard::shown_host(page), why };
+        found.iter().try_for_each(|address| reach.admit(address.ip()).map_err(refused))
+    }
+
     /// Sends a request.
     pub async fn send(&self, request: Request<Bytes>, guard: Guard) -> Result<Response<Bytes>, FetchError> {
         let exchange = Box::pin(self.follow(request, guard));
