@@ -165,6 +165,7 @@ impl Identity {
         let net = Net::new(&http, proxies);
         let fixed = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
         let shelf = Shelf { safe: safe.clone(), key: Record::key(&server, &http.auth, &http.url) };
+        let client_secret = http.auth.client.as_ref().and_then(|client| client.secret.clone());
         let ctx = Ctx { server, url: http.url, auth: Arc::new(http.auth), app, safe, net };
         Self {
             inner: Arc::new(Inner {
@@ -173,7 +174,7 @@ impl Identity {
                 prompt,
                 fixed,
                 headers: http.headers_command.map(Headers::new),
-                held: Held::new(),
+                held: Held::new(client_secret),
                 renewals: Task::default(),
                 gate: Gate::new(),
                 runs: Task::default(),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bowline_transport::Redactor;
 use bowline_transport::http::Credentials;
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method};
@@ -38,6 +39,10 @@ impl Credentials for Signer {
             }
         }
         headers.insert(AUTHORIZATION, login.shown.clone());
+    }
+
+    fn redactor(&self) -> Option<Arc<Redactor>> {
+        Some(self.0.held.redactor())
     }
 
     fn learn(&self, url: &Url, headers: &HeaderMap) {

@@ -73,8 +73,7 @@ fn check_encrypted(config: &Http) -> Result<(), Fault> {
     if config.url.scheme() == "https" || config.allow_http || guard::is_this_machine(&config.url) {
         return Ok(());
     }
-    let is_credential = |name: &&str| CREDENTIALS.iter().any(|it| name.eq_ignore_ascii_case(it));
-    match config.headers.iter().map(|(name, _)| name.as_str()).find(is_credential) {
+    match config.headers.iter().map(|(name, _)| name.as_str()).find(|name| is_credential(name)) {
         None => Ok(()),
         Some(name) => {
             let host = guard::shown_host(&config.url);
@@ -82,6 +81,11 @@ fn check_encrypted(config: &Http) -> Result<(), Fault> {
             Err(Fault::before_sending(Cause::PlainHttp).note(note))
         }
     }
+}
+
+/// Whether a header proves who somebody is.
+pub(super) fn is_credential(name: &str) -> bool {
+    CREDENTIALS.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 /// Headers that always prove who somebody is.

@@ -112,3 +112,32 @@ async fn nothing_is_wrong_with_plain_http_without_credentials() {
     };
     Identity::new(setup).load().await.unwrap();
 }
+
+// A token that was just renewed may still be in an answer.
+#[tokio::test]
+async fn the_secrets_of_now_and_of_a_moment_ago_are_redacted() {
+    let safe = Safe::in_memory();
+    let url: Url = "https://mcp.example.com/mcp".parse().unwrap();
+    let client = ClientSettings {
+        id: "bot".to_owned(),
+        secret: Some(Secret::new("configured-secret")),
+        method: None,
+        key: None,
+        audience: None,
+    };
+    let http = Http { auth: Auth { client: Some(client), ..Auth::default() }, ..Http::plain(url.clone()) };
+    let key = Record::key("search", &http.auth, &url);
+    let app = Arc::new(App::default());
+    let (server, proxies) = ("search".into(), Proxies::Direct);
+    let identity =
+        Identity::new(IdentitySetup { server, http, app, safe: safe.clone(), prompt: None, proxies });
+    let shown = |text: &str| identity.credentials().redactor().unwrap().text(text).into_owned();
+    assert_eq!(shown("configured-secret client-secret"), "[redacted] client-secret");
+    let said = "token-one refresh-one token-two refresh-two client-secret";
+    safe.put(&key, &record("token-one", Some("refresh-one"), None), Expect::Nothing).await.unwrap();
+    identity.load().await.unwrap();
+    assert_eq!(shown(said), "[redacted] [redacted] token-two refresh-two [redacted]");
+    safe.put(&key, &record("token-two", Some("refresh-two"), None), Expect::Anything).await.unwrap();
+    identity.load().await.unwrap();
+    assert_eq!(shown(said), "[redacted] [redacted] [redacted] [redacted] [redacted]");
+}
