@@ -41,6 +41,10 @@ pub enum AuthErrorKind {
     Store,
     /// The program that makes headers failed.
     Command,
+    /// What proves who we are would go over plain `http` to another machine, which the configuration does not allow.
+    PlainHttp,
+    /// The server lets everybody in: a login would be of no use.
+    NotNeeded,
 }
 
 impl AuthError {

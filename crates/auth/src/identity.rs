@@ -44,6 +44,8 @@ use self::sign::Signer;
 use crate::account::Account;
 use crate::ctx::{App, Ctx};
 use crate::error::AuthError;
+#[cfg(doc)]
+use crate::error::AuthErrorKind;
 use crate::headers::Headers;
 use crate::net::Net;
 use crate::prompt::LoginPrompt;
@@ -163,6 +165,7 @@ impl Identity {
         let net = Net::new(&http, proxies);
         let fixed = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
         let shelf = Shelf { safe: safe.clone(), key: Record::key(&server, &http.auth, &http.url) };
+        let client_secret = http.auth.client.as_ref().and_then(|client| client.secret.clone());
         let ctx = Ctx { server, url: http.url, auth: Arc::new(http.auth), app, safe, net };
         Self {
             inner: Arc::new(Inner {
@@ -171,7 +174,7 @@ impl Identity {
                 prompt,
                 fixed,
                 headers: http.headers_command.map(Headers::new),
-                held: Held::new(),
+                held: Held::new(client_secret),
                 renewals: Task::default(),
                 gate: Gate::new(),
                 runs: Task::default(),
@@ -208,8 +211,13 @@ impl Identity {
     /// request; what fails then is tried again when it is needed.
     ///
     /// Dropping the future leaves what is held as it was.
+    ///
+    /// [`AuthErrorKind::PlainHttp`]: there is something to prove who we are that must not be sent. Nothing is.
     pub async fn load(&self) -> Result<(), AuthError> {
         let read = self.inner.reload().await;
+        if self.inner.headers.is_some() || self.has_credentials() {
+            self.inner.ctx.net.check_encrypted(&self.inner.ctx.url)?;
+        }
         if self.inner.headers.as_ref().is_some_and(Headers::are_due) {
             self.inner.run_headers(Run::Quiet).await?;
         }

@@ -70,6 +70,6 @@ pub use export::{Overwrite, export, export_these, import, import_with};
 pub use identity::{Begun, Identity, IdentitySetup, LoggedOut, LoginOptions, Refusal};
 pub use net::Net;
 pub use place::{Metadata, Place, PlaceKind};
-pub use prompt::{Asked, DeviceCode, LoginPage, LoginPrompt, PageReply};
+pub use prompt::{Asked, DeviceCode, HostReply, LoginPage, LoginPrompt, OtherHost, PageReply};
 pub use register::document;
 pub use tokens::{Scheme, Tokens};

@@ -4,6 +4,7 @@
 //! brings back and what a person pastes are raced, and whichever comes first is checked the same way.
 
 mod authorize;
+mod destination;
 mod flow;
 pub(crate) mod paste;
 
@@ -94,6 +95,8 @@ async fn by_page(
     patience: Duration,
 ) -> Result<LoggedIn, AuthError> {
     let Login { ctx, place, scopes, .. } = *login;
+    // Before anything is registered where nobody is sent.
+    destination::check(login, authorize::endpoint(place)?, Some(prompt)).await?;
     let port = register::kept_port(ctx, place).await;
     // Before anything is registered, so that what is registered is where somebody listens.
     let (redirect, listener, unheard) = match listener::open(&ctx.auth.redirect, port).await {
@@ -133,6 +136,9 @@ async fn by_device(login: &Login<'_>, prompt: &dyn LoginPrompt) -> Result<Logged
             grant::device_code(&Ask { ctx, metadata, client: Some(&client), scopes, resource, dpop }).await;
     }
     let code = code?;
+    for page in [Some(&code.url), code.complete.as_ref()].into_iter().flatten() {
+        destination::check(login, page, Some(prompt)).await?;
+    }
     let ask = Ask { ctx, metadata, client: Some(&client), scopes, resource, dpop };
     let shown = DeviceCode {
         server: ctx.server.clone(),

@@ -2,6 +2,7 @@
 
 use bowline_config::{ClientSettings, TokenAuth};
 
+use crate::client::OAuthClient;
 use crate::error::{AuthError, AuthErrorKind, said};
 
 /// What an authorization server offers where it does not say (RFC 8414 §2).
@@ -80,6 +81,22 @@ pub(crate) fn registered(
                 .hint("register a client by hand, and set `client_id` in the server's `auth`"))
         }
     }
+}
+
+/// The ways in which a client is able to prove itself, of those that are offered; of all of them where nothing is said.
+pub(crate) fn alternatives(
+    client: &OAuthClient,
+    offered: Option<&[String]>,
+) -> impl Iterator<Item = TokenAuth> {
+    let able = [
+        client.key.is_some().then_some(TokenAuth::PrivateKeyJwt),
+        client.secret.is_some().then_some(TokenAuth::Basic),
+        client.secret.is_some().then_some(TokenAuth::Post),
+    ];
+    let offered = offered.filter(|names| !names.is_empty());
+    able.into_iter()
+        .flatten()
+        .filter(move |method| offered.is_none_or(|names| names.iter().any(|name| name == method.as_str())))
 }
 
 fn first_offered(fitting: &[TokenAuth], offered: Option<&[String]>) -> Option<TokenAuth> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bowline_config::Http;
 use bowline_proto::fault::{Cause, Fault, Misbehaviour};
-use bowline_transport::http::{Fetch, FetchError, Guard, Proxies, Refusal, Why, Zone};
+use bowline_transport::http::{Fetch, FetchError, Guard, Proxies, Refusal, Why, Zone, is_this_machine};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
@@ -28,6 +28,8 @@ struct Shared {
     server: Url,
     /// The authorization server that the configuration names.
     issuer: Option<Url>,
+    /// Whether the configuration allows credentials over plain `http` to another machine.
+    allow_http: bool,
     /// Those that the configuration names.
     fixed: HeaderMap,
     /// Those that a program made.
@@ -54,7 +56,8 @@ impl Net {
         }
         let made = RwLock::default();
         let issuer = server.auth.issuer.as_deref().and_then(|issuer| Url::parse(issuer).ok());
-        Self { shared: Arc::new(Shared { fetch, server: server.url.clone(), issuer, fixed, made }) }
+        let (url, allow_http) = (server.url.clone(), server.allow_http);
+        Self { shared: Arc::new(Shared { fetch, server: url, issuer, allow_http, fixed, made }) }
     }
 
     /// Replaces the headers that a program made for the server. They are stronger than the configured ones.
@@ -67,18 +70,19 @@ impl Net {
     /// addresses that are less public than the server are refused (SE-01). Every status is an answer.
     ///
     /// The origins of the server, and of the issuer that the configuration names, were the person's choice: they
-    /// may be anywhere, and GETs to them may be plain `http`.
+    /// may be anywhere. GETs to them may be plain `http` if the configuration allows that.
     pub async fn told(&self, request: Request<Bytes>) -> Result<Response<Bytes>, AuthError> {
         let url = url_of(&request)?;
-        let Shared { server, issuer, .. } = &*self.shared;
-        let named = [Some(server), issuer.as_ref()].into_iter().flatten();
-        let chosen = named.map(Url::origin).any(|origin| origin == url.origin());
+        let chosen = self.is_chosen(&url);
+        if chosen {
+            self.check_encrypted(&url)?;
+        }
         let guard = if chosen && (url.scheme() == "https" || request.method() == Method::GET) {
             Guard::Chosen
         } else {
             match self.zone().await? {
                 // Nothing leaves this machine, also where its address is written in a way that others may not use.
-                Zone::Loopback if url.origin() == server.origin() => Guard::Chosen,
+                Zone::Loopback if url.origin() == self.shared.server.origin() => Guard::Chosen,
                 zone => Guard::Told(zone),
             }
         };
@@ -88,7 +92,21 @@ impl Net {
     /// Asks an address that the configuration names.
     pub async fn chosen(&self, request: Request<Bytes>) -> Result<Response<Bytes>, AuthError> {
         let url = url_of(&request)?;
+        self.check_encrypted(&url)?;
         self.send(request, &url, Guard::Chosen).await
+    }
+
+    /// Whether what proves who we are may be sent to an address: over `https`, to this machine, or where the
+    /// configuration allows it.
+    pub(crate) fn check_encrypted(&self, url: &Url) -> Result<(), AuthError> {
+        if url.scheme() == "https" || self.shared.allow_http || is_this_machine(url) {
+            return Ok(());
+        }
+        let at = url.origin().ascii_serialization();
+        let what =
+            format!("{at} is another machine and not https: everybody on the way could read what is sent");
+        let hint = "use https, or set `allow_http = true` in the server's entry";
+        Err(AuthError::new(AuthErrorKind::PlainHttp, what).hint(hint))
     }
 
     /// GETs a JSON document that a server named. `None`: there is none. That is what any 4xx says, and also a page
@@ -119,6 +137,25 @@ impl Net {
             Ok(_) => Err(untrusted(format!("{at}{} is JSON, but no object", shown_path(url)))),
             Err(_) => Err(untrusted(format!("{at}{} is not valid JSON", shown_path(url)))),
         }
+    }
+
+    /// Whether the server, or an authorization server that it named, may send a person to a page. It may not be nearer
+    /// than the server (SE-01), unless it is of an origin that was the person's choice.
+    pub(crate) async fn check_page(&self, page: &Url) -> Result<(), AuthError> {
+        if self.is_chosen(page) {
+            return Ok(());
+        }
+        let zone = self.zone().await?;
+        self.shared.fetch.check_page(page, zone).await.map_err(|Refusal { host, why }| {
+            let what = format!("nobody is sent to a page at {host}: {why}");
+            untrusted(what).hint(NAME_ISSUER)
+        })
+    }
+
+    /// Whether an address is of an origin that the configuration names.
+    fn is_chosen(&self, url: &Url) -> bool {
+        let Shared { server, issuer, .. } = &*self.shared;
+        [Some(server), issuer.as_ref()].into_iter().flatten().any(|named| named.origin() == url.origin())
     }
 
     /// Where the server is, each time anew: it can turn out to be farther away than it looked, and never comes nearer.
@@ -168,12 +205,12 @@ fn shown_path(url: &Url) -> String {
 fn refused(refusal: &Refusal) -> AuthError {
     let error = untrusted(refusal.to_string());
     match refusal.why {
-        Why::TooNear(_) => {
-            error.hint("if this authorization server is yours, name it as `issuer` in the server's `auth`")
-        }
+        Why::TooNear(_) => error.hint(NAME_ISSUER),
         _ => error,
     }
 }
+
+const NAME_ISSUER: &str = "if this authorization server is yours, name it as `issuer` in the server's `auth`";
 
 fn failed(url: &Url, fault: &Fault) -> AuthError {
     let what = format!("{}: {fault}", url.origin().ascii_serialization());

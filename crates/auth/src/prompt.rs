@@ -25,6 +25,13 @@ pub trait LoginPrompt: Send + Sync + 'static {
     /// It is called again when what was brought was of no use, a few times at most; [`LoginPage::wrong`] says why.
     fn page(&self, page: LoginPage) -> Asked<'_, PageReply>;
 
+    /// Asks whether a login may go on at a page whose host is neither that of the authorization server nor above or
+    /// below it. What is shown has to name both hosts.
+    fn other_host(&self, question: OtherHost) -> Asked<'_, HostReply> {
+        let _ = question;
+        Box::pin(std::future::ready(HostReply::NotAsked))
+    }
+
     /// Shows a code that a person types in on another device. Stays pending while it is shown; to return is to give
     /// up.
     fn device(&self, code: DeviceCode) -> Asked<'_, ()>;
@@ -84,6 +91,31 @@ pub enum PageReply {
     Pasted(String),
     /// Nothing, and nothing will come.
     GaveUp,
+}
+
+/// A page that is at another host than the authorization server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OtherHost {
+    /// The server, by its configured name.
+    pub server: Arc<str>,
+    /// The authorization server.
+    pub issuer: String,
+    /// Its host.
+    pub issuer_host: String,
+    /// The host of the page, with letters beyond ASCII as `xn--`.
+    pub page_host: String,
+}
+
+/// What a person says to a page at another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostReply {
+    /// It is right.
+    Allowed,
+    /// It is not.
+    Refused,
+    /// Nobody could be asked. The login fails, and says how to allow it in the configuration.
+    NotAsked,
 }
 
 /// A code for another device.

@@ -5,7 +5,7 @@ use bowline_config::Secret;
 use crate::client::OAuthClient;
 use crate::ctx::Ctx;
 use crate::error::AuthError;
-use crate::grant::{PostForm, prove, tell};
+use crate::grant::{ClientSender, PostForm};
 use crate::place::Metadata;
 
 /// The tokens of a login.
@@ -26,16 +26,24 @@ pub(crate) async fn revoke(
     held: Held<'_>,
 ) -> Result<bool, AuthError> {
     let Some(endpoint) = &metadata.revocation_endpoint else { return Ok(false) };
-    let mut outcome = Ok(true);
+    let sender = ClientSender { ctx, metadata, client };
+    let (mut outcome, mut blank_secret) = (Ok(true), false);
     let tokens = held.refresh.map(|token| ("refresh_token", token)).into_iter();
     for (hint, token) in tokens.chain([("access_token", held.access)]) {
         let mut form = PostForm::default();
         form.add("token", token.expose());
         form.add("token_type_hint", hint);
-        if let Some(client) = client {
-            prove(client, metadata, &mut form)?;
+        if blank_secret {
+            form.set("client_secret", "");
         }
-        let ended = tell(ctx, endpoint, &form).await;
+        let mut ended = sender.tell(endpoint, &form).await;
+        // The Python SDK wants the field here, whatever the method is. Without a value it is as good as left out
+        // (RFC 6749 §3.2).
+        if !blank_secret && ended.as_ref().is_err_and(|refusal| refusal.is("invalid_request")) {
+            blank_secret = true;
+            form.set("client_secret", "");
+            ended = sender.tell(endpoint, &form).await;
+        }
         match ended {
             Ok(()) => {}
             // It cannot end this kind by itself; it does with the other.
@@ -85,6 +93,20 @@ mod tests {
         let server = server().await;
         server.arm(Twist::answer(Answer::new(200).html("<p>OK</p>")).on("revoke").executed().times(2));
         assert!(revoked(&server).await.unwrap());
+    }
+
+    // The Python SDK.
+    #[tokio::test]
+    async fn a_secret_is_left_blank_where_the_field_is_wanted() {
+        let server = server().await;
+        // With and without `client_id`.
+        server.arm(
+            Twist::error_with(400, "invalid_request", "client_secret: Field required").on("revoke").times(2),
+        );
+        assert!(revoked(&server).await.unwrap());
+        let seen = server.seen_of("revoke");
+        let secrets: Vec<_> = seen.iter().map(|seen| seen.field("client_secret")).collect();
+        assert_eq!(secrets, [None, None, Some(""), Some("")]);
     }
 
     #[tokio::test]

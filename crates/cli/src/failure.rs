@@ -5,7 +5,7 @@ mod hint;
 use std::io;
 use std::path::Path;
 
-use bowline::auth::AuthError;
+use bowline::auth::{AuthError, AuthErrorKind};
 use bowline::config::{Problem, Server, Transport};
 use bowline::fault::{Cause, Execution, Fault};
 use bowline::wire::method;
@@ -82,7 +82,11 @@ impl Failure {
 
     /// A login that could not be had, or not be ended.
     pub(crate) fn auth(error: &AuthError, server: &Server) -> Self {
-        let exit = if error.is_transient() { Exit::Connection } else { Exit::Login };
+        let exit = match error.kind {
+            AuthErrorKind::PlainHttp => Exit::Usage,
+            _ if error.is_transient() => Exit::Connection,
+            _ => Exit::Login,
+        };
         let mut report = Report::new(exit, format!("`{}`: {error}", server.name));
         report.members.insert("server".into(), server.name.as_str().into());
         report.hint.clone_from(&error.hint);
@@ -245,7 +249,7 @@ pub(crate) fn exit_of(cause: &Cause) -> Exit {
     match cause {
         Cause::Timeout(_) => Exit::Timeout,
         Cause::LoginRequired { .. } => Exit::Login,
-        Cause::Store => Exit::Usage,
+        Cause::Store | Cause::PlainHttp => Exit::Usage,
         _ => Exit::Connection,
     }
 }

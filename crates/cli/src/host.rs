@@ -12,6 +12,7 @@ mod elicit;
 mod field;
 mod folders;
 mod form;
+mod host_consent;
 mod key;
 mod line;
 mod login;

@@ -1,5 +1,6 @@
 //! Logins with parts that others wrote: `oidc-provider` gives them out, servers of the TypeScript SDK and of FastMCP ask
-//! for them, and a headless Chromium is where the person has them. Only `bowline` is ours.
+//! for them, and a headless Chromium is where the person has them. The SDKs of TypeScript and Python and FastMCP give them
+//! out as well. Only `bowline` is ours.
 //!
 //! Pictures of the pages are left in `target/interop-login`, to be looked at.
 
@@ -17,6 +18,8 @@ mod clients;
 mod context;
 #[path = "interop_login/device.rs"]
 mod device;
+#[path = "interop_login/issuing.rs"]
+mod issuing;
 #[path = "interop_login/pages.rs"]
 mod pages;
 #[path = "interop_login/proofs.rs"]

@@ -30,9 +30,9 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use bowline_auth::{
-    Account, AccountState, App, Asked, AuthError, AuthErrorKind, Begun, ClientOrigin, DeviceCode, Identity,
-    IdentitySetup, LoggedOut, LoginOptions, LoginPage, LoginPrompt, Overwrite, PageReply, Refusal, Scheme,
-    accounts, document, export, export_these, import, import_with, wanted_scopes,
+    Account, AccountState, App, Asked, AuthError, AuthErrorKind, Begun, ClientOrigin, DeviceCode, HostReply,
+    Identity, IdentitySetup, LoggedOut, LoginOptions, LoginPage, LoginPrompt, OtherHost, Overwrite,
+    PageReply, Refusal, Scheme, accounts, document, export, export_these, import, import_with, wanted_scopes,
 };
 use bowline_config::{Grant, Http, Server, Transport};
 pub use bowline_store as store;

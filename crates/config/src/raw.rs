@@ -68,6 +68,7 @@ pub(crate) struct RawFile {
             "headers": ["url"],
             "headers_command": ["url"],
             "auth": ["url"],
+            "allow_http": ["url"],
             "ca_file": ["url"],
             "client_cert": ["url", "client_key"],
             "client_key": ["url", "client_cert"],
@@ -124,6 +125,11 @@ pub(crate) struct RawServer {
     /// server, and a person is brought to its login page.
     #[schemars(schema_with = "auth::auth")]
     pub(crate) auth: Option<Located<RawAuth>>,
+
+    /// Whether tokens and other credentials may be sent over plain http to another machine, where everybody on the
+    /// way can read them. This machine and https need no permission.
+    #[schemars(with = "bool", extend("default" = false))]
+    pub(crate) allow_http: Option<Located<bool>>,
 
     /// PEM file of certificate authorities to trust in addition to the system's.
     #[schemars(with = "String")]
@@ -259,7 +265,7 @@ pub(crate) type RawMap = Vec<(Located<String>, Located<String>)>;
 
 impl RawServer {
     /// Every key, for suggestions.
-    pub(crate) const KEYS: [&str; 24] = [
+    pub(crate) const KEYS: [&str; 25] = [
         "command",
         "args",
         "env",
@@ -270,6 +276,7 @@ impl RawServer {
         "headers",
         "headers_command",
         "auth",
+        "allow_http",
         "ca_file",
         "client_cert",
         "client_key",

@@ -102,6 +102,9 @@ pub struct Http {
     /// A program that prints further headers; where there is one, or where `headers` hold an
     /// `Authorization`, no login is begun.
     pub headers_command: Option<HeadersCommand>,
+    /// Whether tokens and other credentials may be sent over plain `http` to another machine,
+    /// where everybody on the way can read them. Without meaning for `https` and for this machine.
+    pub allow_http: bool,
 }
 
 /// TLS settings of one server.
@@ -280,6 +283,12 @@ impl Server {
         self
     }
 
+    /// Says whether credentials may be sent over plain `http` to another machine (default: no).
+    pub fn with_allow_http(mut self, allow: bool) -> Result<Self, Invalid> {
+        self.http_mut()?.allow_http = allow;
+        Ok(self)
+    }
+
     /// Pins the era, or leaves it to be negotiated.
     #[must_use]
     pub fn with_protocol(mut self, protocol: Protocol) -> Self {
@@ -370,6 +379,7 @@ impl Http {
             fallback,
             auth: Auth::default(),
             headers_command: None,
+            allow_http: false,
         }
     }
 }
@@ -388,7 +398,7 @@ impl fmt::Debug for Stdio {
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, headers, tls, fallback, auth, headers_command } = self;
+        let Self { url, headers, tls, fallback, auth, headers_command, allow_http } = self;
         let origin = url.origin().ascii_serialization();
         f.debug_struct("Http")
             .field("url", &format_args!("{origin}/[redacted]"))
@@ -397,6 +407,7 @@ impl fmt::Debug for Http {
             .field("fallback", fallback)
             .field("auth", auth)
             .field("headers_command", headers_command)
+            .field("allow_http", allow_http)
             .finish()
     }
 }

@@ -106,6 +106,7 @@ fn lead(server: &str, fault: &Fault) -> String {
         | Cause::Spawn(_)
         | Cause::Store
         | Cause::HeadersCommand
+        | Cause::PlainHttp
         | Cause::LoginUnavailable => format!("`{server}` cannot be used"),
         _ if fault.execution == Execution::NotExecuted => format!("`{server}` cannot be reached"),
         _ => format!("no answer from `{server}`"),

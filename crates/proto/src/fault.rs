@@ -64,6 +64,9 @@ pub enum Cause {
     Store,
     /// The program that makes the headers of requests failed: nothing is sent without them.
     HeadersCommand,
+    /// Credentials would go over plain `http` to another machine, which the configuration does not allow: nothing is
+    /// sent.
+    PlainHttp,
     /// A redirect that must not be followed.
     Redirect {
         /// Where to.
@@ -297,9 +300,11 @@ impl Fault {
             | Cause::Cut
             | Cause::Timeout(_) => now,
             Cause::Exited(_) | Cause::Protocol(_) | Cause::SessionLost | Cause::NotAffine => now,
-            Cause::Redirect { .. } | Cause::Spawn(_) | Cause::Versions { .. } | Cause::Closed => {
-                Recovery::GiveUp
-            }
+            Cause::PlainHttp
+            | Cause::Redirect { .. }
+            | Cause::Spawn(_)
+            | Cause::Versions { .. }
+            | Cause::Closed => Recovery::GiveUp,
         }
     }
 }
@@ -338,6 +343,7 @@ impl Cause {
             Self::LoginUnavailable => "login_unavailable",
             Self::Store => "store",
             Self::HeadersCommand => "headers_command",
+            Self::PlainHttp => "plain_http",
             Self::Redirect { .. } => "redirect",
             Self::Spawn(_) => "spawn",
             Self::Exited(_) => "exited",
@@ -366,6 +372,7 @@ impl fmt::Display for Cause {
             Self::LoginUnavailable => "the login could not be renewed",
             Self::Store => "what is remembered of logins cannot be used",
             Self::HeadersCommand => "the command for headers failed",
+            Self::PlainHttp => "credentials are not sent over plain http to another machine",
             Self::Redirect { location } => return write!(f, "refused to follow a redirect to {location}"),
             Self::Spawn(Spawn::NotFound) => "command not found",
             Self::Spawn(Spawn::Denied) => "command may not be run",

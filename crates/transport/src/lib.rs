@@ -9,3 +9,6 @@ pub mod http;
 pub mod memory;
 pub mod pipe;
 pub mod process;
+mod redact;
+
+pub use redact::{REDACTED, Redactor};

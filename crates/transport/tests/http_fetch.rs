@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bowline_config::Tls;
 use bowline_proto::fault::{Cause, Limit, Misbehaviour};
-use bowline_transport::http::{Fence, Fetch, FetchError, FetchLimits, Guard, Proxies, Window, Zone};
+use bowline_transport::http::{Fence, Fetch, FetchError, FetchLimits, Guard, Proxies, Why, Window, Zone};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Version};
 use support::proxy::tunnel_once;
@@ -309,4 +309,33 @@ async fn the_answer_to_a_fenced_request_is_waited_for_as_the_fence_says() {
     assert_eq!(answer.unwrap().status().as_u16(), 200);
     let slow = fetch.send(Request::post(server.url()).body("slow".into()).unwrap(), TOLD).await;
     assert_eq!(cause(slow.unwrap_err()), Cause::Timeout(Limit::Idle));
+}
+
+// SE-01: the proxy would look the name up where it stands, and we would not see what it finds.
+#[tokio::test]
+async fn se_01_a_proxy_is_not_asked_for_names_of_inner_networks() {
+    let authority = Authority::new();
+    let server = Server::start_with(Some(authority.server(&[], Clients::Any)), async |_| json("{}")).await;
+    let raw = Raw::bind().await;
+    let proxies = Proxies::Fixed { http: raw.url(), https: raw.url(), bypass: String::new() };
+    let fetch = Fetch::new(authority.trust(), proxies);
+    let told = Guard::Told(Zone::Public);
+    for (url, why) in [
+        ("https://metadata.google.internal/computeMetadata/v1/", Why::Special),
+        ("https://metadata/", Why::Special),
+        ("https://vault.internal/", Why::TooNear(Zone::Private)),
+        ("https://jenkins/", Why::TooNear(Zone::Private)),
+        ("https://0xa000001/", Why::TooNear(Zone::Private)),
+        ("https://localhost/", Why::TooNear(Zone::Loopback)),
+    ] {
+        match fetch.send(get(url), told).await {
+            Err(FetchError::Refused(refusal)) => assert_eq!(refusal.why, why, "{url}"),
+            other => panic!("{url}: {other:?}"),
+        }
+    }
+    // The first that the proxy hears of is one that it may be asked for.
+    let (sent, head) =
+        tokio::join!(fetch.send(get("https://server.test/"), told), tunnel_once(&raw, server.address));
+    assert_eq!(sent.unwrap().status(), 200);
+    assert!(head.starts_with("CONNECT server.test:443 "), "{head}");
 }

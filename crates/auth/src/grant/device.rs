@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
-use super::post::{Form, Refusal, post};
-use super::{Ask, Request, answer, exchange, prove};
+use super::post::{Form, Refusal};
+use super::{Ask, Request, answer, exchange};
 use crate::error::{AuthError, AuthErrorKind, said};
 use crate::prompt::is_page;
 use crate::tokens::Tokens;
@@ -44,16 +44,13 @@ pub(crate) async fn authorize(ask: &Ask<'_>) -> Result<Code, AuthError> {
         return Err(AuthError::new(AuthErrorKind::Setup, what).hint("log in with a browser"));
     };
     let mut form = Form::default();
-    if let Some(client) = ask.client {
-        prove(client, ask.metadata, &mut form)?;
-    }
     if !ask.scopes.is_empty() {
         form.add("scope", &ask.scopes.join(" "));
     }
     if let Some(resource) = ask.resource {
         form.add("resource", resource);
     }
-    let body = post(ask.ctx, endpoint, &form, None).await.map_err(Refusal::into_error)?;
+    let body = ask.sender().post(endpoint, &form, None).await.map_err(Refusal::into_error)?;
     read(&body)
 }
 

@@ -49,9 +49,9 @@ async fn exchange(ask: &Ask<'_>, idp: &Idp, id_token: &Secret) -> Result<Secret,
     }
     form.add("subject_token", id_token.expose());
     form.add("subject_token_type", "urn:ietf:params:oauth:token-type:id_token");
-    match &idp.client_secret {
-        Some(secret) => form.authorize(prove::basic(&idp.client_id, secret)),
-        None => form.add("client_id", &idp.client_id),
+    form.add("client_id", &idp.client_id);
+    if let Some(secret) = &idp.client_secret {
+        form.authorize(prove::basic(&idp.client_id, secret));
     }
     let body = post_chosen(ask.ctx, &idp.token_endpoint, &form).await.map_err(Refusal::into_error)?;
     let kind = body.get("issued_token_type").and_then(Value::as_str).unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! | file | the decision it owns |
 //! |---|---|
-//! | `prove` | how a client proves itself |
+//! | `prove` | how a client proves itself, and which proofs are tried |
 //! | `post` | how a request is sent, with a proof of a key where tokens are bound to one, and what a refusal means |
 //! | `answer` | what of an answer is believed |
 //! | `device` | a login by a code on another device |
@@ -31,12 +31,12 @@ use crate::error::{AuthError, AuthErrorKind};
 use crate::place::Metadata;
 use crate::tokens::{Scheme, Tokens};
 
-use post::{Form, Refusal, post};
+use post::{Form, Refusal};
 
 pub(crate) use device::{authorize as device_code, poll as device_tokens};
 pub(crate) use enterprise::enterprise;
-pub(crate) use post::{Form as PostForm, tell};
-pub(crate) use prove::prove;
+pub(crate) use post::Form as PostForm;
+pub(crate) use prove::ClientSender;
 pub(crate) use workload::workload;
 
 /// The grant by which what somebody else says of us is exchanged (RFC 7523).
@@ -56,6 +56,12 @@ pub(crate) struct Ask<'a> {
     pub(crate) dpop: Option<&'a dpop::Key>,
 }
 
+impl<'a> Ask<'a> {
+    fn sender(&self) -> ClientSender<'a> {
+        ClientSender { ctx: self.ctx, metadata: self.metadata, client: self.client }
+    }
+}
+
 /// What is exchanged for tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Request<'a> {
@@ -71,7 +77,8 @@ pub(crate) enum Request<'a> {
     JwtBearer { assertion: &'a Secret },
 }
 
-/// Exchanges something for tokens. One request; one more where a nonce was missing from a proof.
+/// Exchanges something for tokens. One request; one more where a nonce was missing from a proof, and for each further
+/// way in which the client is able to prove itself where the first is refused.
 pub(crate) async fn tokens(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, AuthError> {
     exchange(ask, request).await.map_err(Refusal::into_error)
 }
@@ -114,12 +121,9 @@ async fn exchange(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, Refusal
     if let Some(resource) = ask.resource {
         form.add("resource", resource);
     }
-    if let Some(client) = ask.client {
-        prove(client, ask.metadata, &mut form)?;
-    }
     // Before it is sent: what the way takes is of the token's time.
     let asked_at = SystemTime::now();
-    let body = post(ask.ctx, endpoint, &form, ask.dpop).await?;
+    let body = ask.sender().post(endpoint, &form, ask.dpop).await?;
     let tokens = answer::tokens(&body, asked_at)?;
     check_scheme(ask, &tokens)?;
     Ok(tokens)

@@ -15,7 +15,7 @@ use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind, said};
 
 /// A form, and what goes into the header with it. `Debug` shows the names only.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Form {
     fields: Vec<(&'static str, String)>,
     authorization: Option<Secret>,
@@ -26,6 +26,12 @@ impl Form {
     /// One more field.
     pub(crate) fn add(&mut self, name: &'static str, value: &str) {
         self.fields.push((name, value.to_owned()));
+    }
+
+    /// A field in place of one of the same name.
+    pub(crate) fn set(&mut self, name: &'static str, value: &str) {
+        self.fields.retain(|(other, _)| *other != name);
+        self.add(name, value);
     }
 
     /// The `Authorization` header.
@@ -94,7 +100,7 @@ impl From<AuthError> for Refusal {
 /// Sends a form to an address that an authorization server named, and gives the object that it answers with.
 ///
 /// With a key, a proof goes along. If that lacks a nonce, the same form is sent once more with the nonce (AX-07).
-pub(crate) async fn post(
+pub(super) async fn post(
     ctx: &Ctx,
     url: &Url,
     form: &Form,
@@ -124,7 +130,7 @@ pub(super) async fn post_chosen(ctx: &Ctx, url: &Url, form: &Form) -> Result<Map
 }
 
 /// Sends a form whose answer says nothing if all is well, whatever it looks like.
-pub(crate) async fn tell(ctx: &Ctx, url: &Url, form: &Form) -> Result<(), Refusal> {
+pub(super) async fn tell(ctx: &Ctx, url: &Url, form: &Form) -> Result<(), Refusal> {
     let response = ctx.net.told(form.request(url)?).await?;
     if response.status().is_success() { Ok(()) } else { read(&response, url).map(drop) }
 }
@@ -142,7 +148,7 @@ fn read(response: &Response<Bytes>, url: &Url) -> Result<Map<String, Value>, Ref
         return Err(failed(AuthErrorKind::Untrusted, format!("{at} sends us elsewhere (status {status})")));
     }
     let body = object(response);
-    if let Some(refusal) = body.as_ref().and_then(|body| refused(body, &at)) {
+    if let Some(refusal) = body.as_ref().and_then(|body| refused(body, &at, status)) {
         return Err(refusal);
     }
     match body {
@@ -171,7 +177,7 @@ fn object(response: &Response<Bytes>) -> Option<Map<String, Value>> {
 }
 
 /// What `error` in an answer means, whatever its status: some say 200 to everything.
-fn refused(body: &Map<String, Value>, at: &str) -> Option<Refusal> {
+fn refused(body: &Map<String, Value>, at: &str, status: u16) -> Option<Refusal> {
     let code = match body.get("error")? {
         Value::Null | Value::Bool(false) => return None,
         Value::String(code) => code.as_str(),
@@ -190,6 +196,8 @@ fn refused(body: &Map<String, Value>, at: &str) -> Option<Refusal> {
     let description = body.get("error_description").and_then(Value::as_str).map(said).unwrap_or_default();
     let sep = if description.is_empty() { "" } else { ": " };
     let what = format!("{at} refused with {}{sep}{description}", said(code));
+    // Earlier versions of the Python SDK say so of a client that does not prove itself.
+    let code = if code == "unauthorized_client" && status == 401 { "invalid_client" } else { code };
     Some(Refusal { error: AuthError::new(kind, what), code: Some(code.to_owned()) })
 }
 

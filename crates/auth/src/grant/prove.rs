@@ -1,48 +1,252 @@
-//! Owns how a client proves itself to an authorization server (AR-05).
+//! Owns how a client proves itself to an authorization server (AR-05): what each proof adds to a request, which proofs
+//! are tried, in which order, and which of them is remembered.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bowline_config::{Secret, TokenAuth};
+use bowline_store::{Expect, Key};
+use serde_json::{Map, Value};
+use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::post::Form;
-use crate::client::OAuthClient;
+use super::post::{Form, Refusal, post, tell};
+use crate::client::{ClientOrigin, OAuthClient};
+use crate::ctx::Ctx;
+use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind, said};
 use crate::jwt;
+use crate::method;
 use crate::place::Metadata;
 
-/// Adds to a request what proves that it is this client's, in the one way that the client is registered for.
-pub(crate) fn prove(client: &OAuthClient, metadata: &Metadata, form: &mut Form) -> Result<(), AuthError> {
-    if client.issuer != metadata.issuer {
-        // AR-04. Nothing that looks like a client of one issuer may reach another, whatever went wrong before.
-        let what = format!(
-            "the client {} is known to {}, and is not shown to {}",
-            said(&client.id),
-            said(&client.issuer),
-            said(&metadata.issuer)
-        );
-        return Err(AuthError::new(AuthErrorKind::Untrusted, what));
-    }
-    match client.method {
-        TokenAuth::None => form.add("client_id", &client.id),
-        TokenAuth::Post => {
-            form.add("client_id", &client.id);
-            form.add("client_secret", secret(client)?.expose());
+/// Whose request is sent, and to whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClientSender<'a> {
+    pub(crate) ctx: &'a Ctx,
+    pub(crate) metadata: &'a Metadata,
+    /// `None`: no client, what is exchanged says it all (AX-08).
+    pub(crate) client: Option<&'a OAuthClient>,
+}
+
+/// What a request carries to prove which client sends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientProof {
+    /// What the method says, and always `client_id` in the body: the authorization servers of the Python SDK, of FastMCP
+    /// and of the TypeScript SDK look for it there, whatever the method is.
+    Method(TokenAuth),
+    /// The header of `client_secret_basic` and nothing in the body, for authorization servers that take `client_id`
+    /// there for a second credential.
+    HeaderOnly,
+}
+
+/// The proofs of one client that are left to try for one request.
+///
+/// `invalid_client` is said before a grant is looked at (RFC 6749 §5.2), so that the same code or refresh token can be
+/// sent again with another proof.
+struct ClientProofs<'a> {
+    sender: ClientSender<'a>,
+    client: &'a OAuthClient,
+    current: ClientProof,
+    left: Vec<ClientProof>,
+    /// Why the first proof was refused. It is what a person is told if no other helps.
+    refusal: Option<Refusal>,
+    /// The proof that the next request begins with.
+    remembered: ClientProof,
+}
+
+/// What is kept of a client that proves itself in another way than it is registered for.
+const KIND: &str = "client-auth";
+
+// === impl ClientSender ===
+
+impl ClientSender<'_> {
+    /// Sends a form as the client, and gives the object that it is answered with.
+    pub(crate) async fn post(
+        &self,
+        url: &Url,
+        form: &Form,
+        dpop: Option<&dpop::Key>,
+    ) -> Result<Map<String, Value>, Refusal> {
+        let Some(mut proofs) = ClientProofs::of(*self).await? else {
+            return post(self.ctx, url, form, dpop).await;
+        };
+        loop {
+            let outcome = post(self.ctx, url, &proofs.add_to(form)?, dpop).await;
+            if let Some(outcome) = proofs.settle(outcome).await {
+                return outcome;
+            }
         }
-        TokenAuth::Basic => form.authorize(basic(&client.id, secret(client)?)),
-        TokenAuth::PrivateKeyJwt => {
-            form.add("client_id", &client.id);
-            form.add("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
-            form.add("client_assertion", jwt::assertion(client, metadata)?.expose());
+    }
+
+    /// Sends a form as the client whose answer says nothing if all is well.
+    pub(crate) async fn tell(&self, url: &Url, form: &Form) -> Result<(), Refusal> {
+        let Some(mut proofs) = ClientProofs::of(*self).await? else {
+            return tell(self.ctx, url, form).await;
+        };
+        loop {
+            let outcome = tell(self.ctx, url, &proofs.add_to(form)?).await;
+            if let Some(outcome) = proofs.settle(outcome).await {
+                return outcome;
+            }
         }
     }
-    Ok(())
+}
+
+// === impl ClientProofs ===
+
+impl<'a> ClientProofs<'a> {
+    /// The proof that was found to work before, else the one that the client is registered for, then the others that it
+    /// is able to give and the metadata allow. `None`: there is no client.
+    async fn of(sender: ClientSender<'a>) -> Result<Option<Self>, AuthError> {
+        let Some(client) = sender.client else { return Ok(None) };
+        check_issuer(client, sender.metadata)?;
+        let registered = ClientProof::Method(client.method);
+        let mut all = vec![registered];
+        if !is_fixed(sender.ctx, client) {
+            let offered = sender.metadata.token_endpoint_auth_methods_supported.as_deref();
+            let others = method::alternatives(client, offered).map(ClientProof::Method);
+            all.extend(others.filter(|proof| *proof != registered));
+        }
+        let remembered = match sender.remembered(client).await {
+            Some(ClientProof::HeaderOnly) if all.contains(&ClientProof::Method(TokenAuth::Basic)) => {
+                ClientProof::HeaderOnly
+            }
+            Some(proof) if all.contains(&proof) => proof,
+            _ => registered,
+        };
+        all.retain(|proof| *proof != remembered);
+        Ok(Some(Self { sender, client, current: remembered, left: all, refusal: None, remembered }))
+    }
+
+    /// The form with what proves that it is the client's.
+    fn add_to(&self, form: &Form) -> Result<Form, AuthError> {
+        let client = self.client;
+        let mut form = form.clone();
+        if self.current != ClientProof::HeaderOnly {
+            form.add("client_id", &client.id);
+        }
+        match self.current {
+            ClientProof::Method(TokenAuth::None) => {}
+            ClientProof::Method(TokenAuth::Post) => form.set("client_secret", secret(client)?.expose()),
+            ClientProof::Method(TokenAuth::Basic) | ClientProof::HeaderOnly => {
+                form.authorize(basic(&client.id, secret(client)?));
+            }
+            ClientProof::Method(TokenAuth::PrivateKeyJwt) => {
+                form.add("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
+                form.add("client_assertion", jwt::assertion(client, self.sender.metadata)?.expose());
+            }
+        }
+        Ok(form)
+    }
+
+    /// What came of a request in the end. `None`: another proof is to be tried.
+    async fn settle<T>(&mut self, outcome: Result<T, Refusal>) -> Option<Result<T, Refusal>> {
+        match outcome {
+            Err(refusal) if self.advance(&refusal) => {
+                tracing::debug!(
+                    server = %self.sender.ctx.server, refused = %refusal.error, next = self.current.name(),
+                    "another client authentication method is tried"
+                );
+                self.refusal.get_or_insert(refusal);
+                None
+            }
+            Err(refusal) if refusal.is(INVALID_CLIENT) || refusal.is(INVALID_REQUEST) => {
+                Some(Err(self.refusal.take().unwrap_or(refusal)))
+            }
+            outcome => {
+                // Whoever refuses for another reason knows the client. Without a reason, nothing is known.
+                if outcome.as_ref().err().is_none_or(|refusal| refusal.code.is_some()) {
+                    self.remember().await;
+                }
+                Some(outcome)
+            }
+        }
+    }
+
+    /// Whether there is a proof to be tried after a refusal, which is then the current one.
+    fn advance(&mut self, refusal: &Refusal) -> bool {
+        let basic = self.current == ClientProof::Method(TokenAuth::Basic);
+        // "Includes multiple credentials" is `invalid_request` (RFC 6749 §5.2).
+        if basic && refusal.is(INVALID_REQUEST) && self.remembered != ClientProof::HeaderOnly {
+            self.current = ClientProof::HeaderOnly;
+            return true;
+        }
+        if !refusal.is(INVALID_CLIENT) || self.left.is_empty() {
+            return false;
+        }
+        self.current = self.left.remove(0);
+        true
+    }
+
+    /// Has the next request begin with the current proof. What cannot be written down is found out again.
+    async fn remember(&self) {
+        if self.current == self.remembered {
+            return;
+        }
+        let ClientSender { ctx, metadata, .. } = self.sender;
+        let written = ctx.safe.put(&key(self.client, metadata), &self.current.name(), Expect::Anything).await;
+        if let Err(error) = written {
+            tracing::debug!(server = %ctx.server, %error, "the client authentication method is not remembered");
+        }
+    }
+}
+
+impl ClientSender<'_> {
+    async fn remembered(&self, client: &OAuthClient) -> Option<ClientProof> {
+        // A client without a secret or key has one proof only.
+        if client.method == TokenAuth::None {
+            return None;
+        }
+        let (name, _) = self.ctx.safe.get::<String>(&key(client, self.metadata)).await.ok()??;
+        ClientProof::named(&name)
+    }
+}
+
+impl ClientProof {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Method(method) => method.as_str(),
+            Self::HeaderOnly => HEADER_ONLY,
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        if name == HEADER_ONLY { Some(Self::HeaderOnly) } else { TokenAuth::of(name).map(Self::Method) }
+    }
+}
+
+const HEADER_ONLY: &str = "client_secret_basic, header only";
+const INVALID_CLIENT: &str = "invalid_client";
+const INVALID_REQUEST: &str = "invalid_request";
+
+/// Whether the configuration says how the client proves itself: then nothing else is tried.
+fn is_fixed(ctx: &Ctx, client: &OAuthClient) -> bool {
+    let method = ctx.auth.client.as_ref().and_then(|settings| settings.method);
+    client.origin == ClientOrigin::Configured && method.is_some()
+}
+
+fn key(client: &OAuthClient, metadata: &Metadata) -> Key {
+    Key::new(KIND, format!("{} at {}", client.id, metadata.issuer))
+}
+
+/// AR-04. Nothing that looks like a client of one issuer may reach another, whatever went wrong before.
+fn check_issuer(client: &OAuthClient, metadata: &Metadata) -> Result<(), AuthError> {
+    if client.issuer == metadata.issuer {
+        return Ok(());
+    }
+    let what = format!(
+        "the client {} is known to {}, and is not shown to {}",
+        said(&client.id),
+        said(&client.issuer),
+        said(&metadata.issuer)
+    );
+    Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
 
 /// The `Authorization` of a client with a secret. Both parts are encoded as in a form first (RFC 6749 §2.3.1), so
-/// that a colon in one of them is no end of it.
+/// that a colon in one of them is no end of it. A space becomes `%20`, which those that decode forms read as well as
+/// those that only undo escapes.
 pub(super) fn basic(id: &str, secret: &Secret) -> Secret {
-    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
     let pair = format!("{}:{}", encoded(id), encoded(secret.expose()));
     Secret::new(format!("Basic {}", BASE64_STANDARD.encode(pair)))
 }
@@ -57,3 +261,6 @@ fn secret(client: &OAuthClient) -> Result<&Secret, AuthError> {
         AuthError::new(AuthErrorKind::Setup, what).hint("give `client_secret` in the client's settings")
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,6 +47,8 @@ impl Inner {
         if !self.uses_logins() {
             return Err(self.unwanted());
         }
+        // No login is begun whose tokens could not be sent.
+        self.ctx.net.check_encrypted(&self.ctx.url)?;
         let answered = match self.plan(refusal, challenge) {
             Plan::Nothing(error) => Err(error),
             Plan::Authorize(want) => self.authorization(*want, refusal.quiet).await,

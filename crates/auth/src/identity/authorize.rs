@@ -27,7 +27,7 @@ use crate::grant::Ask;
 use crate::headers::Headers;
 use crate::listener;
 use crate::login::{self, How, Login};
-use crate::place::Place;
+use crate::place::{Place, PlaceKind};
 use crate::prompt::LoginPrompt;
 use crate::record::{By, Made, Record};
 use crate::refresh::core::{Over, Unsaved};
@@ -59,6 +59,16 @@ struct Plan {
     scopes: Vec<String>,
     resource: Option<String>,
     key: Option<dpop::Key>,
+}
+
+/// What a server says to a request without credentials.
+enum Probed {
+    /// It wants a login.
+    Refused(Challenge),
+    /// It answers.
+    LetIn,
+    /// Neither, or it cannot be reached.
+    Unknown,
 }
 
 /// How often somebody else's login is looked at.
@@ -393,16 +403,26 @@ impl Inner {
             self.run_headers(Run::Asked).await?;
         }
         self.reload().await?;
-        let challenge = match self.seen.get() {
-            Some(challenge) => challenge,
+        let probed = match self.seen.get() {
+            Some(challenge) => Probed::Refused(challenge),
             None => self.probe().await,
         };
-        self.prepare(&challenge, false, &options.scopes).await
+        let challenge = match &probed {
+            Probed::Refused(challenge) => challenge.clone(),
+            Probed::LetIn | Probed::Unknown => Challenge::default(),
+        };
+        let plan = self.prepare(&challenge, false, &options.scopes).await?;
+        // A server may let everybody in and want a login for some calls only; then it says who gives it.
+        if matches!(probed, Probed::LetIn) && plan.place.kind == PlaceKind::Default {
+            let what = format!("{} lets everybody in: no login is needed", self.ctx.server);
+            return Err(AuthError::new(AuthErrorKind::NotNeeded, what));
+        }
+        Ok(plan)
     }
 
     fn check_used(&self) -> Result<(), AuthError> {
         if self.uses_logins() {
-            return Ok(());
+            return self.ctx.net.check_encrypted(&self.ctx.url);
         }
         let why = if self.fixed { "it holds an Authorization header" } else { "it turns logins off" };
         let what = format!("the configuration has no use for a login: {why}");
@@ -411,10 +431,10 @@ impl Inner {
 
     /// Asks the server for something, as nobody, to see what it says about how to be let in. A server that cannot be
     /// reached says nothing, and is found out about by what comes next.
-    async fn probe(&self) -> Challenge {
+    async fn probe(&self) -> Probed {
         let mut request = Request::new(Bytes::from_static(br#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#));
         *request.method_mut() = Method::POST;
-        let Ok(uri) = self.ctx.url.as_str().parse() else { return Challenge::default() };
+        let Ok(uri) = self.ctx.url.as_str().parse() else { return Probed::Unknown };
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -424,12 +444,16 @@ impl Inner {
                 let values = response.headers().get_all(WWW_AUTHENTICATE).into_iter();
                 let values: Vec<String> =
                     values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-                Challenge::parse(&values)
+                Probed::Refused(Challenge::parse(&values))
             }
-            Ok(_) => Challenge::default(),
+            // It has looked at the request, and not at who sent it.
+            Ok(response) if matches!(response.status().as_u16(), 200..=299 | 400 | 405 | 406 | 415 | 422) => {
+                Probed::LetIn
+            }
+            Ok(_) => Probed::Unknown,
             Err(error) => {
                 tracing::debug!(server = %self.ctx.server, %error, "the server cannot be asked how to be let in");
-                Challenge::default()
+                Probed::Unknown
             }
         }
     }

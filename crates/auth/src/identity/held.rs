@@ -7,6 +7,8 @@ use std::time::SystemTime;
 
 use bowline_config::Secret;
 use bowline_store::{Safe, Version};
+use bowline_transport::Redactor;
+use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::watch;
 
@@ -19,6 +21,7 @@ use crate::tokens::Scheme;
 /// What is held.
 pub(super) struct Held {
     now: RwLock<Now>,
+    client_secret: Option<Secret>,
     /// One more whenever requests are signed differently.
     generation: watch::Sender<u64>,
 }
@@ -27,6 +30,10 @@ pub(super) struct Held {
 struct Now {
     login: Option<Arc<Login>>,
     made: Arc<HeaderMap>,
+    /// What proves who we are, and what did a moment ago.
+    redactor: Arc<Redactor>,
+    /// Secrets of before, the newest last: an answer may be of a request that was signed with them.
+    past: Vec<Secret>,
 }
 
 /// A login, ready for use.
@@ -43,8 +50,16 @@ pub(super) struct Login {
 }
 
 impl Held {
-    pub(super) fn new() -> Self {
-        Self { now: RwLock::default(), generation: watch::Sender::new(0) }
+    /// `client_secret` is what the configuration holds.
+    pub(super) fn new(client_secret: Option<Secret>) -> Self {
+        let held = Self { now: RwLock::default(), client_secret, generation: watch::Sender::new(0) };
+        held.write().collect_secrets(held.client_secret.as_ref());
+        held
+    }
+
+    /// What keeps our secrets out of what the server says.
+    pub(super) fn redactor(&self) -> Arc<Redactor> {
+        Arc::clone(&self.read().redactor)
     }
 
     pub(super) fn login(&self) -> Option<Arc<Login>> {
@@ -81,6 +96,7 @@ impl Held {
         let mut now = self.write();
         let same = now.login.as_ref().is_some_and(|held| held.shown == login.shown);
         now.login = Some(Arc::new(login));
+        now.collect_secrets(self.client_secret.as_ref());
         drop(now);
         if !same {
             self.bump();
@@ -97,6 +113,7 @@ impl Held {
         let shown = |login: &Login| login.shown.clone();
         let same = now.login.as_deref().map(shown) == login.as_ref().map(shown);
         now.login = login.map(Arc::new);
+        now.collect_secrets(self.client_secret.as_ref());
         drop(now);
         if !same {
             self.bump();
@@ -119,6 +136,7 @@ impl Held {
             return;
         }
         now.made = Arc::new(made);
+        now.collect_secrets(self.client_secret.as_ref());
         drop(now);
         self.bump();
     }
@@ -136,6 +154,32 @@ impl Held {
         self.now.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl Now {
+    /// Looks for the secrets of now and the last few of before.
+    fn collect_secrets(&mut self, client_secret: Option<&Secret>) {
+        let record = self.login.as_ref().map(|login| &login.record);
+        let mut current: Vec<Secret> = Vec::new();
+        if let Some(record) = record {
+            current.push(record.access.clone());
+            current.extend(record.refresh.clone());
+            current.extend(record.client.as_ref().and_then(|client| client.secret.clone()));
+        }
+        current.extend(client_secret.cloned());
+        let credentials = self.made.iter().filter(|(name, _)| *name == AUTHORIZATION || *name == COOKIE);
+        for (_, value) in credentials {
+            current.extend(value.to_str().ok().map(|value| Secret::new(Redactor::of_header(value))));
+        }
+        self.past.retain(|past| !current.contains(past));
+        self.past.drain(..self.past.len().saturating_sub(MAX_PAST_SECRETS));
+        self.redactor =
+            Arc::new(Redactor::new(current.iter().chain(self.past.iter().rev()).map(Secret::expose)));
+        self.past.extend(current);
+    }
+}
+
+/// How many secrets of before are looked for. A renewal brings two.
+const MAX_PAST_SECRETS: usize = 4;
 
 impl Login {
     /// Makes a record ready for use. `before` lends its key, with the nonces that came for it.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bowline_transport::Redactor;
 use bowline_transport::http::Credentials;
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method};
@@ -18,7 +19,7 @@ impl Credentials for Signer {
     fn sign(&self, method: &Method, url: &Url, headers: &mut HeaderMap) {
         let inner = &self.0;
         // TK-02: a link stays within its origin. If it ever does not, nothing of ours goes along.
-        if url.origin() != inner.ctx.url.origin() {
+        if url.origin() != inner.ctx.url.origin() || inner.ctx.net.check_encrypted(url).is_err() {
             return;
         }
         for (name, value) in &*inner.held.made() {
@@ -40,6 +41,10 @@ impl Credentials for Signer {
         headers.insert(AUTHORIZATION, login.shown.clone());
     }
 
+    fn redactor(&self) -> Option<Arc<Redactor>> {
+        Some(self.0.held.redactor())
+    }
+
     fn learn(&self, url: &Url, headers: &HeaderMap) {
         // Whoever refuses for who we are says so here.
         if !headers.contains_key(WWW_AUTHENTICATE) {
@@ -56,3 +61,6 @@ impl fmt::Debug for Signer {
         f.debug_struct("Signer").field("server", &self.0.ctx.server).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,7 +33,10 @@ const OURS: [&str; 9] = [
     "dpop_jkt",
 ];
 
-/// A page for a new attempt. What the endpoint's own query says stays.
+/// What an endpoint's own query may not say either: it could put something else in place of what we say.
+const NOT_THEIRS: [&str; 3] = ["request", "request_uri", "response_mode"];
+
+/// A page for a new attempt. What else the endpoint's own query says stays.
 pub(super) fn authorize(
     login: &Login<'_>,
     client: &OAuthClient,
@@ -93,7 +96,7 @@ fn wants_consent(login: &Login<'_>) -> bool {
 const ENTRA: [&str; 4] = ["microsoftonline.com", "microsoftonline.us", "windows.net", "ciamlogin.com"];
 
 /// The endpoint, if a person may be sent there and a code from there is safe (SE-03, AF-01).
-fn endpoint(place: &Place) -> Result<&Url, AuthError> {
+pub(super) fn endpoint(place: &Place) -> Result<&Url, AuthError> {
     let issuer = said(&place.metadata.issuer);
     let Some(endpoint) = &place.metadata.authorization_endpoint else {
         let what = format!("{issuer} has no page on which a person could log in");
@@ -101,6 +104,12 @@ fn endpoint(place: &Place) -> Result<&Url, AuthError> {
     };
     if !is_page(endpoint) {
         let what = format!("the login page of {issuer} is neither https nor on this machine");
+        return Err(AuthError::new(AuthErrorKind::Untrusted, what));
+    }
+    let reserved = |name: &str| OURS.iter().chain(&NOT_THEIRS).any(|it| name.eq_ignore_ascii_case(it));
+    if let Some((name, _)) = endpoint.query_pairs().find(|(name, _)| reserved(name)) {
+        let what =
+            format!("the address of the login page of {issuer} sets {}, which is ours to say", said(&name));
         return Err(AuthError::new(AuthErrorKind::Untrusted, what));
     }
     pkce::allowed(place)?;

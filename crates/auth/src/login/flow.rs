@@ -10,7 +10,8 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use url::{Url, form_urlencoded};
 
-use super::{Login, authorize, exchange, paste, pending};
+use super::authorize::endpoint;
+use super::{Login, authorize, destination, exchange, paste, pending};
 use crate::client::OAuthClient;
 use crate::ctx::Ctx;
 use crate::dpop;
@@ -60,6 +61,8 @@ pub(crate) struct Finished {
 /// Begins a login: whoever has the address can go on with it, in whatever process shares the store.
 pub(crate) async fn begin(login: &Login<'_>) -> Result<Begun, AuthError> {
     let Login { ctx, place, scopes, resource, dpop } = *login;
+    // Nobody is there to be asked.
+    destination::check(login, endpoint(place)?, None).await?;
     let port = register::kept_port(ctx, place).await;
     let redirect = listener::unheard_now(&ctx.auth.redirect, port).await;
     let client = register::client_for(ctx, place, &redirect, scopes).await?;

@@ -261,8 +261,10 @@ async fn the_servers_own_origin_is_the_persons_choice() {
     let server = Server::start(|_| answer(200, "application/json", "{}")).await;
     // A name, so that nothing but the choice allows it.
     let own = format!("http://local.test:{}/mcp", server.address.port());
-    let (net, _) = net(&own, &[]);
     let url = own.parse().unwrap();
+    let mut entry = Http::plain(own.parse().unwrap());
+    entry.allow_http = true;
+    let (net, _) = net_to(&entry);
     assert!(net.document(&url).await.unwrap().is_some());
     // Codes and tokens do not go there in the clear.
     let error = net.told(post(&url)).await.unwrap_err();
@@ -271,6 +273,41 @@ async fn the_servers_own_origin_is_the_persons_choice() {
     assert_eq!(server.heads().len(), 1);
     // Unless the configuration says so.
     assert_eq!(net.chosen(post(&url)).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn nothing_goes_over_plain_http_to_another_machine() {
+    let server = Server::start(|_| answer(200, "application/json", "{}")).await;
+    let own: Url = format!("http://local.test:{}/mcp", server.address.port()).parse().unwrap();
+    let issuer: Url = format!("http://local.test:{}/realm", server.address.port()).parse().unwrap();
+    let mut entry = Http::plain("https://public.test/mcp".parse().unwrap());
+    entry.auth.issuer = Some(issuer.to_string());
+    let (by_issuer, _) = net_to(&entry);
+    let (by_server, _) = net_to(&Http::plain(own.clone()));
+    for error in [
+        by_server.document(&own).await.unwrap_err(),
+        by_server.told(post(&own)).await.unwrap_err(),
+        by_server.chosen(post(&own)).await.unwrap_err(),
+        by_issuer.document(&issuer).await.unwrap_err(),
+        by_issuer.chosen(post(&issuer)).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind, AuthErrorKind::PlainHttp, "{error}");
+        assert!(error.what.contains("local.test") && !error.is_transient(), "{error}");
+        assert!(error.hint.unwrap().contains("`allow_http = true`"));
+    }
+    assert!(server.heads().is_empty());
+    for here in [
+        "http://127.0.0.1:1/",
+        "http://127.3.2.1/",
+        "http://[::1]/",
+        "http://localhost/",
+        "http://a.localhost/",
+    ] {
+        by_server.check_encrypted(&here.parse().unwrap()).unwrap();
+    }
+    for there in ["http://10.0.0.1/", "http://localhost.test/", "http://127.0.0.1.test/", "http://8.8.8.8/"] {
+        by_server.check_encrypted(&there.parse().unwrap()).unwrap_err();
+    }
 }
 
 #[tokio::test]
@@ -283,6 +320,7 @@ async fn so_is_the_issuer_that_the_configuration_names() {
     let error = net.document(&issuer.url("/.well-known/openid-configuration")).await.unwrap_err();
     assert!(error.hint.is_some_and(|hint| hint.contains("issuer")));
     server.auth.issuer = Some(url("/realm").into());
+    server.allow_http = true;
     server.headers = vec![("X-Key".to_owned(), "s3cret".into())];
     let (net, _) = net_to(&server);
     assert!(net.document(&url("/.well-known/openid-configuration/realm")).await.unwrap().is_some());

@@ -4,9 +4,9 @@ use std::io::Read as _;
 use std::time::{Duration, SystemTime};
 
 use bowline::auth::store::Opened;
-use bowline::auth::{Account, Begun, LoginOptions};
+use bowline::auth::{Account, AuthErrorKind, Begun, LoginOptions};
 use bowline::config::{Grant, Http, Server, Transport};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::again;
 use crate::args::{LoginArgs, TargetArgs};
@@ -35,19 +35,24 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     let by_device = device || http.auth.grant == Grant::Device;
     let asks = http.auth.grant == Grant::Person && !by_device;
     let work = async {
-        match finish {
+        let account = match finish {
             Some(address) => identity.finish_login(&pasted(address)?).await,
-            None if asks && !somebody => {
-                let begun = identity.begin_login(&options).await;
-                let begun = begun.map_err(|error| Failure::auth(&error, &server))?;
-                return Err(to_be_finished(&line(&typed, &headers), &server, &begun));
-            }
+            None if asks && !somebody => match identity.begin_login(&options).await {
+                Ok(begun) => return Err(to_be_finished(&line(&typed, &headers), &server, &begun)),
+                Err(error) => Err(error),
+            },
             None => identity.login(&options).await,
+        };
+        match account {
+            Ok(account) => Ok(Some(account)),
+            Err(error) if error.kind == AuthErrorKind::NotNeeded => Ok(None),
+            Err(error) => Err(Failure::auth(&error, &server)),
         }
-        .map_err(|error| Failure::auth(&error, &server))
     };
-    let account = attended(Box::pin(work), &dialogs).await?;
-    show(&account, &kept, settings)?;
+    match attended(Box::pin(work), &dialogs).await? {
+        Some(account) => show(&account, &kept, settings)?,
+        None => show_open(&server, settings)?,
+    }
     Ok(Exit::Ok)
 }
 
@@ -138,6 +143,17 @@ fn line(typed: &str, headers: &[String]) -> String {
     let headers = headers.iter().flat_map(|header| ["-H", header]);
     let words = ["login", typed].into_iter().chain(headers);
     again::command(words.chain(["--finish", "THE ADDRESS YOU WERE SENT TO"]))
+}
+
+/// The server lets everybody in, so that there is nothing to keep.
+fn show_open(server: &Server, settings: &Settings) -> Outcome<()> {
+    let (printer, name) = (&settings.printer, server.name.as_str());
+    if printer.is_json() {
+        printer.json(&json!({ "server": name, "state": "not_needed" }).to_string())?;
+    } else {
+        printer.line(&format!("{name}: no login is needed"))?;
+    }
+    Ok(())
 }
 
 fn show(account: &Account, kept: &Opened, settings: &Settings) -> Outcome<()> {

@@ -37,6 +37,7 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
             "run it by itself to see what it prints: `headers_command` in the server's entry"
         }
         Cause::Store => "`bowline auth` says where logins are kept; nothing there was touched",
+        Cause::PlainHttp => "use https, or set `allow_http = true` in the server's entry",
         Cause::Redirect { .. } => "if you trust that address, use it as the URL",
         Cause::Spawn(Spawn::NotFound) => "is it installed? A full path works from anywhere",
         Cause::Spawn(Spawn::Denied) => "is it a program, and is it marked executable?",

@@ -5,12 +5,13 @@ use std::io::{self, BufRead as _, Read as _};
 use std::sync::Arc;
 
 use anstyle::Style;
-use bowline::auth::{Asked, DeviceCode, LoginPage, LoginPrompt, PageReply};
+use bowline::auth::{Asked, DeviceCode, HostReply, LoginPage, LoginPrompt, OtherHost, PageReply};
 use bowline::host::page::Look;
 use serde_json::json;
 
 use super::browser::{Browser, Reach};
 use super::elicit::From;
+use super::host_consent::{self, HostConsent};
 use super::key::Key;
 use super::line::Line;
 use super::look::{Picture, Room, Row, Wrap, bounded, wrapped};
@@ -112,6 +113,26 @@ impl Login {
         reply.unwrap_or(PageReply::GaveUp)
     }
 
+    /// Asks whether the page of somebody else is meant. A yes is chosen, or typed in where nothing can be drawn.
+    async fn ask_host(&self, question: OtherHost) -> HostReply {
+        let columns = room().columns;
+        let from = From { server: &question.server, during: None };
+        let mut heading = asked(from, &question.issuer, columns);
+        heading.extend(host_consent::heading(&question, columns));
+        match &self.terminal {
+            Ok(terminal) => terminal.ask(&heading, HostConsent::new()).await.unwrap_or(HostReply::Refused),
+            Err(Absent::Dumb) => {
+                self.tell(&heading);
+                self.tell(&[Row::of(Style::new(), "  type yes to log in there all the same:")]);
+                match pasted().await {
+                    PageReply::Pasted(text) if text.trim() == "yes" => HostReply::Allowed,
+                    PageReply::Pasted(_) | PageReply::GaveUp => HostReply::Refused,
+                }
+            }
+            Err(Absent::NoTerminal) => HostReply::NotAsked,
+        }
+    }
+
     async fn show_code(&self, code: DeviceCode) {
         let from = From { server: &code.server, during: None };
         let columns = room().columns;
@@ -166,6 +187,10 @@ impl Login {
 impl LoginPrompt for Login {
     fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
         Box::pin(self.ask_page(page))
+    }
+
+    fn other_host(&self, question: OtherHost) -> Asked<'_, HostReply> {
+        Box::pin(self.ask_host(question))
     }
 
     fn device(&self, code: DeviceCode) -> Asked<'_, ()> {

@@ -79,3 +79,51 @@ fn machines_are_their_own_account() {
     assert_eq!(["grant_type", "client_secret", "client_assertion"].map(proved), [3, 1, 1]);
     assert!(record.of("token").all(|request| request.params["resource"] == *site.mcp));
 }
+
+/// AR-05: a person logs in with a client of each kind that is registered by hand, and the login is renewed and ended.
+#[test]
+fn a_client_by_hand_proves_itself_in_every_way() {
+    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+    let key = site.context.path("key.pem");
+    std::fs::write(&key, site.machines["key"].as_str().unwrap()).unwrap();
+    let secret = format!("client_secret = {}", site.machines["secret"]);
+    let signed = format!("private_key = '{{file:{}}}', key_id = 'k1'", key.display());
+    let mcp = site.mcp.clone();
+    for (id, how) in [("by none", ""), ("by basic", &*secret), ("by post", &secret), ("by key", &signed)] {
+        let sep = if how.is_empty() { "" } else { ", " };
+        let auth = format!("auth = {{ client_id = '{id}'{sep}{how} }}");
+        site.configure(&format!("[servers.docs]\nurl = '{mcp}'\n{auth}\n"));
+        site.logs_in(&mut chromium, "docs", json!({}));
+        assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada", "{id}");
+        site.end_access_tokens();
+        assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada", "{id}");
+        assert_eq!(site.prints(&["logout", "docs"]).trim(), "docs: logged out, there and here", "{id}");
+    }
+    let record = site.record();
+    assert_eq!(record.of("registration").count(), 0);
+    assert!(record.complaints.is_empty(), "{:#?}", record.complaints);
+    let grants = |kind| record.grants(kind).map(|request| request.status).collect::<Vec<_>>();
+    assert_eq!(grants("refresh_token"), [200; 4]);
+    assert!(record.of("token").all(|request| !request.params["client_id"].is_null()));
+}
+
+/// AR-05: a client that registers itself takes the only way that there is.
+#[test]
+fn a_client_that_registers_proves_itself_in_the_only_way() {
+    let mut chromium = Chromium::start();
+    for method in ["client_secret_basic", "client_secret_post"] {
+        let mut site = Site::with(json!({ "method": method }));
+        site.logs_in(&mut chromium, "docs", json!({}));
+        assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada", "{method}");
+        site.end_access_tokens();
+        assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada", "{method}");
+        let record = site.record();
+        record.is_clean();
+        assert_eq!(
+            record.of("registration").next().unwrap().body["given"]["token_endpoint_auth_method"],
+            method
+        );
+        let posted = record.of("token").filter(|request| !request.params["client_secret"].is_null()).count();
+        assert_eq!(posted, if method == "client_secret_post" { 2 } else { 0 });
+    }
+}

@@ -62,7 +62,8 @@ impl Site {
         Self::with(json!({}))
     }
 
-    /// `lifetime`: how many seconds access tokens live. `nonces`: whether proofs need one.
+    /// `lifetime`: how many seconds access tokens live. `nonces`: whether proofs need one. `method`: the only way for
+    /// clients to prove themselves.
     pub(crate) fn with(how: Value) -> Self {
         let mut argument = json!({ "lifetime": 3600, "nonces": false });
         argument.as_object_mut().unwrap().extend(how.as_object().unwrap().clone());

@@ -3,6 +3,7 @@
 
 mod again;
 mod elsewhere;
+mod guarded;
 mod host;
 mod hurry;
 mod kept;

@@ -33,6 +33,7 @@ mod ps;
 #[cfg(unix)]
 mod pty;
 mod read;
+mod redact;
 #[cfg(unix)]
 mod resources;
 mod status;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bowline_auth::{Asked, DeviceCode, LoginPage, LoginPrompt, PageReply};
+use bowline_auth::{Asked, DeviceCode, HostReply, LoginPage, LoginPrompt, OtherHost, PageReply};
 
 use super::link::lock;
 
@@ -63,6 +63,16 @@ impl LoginPrompt for Timed {
     fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
         let open = self.asking.begin();
         let asked = self.prompt.page(page);
+        Box::pin(async move {
+            let reply = asked.await;
+            drop(open);
+            reply
+        })
+    }
+
+    fn other_host(&self, question: OtherHost) -> Asked<'_, HostReply> {
+        let open = self.asking.begin();
+        let asked = self.prompt.other_host(question);
         Box::pin(async move {
             let reply = asked.await;
             drop(open);

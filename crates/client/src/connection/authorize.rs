@@ -80,7 +80,8 @@ impl Shared {
     }
 
     /// Reads what is remembered of us, and renews it if it has to be. An error only if nothing may be sent: without
-    /// the headers that a program makes we would be somebody else.
+    /// the headers that a program makes we would be somebody else, and what proves who we are must not be readable on
+    /// the way.
     pub(super) async fn prepare(&self) -> Result<(), Fault> {
         let Some(auth) = &self.auth else { return Ok(()) };
         let prepared = match auth.load().await {
@@ -88,7 +89,9 @@ impl Shared {
             Err(error) => Err(error),
         };
         match prepared {
-            Err(error) if error.kind == AuthErrorKind::Command => Err(fault(&error, 401, &[])),
+            Err(error) if matches!(error.kind, AuthErrorKind::Command | AuthErrorKind::PlainHttp) => {
+                Err(fault(&error, 401, &[]))
+            }
             Err(error) => {
                 tracing::debug!(server = %self.name, %error, "connecting without a login");
                 Ok(())
@@ -228,6 +231,7 @@ fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
         AuthErrorKind::Unavailable => Cause::LoginUnavailable,
         AuthErrorKind::Store => Cause::Store,
         AuthErrorKind::Command => Cause::HeadersCommand,
+        AuthErrorKind::PlainHttp => Cause::PlainHttp,
         _ => Cause::LoginRequired { code, challenge: challenge.to_vec() },
     };
     Fault::before_sending(cause).note(words)

@@ -27,6 +27,7 @@ use super::errands::Errands;
 use super::event_stream;
 use super::link::{OpenLink, end_session, lock};
 use super::meta::Tracer;
+use super::page_guard::PageGuard;
 use super::roots::RootsRequests;
 use super::subscribe::{Part, Subscriptions};
 use super::target::{MESSAGE_LIMIT, Target, has_credentials, settings};
@@ -114,6 +115,7 @@ impl Driver {
         let alive = Watch::new(server.keepalive);
         let credentials = has_credentials(&server);
         let resumed = kept.is_some();
+        let page_guard = PageGuard::of(&server);
         let shared = Arc::new(Shared {
             name: Arc::from(server.name),
             timeouts: server.timeouts,
@@ -151,6 +153,7 @@ impl Driver {
             tracer,
             leaves_session: AtomicBool::new(false),
             transport: server.transport.as_str(),
+            page_guard,
             health: Mutex::default(),
             place: Mutex::default(),
         });

@@ -21,6 +21,7 @@ mod link;
 mod listen;
 mod meta;
 mod options;
+mod page_guard;
 mod pages;
 mod probe;
 mod record;
@@ -132,6 +133,8 @@ pub(crate) struct Shared {
     leaves_session: AtomicBool,
     /// How the server is reached, by configuration.
     transport: &'static str,
+    /// Where the server may send a person.
+    page_guard: page_guard::PageGuard,
     health: Mutex<Health>,
     /// Where the standalone stream of a session was left: the session, and its last event.
     place: Mutex<Option<(HeaderValue, HeaderValue)>>,

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::Answer as Reply;
 use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, mirror, outgoing};
+use bowline_transport::http::Refusal;
 
 use super::{News, Shared, Wire};
 use crate::handler::{Answer, ServerRequest, capability_of, refusal};
@@ -106,6 +108,11 @@ impl Shared {
             (None, None) => Revision::V2024_11_05,
         };
         let server = Arc::clone(&self.name);
+        if let Err(refusal) = self.page_guard.check(&method, &params).await {
+            let Refusal { host, why } = refusal;
+            tracing::warn!(%server, host, %why, "a page was declined");
+            return Ok(Reply::Decline.to_json());
+        }
         self.handler.handle(ServerRequest { server, revision, method, params, during }).await
     }
 

@@ -98,6 +98,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                 once(&mut raw.headers, headers, "headers", read.report);
             }
             "cwd" => raw.cwd = read.string(node, place),
+            "allow_http" => raw.allow_http = read.boolean(&node, place),
             "timeout" => {
                 doubt_small_timeout(&node, &place, read.report);
                 raw.timeout = read.duration(&node, place);
@@ -227,7 +228,7 @@ const ROOTS: [&str; 2] = ["mcpServers", "servers"];
 const EXAMPLE: &str = "for example {\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}";
 
 /// What is used of an entry, for suggestions.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "command",
     "args",
     "env",
@@ -238,6 +239,7 @@ const KEYS: [&str; 19] = [
     "headers",
     "headersHelper",
     "headers_command",
+    "allow_http",
     "auth",
     "oauth",
     "scopes",

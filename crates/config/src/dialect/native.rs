@@ -81,6 +81,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
             "headers" => raw.headers = read.map(node, place),
             "headers_command" => raw.headers_command = program::headers_command(&mut read, node, place),
             "auth" => raw.auth = auth::auth(&mut read, node, place),
+            "allow_http" => raw.allow_http = read.boolean(&node, place),
             "ca_file" => raw.ca_file = read.string(node, place),
             "client_cert" => raw.client_cert = read.string(node, place),
             "client_key" => raw.client_key = read.string(node, place),

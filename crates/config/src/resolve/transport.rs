@@ -33,6 +33,7 @@ pub(super) struct Reached {
     pub(super) headers: Option<Located<RawMap>>,
     pub(super) headers_command: Option<Located<RawHeadersCommand>>,
     pub(super) auth: Option<Located<RawAuth>>,
+    pub(super) allow_http: Option<Located<bool>>,
     pub(super) ca_file: Option<Located<String>>,
     pub(super) client_cert: Option<Located<String>>,
     pub(super) client_key: Option<Located<String>>,
@@ -126,7 +127,8 @@ impl Resolver<'_, '_> {
     }
 
     fn http(&mut self, name: &str, url: Located<String>, reached: Reached) -> Option<Http> {
-        let Reached { headers, headers_command, auth, ca_file, client_cert, client_key } = reached;
+        let Reached { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } =
+            reached;
         if let (Some(half), None) | (None, Some(half)) = (&client_cert, &client_key) {
             self.refuse([&half.place], &Invalid::TlsPair);
         }
@@ -144,7 +146,17 @@ impl Resolver<'_, '_> {
             client_cert: self.path(client_cert),
             client_key: self.path(client_key),
         };
-        Some(Http { headers, tls, fallback: true, auth: auth?, headers_command, ..Http::plain(url?) })
+        let allow_http = allow_http.is_some_and(|allow| allow.value);
+        let url = url?;
+        Some(Http {
+            headers,
+            tls,
+            fallback: true,
+            auth: auth?,
+            headers_command,
+            allow_http,
+            ..Http::plain(url)
+        })
     }
 }
 
@@ -162,11 +174,12 @@ impl Started {
 
 impl Reached {
     fn places(&self) -> impl Iterator<Item = &Place> {
-        let Self { headers, headers_command, auth, ca_file, client_cert, client_key } = self;
+        let Self { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } = self;
         let places = [
             headers.as_ref().map(|it| &it.place),
             headers_command.as_ref().map(|it| &it.place),
             auth.as_ref().map(|it| &it.place),
+            allow_http.as_ref().map(|it| &it.place),
             ca_file.as_ref().map(|it| &it.place),
             client_cert.as_ref().map(|it| &it.place),
             client_key.as_ref().map(|it| &it.place),

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bowline_config::{Config, Protocol, Server, Tls};
+use bowline_config::{Config, Protocol, Server, Tls, Transport};
 
 use crate::{bad, good};
 
@@ -282,4 +282,27 @@ fn syntax_errors_have_a_place_and_quote_nothing() {
         let shown = bad("c.toml", text);
         assert!(shown.starts_with(&format!("{place}not valid TOML: ")), "{shown}");
     }
+}
+
+#[test]
+fn credentials_go_over_plain_http_only_if_an_entry_says_so() {
+    let config = good(
+        "c.toml",
+        "[servers.a]\nurl = 'http://h/'\n[servers.b]\nurl = 'http://h/'\nallow_http = true\n\
+         [servers.c]\nurl = 'http://h/'\nallow_http = false",
+    );
+    let allows = ["a", "b", "c"].map(|name| crate::auth::http(&config, name).allow_http);
+    assert_eq!(allows, [false, true, false]);
+    let made = Server::http("b", "http://h/").and_then(|server| server.with_allow_http(true)).unwrap();
+    let read = good("c.toml", "[servers.b]\nurl = 'http://h/'\nallow_http = true\ntransport = 'http'");
+    assert!(matches!(&made.transport, Transport::Http(http) if http.allow_http));
+    assert!(crate::auth::http(&read, "b").allow_http);
+    let expected = "\
+c.toml:3:14: servers.a.allow_http: belongs to a server with `url`, and this one has a `command`
+c.toml:6:14: servers.b.allow_http: must be true or false, not a string";
+    let text =
+        "[servers.a]\ncommand = 'x'\nallow_http = true\n[servers.b]\nurl = 'http://h/'\nallow_http = 'yes'";
+    assert_eq!(bad("c.toml", text), expected);
+    let json = r#"{"mcpServers": {"a": {"url": "http://h/", "allow_http": true}}}"#;
+    assert!(crate::auth::http(&good("c.json", json), "a").allow_http);
 }

@@ -12,7 +12,9 @@ pub(super) fn client(core: &Core, ask: &Ask, vault: &mut Vault) -> Result<Option
     let refuse = |why: &str| Err(Outcome::error(401, "invalid_client", why));
     let Some(id) = id else { return Ok(None) };
     if method == "client_secret_basic"
-        && (ask.field("client_secret").is_some() || ask.field("client_assertion").is_some())
+        && ["client_secret", "client_assertion"]
+            .iter()
+            .any(|it| ask.field(it).is_some_and(|it| !it.is_empty()))
     {
         return Err(Outcome::error(400, "invalid_request", "more than one way to authenticate"));
     }

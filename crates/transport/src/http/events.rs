@@ -7,6 +7,7 @@ use bowline_proto::fault::{Fault, Misbehaviour};
 use bowline_proto::frame::sse::{self, Event};
 
 use super::coding::Chunks;
+use super::redactors::Redactors;
 
 /// A stream of events that is arriving.
 ///
@@ -22,11 +23,18 @@ struct State {
     limit: usize,
     /// The end, or a failure, was told.
     over: bool,
+    redactors: Option<Redactors>,
 }
 
 impl Events {
     pub(super) fn new(chunks: Chunks, limit: usize) -> Self {
-        Self(Box::new(State { chunks, decoder: sse::Decoder::with_limit(limit), limit, over: false }))
+        let decoder = sse::Decoder::with_limit(limit);
+        Self(Box::new(State { chunks, decoder, limit, over: false, redactors: None }))
+    }
+
+    /// Takes secrets out of what comes from now on.
+    pub(super) fn redact(&mut self, redactors: Redactors) {
+        self.0.redactors = Some(redactors);
     }
 
     /// The next event; `None` when the server ended the stream in order.
@@ -43,12 +51,21 @@ impl Events {
 
     /// As [`next`](Self::next), for those who poll.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Fault>> {
-        let State { chunks, decoder, limit, over } = &mut *self.0;
+        let State { chunks, decoder, limit, over, redactors } = &mut *self.0;
         loop {
             match decoder.next() {
-                Some(Ok(event)) => return Poll::Ready(Ok(Some(event))),
+                Some(Ok(mut event)) => {
+                    if let Some(redactors) = redactors {
+                        event.data = redactors.json(event.data);
+                    }
+                    return Poll::Ready(Ok(Some(event)));
+                }
                 Some(Err(long)) => {
-                    let fault = Fault::protocol(Misbehaviour::TooLarge { limit: *limit }).body(&long.head);
+                    let mut fault =
+                        Fault::protocol(Misbehaviour::TooLarge { limit: *limit }).body(&long.head);
+                    if let Some(redactors) = redactors {
+                        fault = redactors.fault(fault);
+                    }
                     return Poll::Ready(Err(fault));
                 }
                 None if *over => return Poll::Ready(Ok(None)),

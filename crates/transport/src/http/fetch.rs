@@ -36,8 +36,8 @@ use super::tls::{Trust, Versions};
 ///   the redirect itself.
 /// - A redirect to another origin carries nothing that could say who we are (TK-02).
 /// - Every status is an answer. Of one that is not 2xx, the first 64 KiB of the body are read.
-/// - Where a proxy looks names up, only addresses that stand in the URL, and names of this machine, can be guarded.
-///   Where the proxy is, is the person's choice, and never is.
+/// - Where a proxy looks names up, addresses that stand in the URL and names that are known to be of this machine, of a
+///   private network or of a cloud's metadata are guarded. Where the proxy is, is the person's choice, and never is.
 /// - Dropping the future ends the exchange.
 #[derive(Clone)]
 pub struct Fetch {
@@ -118,13 +118,11 @@ impl Fetch {
     /// and was never public before, neither here nor for a connection: who owns it can have it mean what they like
     /// when it is asked about, and another a moment later.
     pub async fn zone(&self, url: &Url) -> Result<Zone, Fault> {
-        if guard::is_local(url) {
+        if guard::is_this_machine(url) {
             return Ok(Zone::Loopback);
         }
         if let Some(ip) = guard::literal(url) {
-            // All addresses of this machine at once, as people write them who start a server.
-            let zone = if ip.is_unspecified() { Some(Zone::Loopback) } else { Zone::of(ip) };
-            return Ok(zone.unwrap_or(Zone::Public));
+            return Ok(Zone::of(ip).unwrap_or(Zone::Public));
         }
         let target = Target::new(url.clone())?;
         if self.proxies.route(&target.absolute).proxy().is_some() {
@@ -137,6 +135,30 @@ impl Fetch {
             .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
             .map_err(|error| unknown(error.to_string()))?;
         self.names.farthest(name, &found).ok_or_else(|| unknown("the name has no address".to_owned()))
+    }
+
+    /// Whether a server in a zone may send a person to a page: by the rule for addresses that it has us ask, encryption
+    /// aside. All addresses of the page's name have to be admitted, as a browser chooses one by itself. A name that a
+    /// proxy looks up, or that has no address here, is judged by how it is spelled.
+    pub async fn check_page(&self, page: &Url, zone: Zone) -> Result<(), Refusal> {
+        let reach = guard::check_host(page, zone)?;
+        if zone == Zone::Loopback || guard::literal(page).is_some() {
+            return Ok(());
+        }
+        let route = Target::new(page.clone()).map(|target| self.proxies.route(&target.absolute));
+        let found = match route {
+            Ok(Route::Direct) => {
+                let name = page.host_str().unwrap_or_default();
+                let found = timeout(self.limits.connect, self.names.addresses(name)).await;
+                found.ok().and_then(Result::ok).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        if found.is_empty() {
+            return Guard::Told(zone).check_unseen(page);
+        }
+        let refused = |why| Refusal { host: guard::shown_host(page), why };
+        found.iter().try_for_each(|address| reach.admit(address.ip()).map_err(refused))
     }
 
     /// Sends a request. With a [`Fence`] among its extensions it leaves when that is opened, and its answer is waited
@@ -188,6 +210,9 @@ impl Fetch {
         let pass = Arc::new(Pass::new(guard.check(url)?));
         let target = Target::new(url.clone())?;
         let route = self.proxies.route(&target.absolute);
+        if route.proxy().is_some() {
+            guard.check_unseen(url)?;
+        }
         let mut headers = draft.headers(&target.host);
         let forwarded = matches!(route, Route::Forward(_));
         if let Route::Forward(proxy) = &route

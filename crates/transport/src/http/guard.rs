@@ -82,20 +82,63 @@ impl Guard {
             Self::Chosen => return Ok(Reach::Anything),
             Self::Told(zone) => zone,
         };
-        let local = is_local(url);
-        match literal(url) {
-            Some(ip) => Reach::From(zone).admit(ip).map_err(refused)?,
-            // Such names also mean this machine where a proxy would look them up.
-            None if local && zone != Zone::Loopback => return Err(refused(Why::TooNear(Zone::Loopback))),
-            None => {}
-        }
-        match (url.scheme(), local) {
-            ("https", _) => Ok(Reach::From(zone)),
+        let reach = check_host(url, zone)?;
+        match (url.scheme(), is_local(url)) {
+            ("https", _) => Ok(reach),
             (_, true) => Ok(Reach::Loopback),
             _ => Err(refused(Why::NotSecure)),
         }
     }
+
+    /// Whether a name may be looked up by somebody whose answer we do not see, such as a proxy: there it can mean what
+    /// it does not mean here.
+    pub(super) fn check_unseen(self, url: &Url) -> Result<(), Refusal> {
+        let Self::Told(zone) = self else { return Ok(()) };
+        check_name(url, zone).map_err(|why| Refusal { host: shown_host(url), why })
+    }
 }
+
+/// Whether a server in a zone may name the host of a URL as far as it can be seen from the URL, and which addresses its
+/// name may have.
+pub(super) fn check_host(url: &Url, zone: Zone) -> Result<Reach, Refusal> {
+    let refused = |why| Refusal { host: shown_host(url), why };
+    match literal(url) {
+        Some(ip) => Reach::From(zone).admit(ip).map_err(refused)?,
+        // Such names also mean this machine where a proxy would look them up.
+        None if is_local(url) && zone != Zone::Loopback => return Err(refused(Why::TooNear(Zone::Loopback))),
+        None => {}
+    }
+    Ok(Reach::From(zone))
+}
+
+/// Names at which clouds tell a machine about itself, and names that only mean something inside a network.
+fn check_name(url: &Url, zone: Zone) -> Result<(), Why> {
+    let Some(Host::Domain(name)) = url.host() else { return Ok(()) };
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    if METADATA_NAMES.contains(&name.as_str()) {
+        return Err(Why::Special);
+    }
+    let is_below = |suffix: &&str| {
+        let above = name.strip_suffix(suffix);
+        above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
+    };
+    let inside = !name.contains('.') || INSIDE_NAMES.iter().any(is_below);
+    if inside && zone == Zone::Public { Err(Why::TooNear(Zone::Private)) } else { Ok(()) }
+}
+
+const METADATA_NAMES: [&str; 6] = [
+    "metadata",
+    "metadata.google.internal",
+    "metadata.goog",
+    "metadata.azure.internal",
+    "instance-data",
+    "instance-data.ec2.internal",
+];
+
+/// Reserved for networks of one's own, or in such use that nobody is given names below them (RFC 6762 appendix G, RFC
+/// 8375).
+const INSIDE_NAMES: [&str; 9] =
+    ["internal", "local", "localdomain", "home.arpa", "lan", "home", "corp", "intranet", "private"];
 
 // === impl Reach ===
 
@@ -194,6 +237,12 @@ pub(super) fn is_local(url: &Url) -> bool {
         }
         None => false,
     }
+}
+
+/// Whether what is sent to a URL stays on this machine, however its address is written.
+pub fn is_this_machine(url: &Url) -> bool {
+    // All addresses of this machine at once, as people write them who start a server.
+    is_local(url) || literal(url).is_some_and(|ip| ip.is_unspecified())
 }
 
 /// The address that stands in a URL in place of a name.

@@ -7,6 +7,8 @@ use bowline_config::Http;
 use bowline_proto::fault::{Cause, Fault};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
+use super::guard;
+
 /// The headers of each method before the caller adds to them.
 #[derive(Debug)]
 pub(super) struct Bases {
@@ -18,6 +20,7 @@ pub(super) struct Bases {
 
 impl Bases {
     pub(super) fn new(config: &Http, host: &HeaderValue) -> Result<Self, Fault> {
+        check_encrypted(config)?;
         let mut base = HeaderMap::with_capacity(16);
         base.insert(header::HOST, host.clone());
         base.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
@@ -65,6 +68,30 @@ impl Bases {
     }
 }
 
+/// Credentials of the configuration are not for everybody between us and another machine.
+fn check_encrypted(config: &Http) -> Result<(), Fault> {
+    if config.url.scheme() == "https" || config.allow_http || guard::is_this_machine(&config.url) {
+        return Ok(());
+    }
+    match config.headers.iter().map(|(name, _)| name.as_str()).find(|name| is_credential(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let host = guard::shown_host(&config.url);
+            let note = format!("the header {name:?} is not sent to {host} unless `allow_http = true` is set");
+            Err(Fault::before_sending(Cause::PlainHttp).note(note))
+        }
+    }
+}
+
+/// Whether a header proves who somebody is.
+pub(super) fn is_credential(name: &str) -> bool {
+    CREDENTIALS.iter().any(|it| name.eq_ignore_ascii_case(it))
+}
+
+/// Headers that always prove who somebody is.
+const CREDENTIALS: [&str; 6] =
+    ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token"];
+
 /// The compressions that [`Coding`](super::media::Coding) knows.
 pub(super) const CODINGS: &str = "gzip, br, zstd";
 
@@ -77,7 +104,7 @@ mod tests {
     fn bases(headers: &[(&str, &str)]) -> Bases {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let url = "http://server.test/".parse().unwrap();
-        let config = Http { headers, ..Http::plain(url) };
+        let config = Http { headers, allow_http: true, ..Http::plain(url) };
         Bases::new(&config, &HeaderValue::from_static("server.test")).unwrap()
     }
 
@@ -102,6 +129,35 @@ mod tests {
         let extra =
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static("Bearer theirs"))]);
         assert_eq!(bases.with(&bases.get, &extra)["authorization"], "Bearer theirs");
+    }
+
+    #[test]
+    fn credentials_go_over_plain_http_to_this_machine_only() {
+        let made = |url: &str, name: &str, allow_http| {
+            let headers = vec![(name.to_owned(), "hunter2".into())];
+            let config = Http { headers, allow_http, ..Http::plain(url.parse().unwrap()) };
+            Bases::new(&config, &HeaderValue::from_static("h")).map(drop)
+        };
+        for url in ["http://server.test/", "http://10.0.0.1/", "http://localhost.test/", "http://[fe80::1]/"]
+        {
+            for name in ["Authorization", "cookie", "X-API-Key"] {
+                let fault = made(url, name, false).unwrap_err();
+                assert_eq!(fault.cause, Cause::PlainHttp, "{url} {name}");
+                let shown = fault.to_string();
+                assert!(shown.contains("`allow_http = true`") && !shown.contains("hunter2"), "{shown}");
+                made(url, name, true).unwrap();
+            }
+            made(url, "X-Team", false).unwrap();
+        }
+        for url in [
+            "https://server.test/",
+            "http://127.9.9.9/",
+            "http://[::1]:1/",
+            "http://a.localhost/",
+            "http://0/",
+        ] {
+            made(url, "Authorization", false).unwrap();
+        }
     }
 
     #[test]

@@ -21,9 +21,11 @@ use super::headers::Bases;
 use super::payload::Payload;
 use super::pool::Pool;
 use super::proxy::{Proxies, Route};
+use super::redactors::{self, Redactors};
 use super::target::{self, Target};
 use super::tls::{Trust, Versions};
 use super::veil;
+use crate::redact::Redactor;
 
 /// What one server may cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub struct HttpLink {
 struct Shared {
     pool: Arc<Pool>,
     bases: Bases,
+    /// The credentials of the configuration.
+    redactor: Arc<Redactor>,
     jar: Jar,
     limits: Limits,
     /// A proxy sends requests on, so it has to be told the whole URL.
@@ -96,7 +100,8 @@ impl HttpLink {
         let trust = Arc::new(Trust::new(config.tls.clone(), versions));
         let dialer = Dialer::new(&target, route, trust, Naming::default())?;
         let pool = Arc::new(Pool::new(dialer, limits.connect));
-        let shared = Shared { pool, bases, jar: Jar::default(), limits, forwarded };
+        let redactor = Arc::new(redactors::of_headers(&config.headers));
+        let shared = Shared { pool, bases, redactor, jar: Jar::default(), limits, forwarded };
         Ok(Self { shared: Arc::new(shared), target: Arc::new(target), credentials: None })
     }
 
@@ -182,7 +187,11 @@ impl HttpLink {
     async fn ask(&self, draft: Draft<'_>) -> Result<Answer, Fault> {
         let method = draft.method.clone();
         let (status, headers, flow) = self.send(draft).await?;
-        let mut answer = Answer::read(status, headers, flow, &self.shared.limits).await?;
+        let redactors = self.redactors();
+        let mut answer = Answer::read(status, headers, flow, &self.shared.limits)
+            .await
+            .map_err(|fault| redactors.fault(fault))?;
+        redactors.answer(&mut answer);
         if !status.is_success()
             && let Body::Json(body) | Body::Other(body) = &mut answer.body
         {
@@ -190,6 +199,11 @@ impl HttpLink {
             *body = veil::veil(std::mem::take(body), &self.secrets(&method));
         }
         Ok(answer)
+    }
+
+    /// What keeps our secrets out of what the server says: those of the configuration, and those of the moment.
+    fn redactors(&self) -> Redactors {
+        Redactors { fixed: Arc::clone(&self.shared.redactor), credentials: self.credentials.clone() }
     }
 
     /// The headers of a request that nobody else may see.

@@ -20,7 +20,7 @@
 //! | `credentials` | what is asked of whoever proves who we are |
 //! | `fetch` | one request to any address, and where it may be redirected |
 //! | `guard` | which addresses a server may have us ask |
-//! | `veil` | what of a refusal is not shown |
+//! | `redactors`, `veil` | which secrets of ours are taken out of what a server answers |
 //! | `failure` | what an error below HTTP means, and whether the server can have acted |
 //!
 //! # Cancel safety
@@ -48,6 +48,7 @@ mod media;
 mod payload;
 mod pool;
 mod proxy;
+mod redactors;
 mod resolve;
 mod socket;
 mod sse_legacy;
@@ -60,7 +61,7 @@ pub use credentials::Credentials;
 pub use events::Events;
 pub use fence::{Fence, Window};
 pub use fetch::{Fetch, FetchError, FetchLimits};
-pub use guard::{Guard, Refusal, Why, Zone};
+pub use guard::{Guard, Refusal, Why, Zone, is_this_machine};
 pub use link::{HttpLink, Limits};
 pub use proxy::Proxies;
 pub use resolve::{Looking, Lookup};

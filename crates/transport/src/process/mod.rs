@@ -65,6 +65,7 @@ use self::program::Program;
 use self::stderr::Tail;
 use self::supervise::{Life, Stderr, Stop, Supervisor};
 use crate::pipe::{PipeWriter, pipe};
+use crate::redact::Redactor;
 
 /// What to start, and how.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +161,8 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     };
     let (writer, reader) = pipe(stdout, stdin, limit);
     let pid = group.pid();
-    let tail = Arc::new(Mutex::new(Tail::default()));
+    let redactor = Arc::new(Redactor::of_environment(&stdio.env));
+    let tail = Arc::new(Mutex::new(Tail::redacted(Arc::clone(&redactor))));
     let stop = Arc::new(Stop::default());
     #[cfg(unix)]
     let record = records.and_then(|folder| {
@@ -171,7 +173,7 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     #[cfg(windows)]
     let _ = records;
     let (life_tx, life) = watch::channel(Life::Running);
-    let reader = ProcessReader::new(reader, life.clone(), tail.clone());
+    let reader = ProcessReader::new(reader, life.clone(), tail.clone(), redactor);
     let stderr = Stderr::new(group.stderr(), tail.clone(), name);
     #[cfg(unix)]
     let descendants = group.descendants().clone();

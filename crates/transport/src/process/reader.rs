@@ -11,12 +11,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Exit, Fault};
+use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::stderr::Tail;
 use super::supervise::Life;
 use crate::pipe::{Inbound, PipeReader, Received};
+use crate::redact::Redactor;
 
 /// What a server process says.
 pub struct ProcessReader {
@@ -25,6 +27,8 @@ pub struct ProcessReader {
     exit: Pin<Box<dyn Future<Output = Exit> + Send>>,
     tail: Arc<Mutex<Tail>>,
     stage: Stage,
+    /// The secrets that the server was given.
+    redactor: Arc<Redactor>,
 }
 
 enum Stage {
@@ -45,13 +49,18 @@ const QUIET: Duration = Duration::from_millis(100);
 const LEFT: Duration = Duration::from_secs(2);
 
 impl ProcessReader {
-    pub(super) fn new(pipe: PipeReader, mut life: watch::Receiver<Life>, tail: Arc<Mutex<Tail>>) -> Self {
+    pub(super) fn new(
+        pipe: PipeReader,
+        mut life: watch::Receiver<Life>,
+        tail: Arc<Mutex<Tail>>,
+        redactor: Arc<Redactor>,
+    ) -> Self {
         let exit = async move {
             // Without a supervisor the process was killed with the runtime.
             let life = life.wait_for(|life| life.exit().is_some()).await.map(|life| *life);
             life.ok().and_then(Life::exit).unwrap_or(Exit::Eof)
         };
-        Self { pipe, exit: Box::pin(exit), tail, stage: Stage::Open }
+        Self { pipe, exit: Box::pin(exit), tail, stage: Stage::Open, redactor }
     }
 
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Fault>> {
@@ -98,13 +107,27 @@ impl ProcessReader {
     }
 }
 
+/// What the server says, without the secrets that it was given.
+impl ProcessReader {
+    fn redact(&self, received: Received) -> Received {
+        let text = |line: &[u8]| Bytes::from(self.redactor.text(&String::from_utf8_lossy(line)).into_owned());
+        match received {
+            _ if self.redactor.is_empty() => received,
+            Received::Message(frame) => Received::Message(self.redactor.json(frame)),
+            Received::Noise(line) => Received::Noise(text(&line)),
+            Received::TooLarge { head, limit } => Received::TooLarge { head: text(&head), limit },
+        }
+    }
+}
+
 fn exited(exit: Exit) -> Fault {
     Fault::new(Cause::Exited(exit))
 }
 
 impl Inbound for ProcessReader {
     async fn recv(&mut self) -> Result<Received, Fault> {
-        poll_fn(|cx| self.poll_recv(cx)).await
+        let received = poll_fn(|cx| self.poll_recv(cx)).await?;
+        Ok(self.redact(received))
     }
 }
 

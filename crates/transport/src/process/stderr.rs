@@ -4,8 +4,11 @@
 //! server cannot block on it, told to the log, and shown when something failed.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use memchr::memchr;
+
+use crate::redact::Redactor;
 
 /// How many lines are kept.
 const LINES: usize = 64;
@@ -20,9 +23,15 @@ pub(super) struct Tail {
     open: Vec<u8>,
     /// Whether the line under way is longer than what is kept of it.
     cut: bool,
+    redactor: Arc<Redactor>,
 }
 
 impl Tail {
+    /// Without these secrets.
+    pub(super) fn redacted(redactor: Arc<Redactor>) -> Self {
+        Self { redactor, ..Self::default() }
+    }
+
     /// Takes what was read; `log` gets every line that is complete with it.
     pub(super) fn push(&mut self, mut chunk: &[u8], mut log: impl FnMut(&str)) {
         while let Some(end) = memchr(b'\n', chunk) {
@@ -64,7 +73,8 @@ impl Tail {
     }
 
     fn open_line(&self) -> Option<String> {
-        let mut line = String::from_utf8_lossy(self.open.trim_ascii_end()).into_owned();
+        let line = String::from_utf8_lossy(self.open.trim_ascii_end());
+        let mut line = self.redactor.text(&line).into_owned();
         if self.cut {
             line.push('…');
         }

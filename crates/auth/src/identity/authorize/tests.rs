@@ -124,3 +124,49 @@ async fn a_configured_client_stays_where_another_account_is_logged_in_with_it() 
     home.logout().await.unwrap();
     log_in(&work).await.unwrap();
 }
+
+/// An open server answers a request without credentials in one of these ways, session or not.
+const LET_IN: [(u16, &str); 4] = [
+    (200, r#"{"jsonrpc":"2.0","id":0,"result":{}}"#),
+    (400, r#"{"error":"Missing session ID"}"#),
+    (405, ""),
+    (406, ""),
+];
+
+#[tokio::test]
+async fn an_open_server_needs_no_login() {
+    for (status, body) in LET_IN {
+        for auth in [Auth::default(), machine()] {
+            let server = Site::start().await;
+            server.answer("/mcp", status, body);
+            let identity = identity(&server, auth);
+            let error = log_in(&identity).await.unwrap_err();
+            assert_eq!(error.kind, AuthErrorKind::NotNeeded, "{status}: {error}");
+            assert_eq!(asked_for_tokens(&server), 0);
+            assert!(!server.lines().iter().any(|line| line == "POST /register"));
+        }
+        let server = Site::start().await;
+        server.answer("/mcp", status, body);
+        let begun = identity(&server, Auth::default()).begin_login(&LoginOptions::default()).await;
+        assert_eq!(begun.unwrap_err().kind, AuthErrorKind::NotNeeded);
+    }
+    // It refuses, and does not say how to be let in; or it is not there.
+    for status in [401, 403, 404] {
+        let server = Site::start().await;
+        server.answer("/mcp", status, "");
+        assert_eq!(
+            log_in(&identity(&server, machine())).await.unwrap_err().kind,
+            AuthErrorKind::Setup,
+            "{status}"
+        );
+    }
+}
+
+// Some calls may need one all the same.
+#[tokio::test]
+async fn an_open_server_that_names_an_authorization_server_is_logged_in_to() {
+    let (server, one) = (Site::start().await, issuer().await);
+    server.answer("/mcp", LET_IN[0].0, LET_IN[0].1);
+    names(&server, &one);
+    assert_eq!(log_in(&identity(&server, machine())).await.unwrap().issuer, one.origin());
+}

@@ -68,6 +68,19 @@ async fn a_person_is_not_sent_just_anywhere() {
     assert_eq!(error.kind, AuthErrorKind::Setup);
 }
 
+// SE-03: an address that says such a thing itself could have something else asked for than we ask for.
+#[tokio::test]
+async fn an_endpoint_does_not_set_what_is_ours_to_say() {
+    for name in OURS.iter().chain(&NOT_THEIRS).chain(&["STATE"]) {
+        let bad = format!("https://as.example/authorize?tenant=t&{name}=x");
+        let error = address(Auth::default(), at(&bad)).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Untrusted, "{name}");
+        assert!(error.what.contains(name), "{error}");
+    }
+    let escaped = "https://as.example/authorize?re%64irect_uri=https%3A%2F%2Fevil.example";
+    assert_eq!(address(Auth::default(), at(escaped)).await.unwrap_err().kind, AuthErrorKind::Untrusted);
+}
+
 // AF-01
 #[tokio::test]
 async fn a_code_that_nothing_protects_is_not_asked_for() {

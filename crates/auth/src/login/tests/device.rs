@@ -87,6 +87,21 @@ async fn a_code_ends() {
     assert_eq!(scene.server.count("device_code"), 1);
 }
 
+// SE-03: both pages are the authorization server's choice.
+#[tokio::test]
+async fn a_code_is_not_shown_for_a_page_of_somebody_else() {
+    for page in ["verification_uri", "verification_uri_complete"] {
+        let scene = scene().await;
+        scene.server.arm(Twist::set(page, "https://accounts.example.org/device").on("device"));
+        let (person, mut shown) = person(None);
+        let error = ended(scene.start(person, How::Device)).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Setup, "{page}");
+        assert!(error.what.contains("accounts.example.org"), "{error}");
+        assert!(shown.codes.try_recv().is_err());
+        assert_eq!(scene.server.count("device_code"), 0);
+    }
+}
+
 #[tokio::test]
 async fn where_it_is_not_offered_that_is_said() {
     let mut scene = Scene::new().await;

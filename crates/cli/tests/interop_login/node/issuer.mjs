@@ -20,20 +20,33 @@ const WITH_KEY = {
   token_endpoint_auth_method: 'private_key_jwt',
   jwks: { keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'k1', use: 'sig', alg: 'ES256' }] },
 };
+// Clients that people log in with, registered by hand: one for each way to prove itself.
+const BY_HAND = { redirect_uris: ['http://127.0.0.1/callback'], application_type: 'native', grant_types: ['authorization_code', 'refresh_token'] };
+const PEOPLES = [
+  { client_id: 'by none', token_endpoint_auth_method: 'none' },
+  { client_id: 'by basic', client_secret: WITH_SECRET.client_secret, token_endpoint_auth_method: 'client_secret_basic' },
+  { client_id: 'by post', client_secret: WITH_SECRET.client_secret, token_endpoint_auth_method: 'client_secret_post' },
+  { client_id: 'by key', token_endpoint_auth_method: 'private_key_jwt', jwks: WITH_KEY.jwks },
+].map((client) => ({ ...BY_HAND, ...client }));
 export const MACHINES = {
   secret: WITH_SECRET.client_secret,
   key: privateKey.export({ format: 'pem', type: 'pkcs8' }),
 };
 
-// `lifetime`: of access tokens, in seconds. `nonces`: whether proofs need one.
-export async function startIssuer({ lifetime, nonces }) {
+// `lifetime`: of access tokens, in seconds. `nonces`: whether proofs need one. `method`: the only way for clients to prove
+// themselves; then they are the ones that register.
+export async function startIssuer({ lifetime, nonces, method }) {
   const server = createServer();
   const issuer = await listen(server);
   const [requests, complaints, spent] = [[], [], []];
   const documents = new Map();
   const provider = new Provider(issuer, {
     scopes: ['openid', 'offline_access', 'docs:read', 'docs:write'],
-    clients: [{ ...ASKER, redirect_uris: [], response_types: [], grant_types: [] }, WITH_SECRET, WITH_KEY],
+    clients: [
+      { ...ASKER, redirect_uris: [], response_types: [], grant_types: [], ...(method && { token_endpoint_auth_method: method }) },
+      ...(method ? [] : [WITH_SECRET, WITH_KEY, ...PEOPLES]),
+    ],
+    ...(method && { clientAuthMethods: [method] }),
     // Documents about clients are not looked for elsewhere.
     fetch: async (url) => new Response(documents.get(String(url)), { status: documents.has(String(url)) ? 200 : 404 }),
     cookies: { keys: [randomBytes(16).toString('hex')] },

@@ -55,10 +55,11 @@ export async function startResource(issuer) {
 // What the authorization server says of a token (RFC 7662).
 async function verify(metadata, token) {
   const { client_id: id, client_secret: secret } = ASKER;
+  const basic = metadata.token_endpoint_auth_methods_supported.includes('client_secret_basic');
   const answer = await fetch(metadata.introspection_endpoint, {
     method: 'POST',
-    headers: { authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}` },
-    body: new URLSearchParams({ token }),
+    headers: basic ? { authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}` } : {},
+    body: new URLSearchParams({ token, ...(basic ? {} : ASKER) }),
   });
   const said = await answer.json();
   if (!said.active || said.iss !== metadata.issuer) throw new InvalidTokenError('Token is not active');
@@ -111,7 +112,7 @@ function proofs({ verifier, resource }) {
 }
 
 // One transport for each session, as in the examples of the SDK.
-function sessions() {
+export function sessions() {
   const open = new Map();
   return async (req, res) => {
     const known = open.get(req.headers['mcp-session-id']);

@@ -146,3 +146,19 @@ async fn el_09_what_is_no_page_is_told_of() {
         assert!(end.screen.contains("only http and https pages can be opened"), "{}", end.screen);
     }
 }
+
+/// SE-01: a server of another machine does not send the browser to this one. It is reached through a proxy, so that no
+/// name has to be looked up.
+#[tokio::test]
+async fn se_01_a_page_of_this_machine_is_declined_without_a_question() {
+    for url in ["http://127.0.0.1:1/admin", "http://localhost:1/admin", "http://router.lan/admin"] {
+        let server = asks(Question::page("pay", "Please pay", url)).run().await;
+        let context = Context::new();
+        context.user_config("[servers.hotel]\nurl = 'http://mcp.test/mcp'\n");
+        let mut command = context.bowline(["call", "--json", "hotel", "book"]);
+        command.env("http_proxy", server.url().rsplit_once('/').unwrap().0);
+        let end = Person::sits_at(command).leaves();
+        assert_eq!(told(&end, "pay"), json!({"action": "decline"}), "{url}: {}", end.screen);
+        assert!(!end.screen.contains("wants you to open a page"), "{}", end.screen);
+    }
+}

@@ -171,6 +171,66 @@ fn nearer_servers_name_nearer_addresses() {
     assert_eq!(Reach::Loopback.admit([10, 0, 0, 1].into()), Err(Why::NotSecure));
 }
 
+fn unseen(url: &str, guard: Guard) -> Result<(), Why> {
+    guard.check_unseen(&url.parse().unwrap()).map_err(|refusal| refusal.why)
+}
+
+// SE-01: a proxy that looks a name up stands where the name means something.
+#[test]
+fn se_01_names_of_inner_networks_are_not_looked_up_for_a_public_server() {
+    let public = Guard::Told(Zone::Public);
+    for name in [
+        "metadata",
+        "METADATA.",
+        "instance-data",
+        "metadata.google.internal",
+        "metadata.google.internal.",
+        "metadata.goog",
+    ] {
+        for zone in [Zone::Loopback, Zone::Private, Zone::Public] {
+            let found = unseen(&format!("https://{name}/"), Guard::Told(zone));
+            assert_eq!(found, Err(Why::Special), "{name} {zone:?}");
+        }
+    }
+    for name in [
+        "vault.internal",
+        "a.b.internal.",
+        "internal",
+        "printer.local",
+        "PRINTER.LOCAL",
+        "svc.cluster.local",
+        "router.lan",
+        "nas.home.arpa",
+        "wiki.corp",
+        "intranet",
+        "jenkins",
+        "jenkins.",
+    ] {
+        let url = format!("https://{name}/");
+        assert_eq!(unseen(&url, public), Err(Why::TooNear(Zone::Private)), "{name}");
+        for guard in [Guard::Told(Zone::Private), Guard::Told(Zone::Loopback), Guard::Chosen] {
+            assert_eq!(unseen(&url, guard), Ok(()), "{name}");
+        }
+    }
+    for name in
+        ["as.test", "internal.example.com", "local.example", "mylocal.example", "notinternal.test", "8.8.8.8"]
+    {
+        assert_eq!(unseen(&format!("https://{name}/"), public), Ok(()), "{name}");
+    }
+    // An address is one however it is written, and never reaches a proxy as a name.
+    for url in [
+        "https://0xa9fea9fe/",
+        "https://2852039166/",
+        "https://0251.0376.0251.0376/",
+        "https://169.254.43518/",
+    ] {
+        assert_eq!(check(url, public), Err(Why::Special), "{url}");
+    }
+    for url in ["https://0x0a.1/", "https://012.0.0.1/", "https://167772161/", "https://192.168.257/"] {
+        assert_eq!(check(url, public), Err(Why::TooNear(Zone::Private)), "{url}");
+    }
+}
+
 #[test]
 fn a_persons_choice_may_be_anywhere() {
     for url in ["http://169.254.169.254/", "http://10.0.0.1/", "http://as.test/"] {

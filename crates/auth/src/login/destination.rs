@@ -1,0 +1,82 @@
+//! Owns where a person may be sent to log in: not nearer than the server, and not to a host that has nothing to do with
+//! the authorization server unless the person says so.
+//!
+//! A server chooses its authorization server, and that chooses the page. Without this, one that is hostile could show a
+//! person the page of somebody they trust, and be given the code that comes of it.
+
+use tokio::time::timeout;
+use url::{Host, Url};
+
+use super::{Login, PATIENCE};
+use crate::error::{AuthError, AuthErrorKind, said};
+use crate::metadata::is_loopback;
+use crate::prompt::{HostReply, LoginPrompt, OtherHost};
+
+/// Checks a page before a person is sent there. `prompt` asks them if it is at a host that they have not heard of.
+pub(super) async fn check(
+    login: &Login<'_>,
+    page: &Url,
+    prompt: Option<&dyn LoginPrompt>,
+) -> Result<(), AuthError> {
+    let ctx = login.ctx;
+    ctx.net.check_page(page).await?;
+    let issuer = &login.place.metadata.issuer;
+    // Whoever names the authorization server in the configuration trusts it, and its pages.
+    if ctx.auth.issuer.is_some() || Url::parse(issuer).is_ok_and(|issuer| is_same_site(&issuer, page)) {
+        return Ok(());
+    }
+    let question = OtherHost {
+        server: ctx.server.clone(),
+        issuer: issuer.clone(),
+        issuer_host: host_of(issuer),
+        page_host: said(page.host_str().unwrap_or_default()),
+    };
+    let (page_host, server) = (question.page_host.clone(), &ctx.server);
+    let reply = match prompt {
+        Some(prompt) => timeout(PATIENCE, prompt.other_host(question)).await.unwrap_or(HostReply::NotAsked),
+        None => HostReply::NotAsked,
+    };
+    let issuer = said(issuer);
+    match reply {
+        HostReply::Allowed => Ok(()),
+        HostReply::Refused => {
+            let what = format!("the login to {server} was given up: its page is at {page_host}");
+            Err(AuthError::new(AuthErrorKind::Declined, what))
+        }
+        HostReply::NotAsked => {
+            let what = format!(
+                "{issuer} has its login page at {page_host}, which is somebody else's as far as we know"
+            );
+            let hint = format!("if that is right, set `issuer = \"{issuer}\"` in the server's `auth`");
+            Err(AuthError::new(AuthErrorKind::Setup, what).hint(hint))
+        }
+    }
+}
+
+fn host_of(issuer: &str) -> String {
+    let url = Url::parse(issuer).ok();
+    said(url.as_ref().and_then(Url::host_str).unwrap_or(issuer))
+}
+
+/// Whether one host is the other, or below it, or both are this machine. Who owns a name owns those below it; whether two names beside each other
+/// have the same owner, only a list of all registries says.
+fn is_same_site(one: &Url, other: &Url) -> bool {
+    if is_loopback(one) && is_loopback(other) {
+        return true;
+    }
+    match (one.host(), other.host()) {
+        (Some(Host::Domain(one)), Some(Host::Domain(other))) => {
+            let (one, other) = (one.trim_end_matches('.'), other.trim_end_matches('.'));
+            one == other || is_below(one, other) || is_below(other, one)
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// A name of one label is nobody's own.
+fn is_below(name: &str, above: &str) -> bool {
+    above.contains('.') && name.strip_suffix(above).is_some_and(|label| label.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests;

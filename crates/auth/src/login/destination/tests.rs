@@ -1,0 +1,159 @@
+use std::sync::Mutex;
+
+use bowline_config::{Auth, Http};
+use bowline_testkit::AuthServer;
+use bowline_transport::http::Proxies;
+
+use super::*;
+use crate::ctx::Ctx;
+use crate::net::Net;
+use crate::place::tests::place;
+use crate::prompt::{Asked, DeviceCode, LoginPage, PageReply};
+use crate::testing::{self, RESOURCE};
+
+/// Says the same to every host, and remembers which were asked about.
+struct Person {
+    reply: HostReply,
+    hosts: Mutex<Vec<(String, String)>>,
+}
+
+impl Person {
+    fn who(reply: HostReply) -> Self {
+        Self { reply, hosts: Mutex::default() }
+    }
+
+    fn hosts(&self) -> Vec<(String, String)> {
+        self.hosts.lock().unwrap().clone()
+    }
+}
+
+impl LoginPrompt for Person {
+    fn page(&self, _: LoginPage) -> Asked<'_, PageReply> {
+        panic!("nobody is to be sent there")
+    }
+
+    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+        panic!("nobody is to be sent there")
+    }
+
+    fn other_host(&self, question: OtherHost) -> Asked<'_, HostReply> {
+        self.hosts.lock().unwrap().push((question.issuer_host, question.page_host));
+        Box::pin(std::future::ready(self.reply))
+    }
+}
+
+/// A server at an address, whose authorization server is `https://as.example`.
+fn ctx(server: &str, auth: Auth) -> Ctx {
+    let http = Http { auth: auth.clone(), ..Http::plain(server.parse().unwrap()) };
+    Ctx { url: http.url.clone(), net: Net::new(&http, Proxies::Direct), ..testing::ctx(auth) }
+}
+
+async fn checked(ctx: &Ctx, page: &str, prompt: Option<&Person>) -> Result<(), AuthError> {
+    let place = place();
+    let login = Login { ctx, place: &place, scopes: &[], resource: None, dpop: None };
+    check(&login, &page.parse().unwrap(), prompt.map(|it| it as &dyn LoginPrompt)).await
+}
+
+// SE-01
+#[tokio::test]
+async fn se_01_a_public_server_sends_nobody_to_a_private_page() {
+    let ctx = ctx("https://8.8.8.8/mcp", Auth::default());
+    let person = Person::who(HostReply::Allowed);
+    for page in [
+        "http://127.0.0.1:8080/authorize",
+        "http://localhost/authorize",
+        "https://[::1]/",
+        "https://10.0.0.1/",
+        "https://0xa000001/",
+        "https://192.168.1.1/cgi?set=1",
+        "https://169.254.169.254/",
+        "https://[fd00::1]/",
+    ] {
+        let error = checked(&ctx, page, Some(&person)).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Untrusted, "{page}: {error}");
+        assert!(error.hint.unwrap().contains("`issuer`"), "{page}");
+    }
+    assert_eq!(person.hosts(), []);
+    // What the configuration names was the person's choice.
+    let chosen = Auth { issuer: Some("http://127.0.0.1:8080/realm".into()), ..Auth::default() };
+    let ctx = self::ctx("https://8.8.8.8/mcp", chosen);
+    checked(&ctx, "http://127.0.0.1:8080/authorize", None).await.unwrap();
+    assert_eq!(
+        checked(&ctx, "http://127.0.0.1:8081/", None).await.unwrap_err().kind,
+        AuthErrorKind::Untrusted
+    );
+}
+
+#[tokio::test]
+async fn a_server_of_this_machine_sends_people_anywhere() {
+    let ctx = ctx(RESOURCE, Auth::default());
+    for page in ["http://127.0.0.1:8080/", "https://10.0.0.1/", "https://as.example/authorize"] {
+        checked(&ctx, page, Some(&Person::who(HostReply::Allowed))).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_page_at_another_host_is_for_the_person_to_allow() {
+    let ctx = ctx(RESOURCE, Auth::default());
+    let page = "https://accounts.example.org/authorize";
+    let allows = Person::who(HostReply::Allowed);
+    checked(&ctx, page, Some(&allows)).await.unwrap();
+    assert_eq!(allows.hosts(), [("as.example".to_owned(), "accounts.example.org".to_owned())]);
+
+    let error = checked(&ctx, page, Some(&Person::who(HostReply::Refused))).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Declined);
+    for nobody in [None, Some(&Person::who(HostReply::NotAsked))] {
+        let error = checked(&ctx, page, nobody).await.unwrap_err();
+        assert_eq!(error.kind, AuthErrorKind::Setup);
+        assert!(error.what.contains("accounts.example.org") && error.what.contains("https://as.example"));
+        assert!(error.hint.unwrap().contains("`issuer = \"https://as.example\"`"));
+    }
+    let trusted = Auth { issuer: Some("https://as.example".into()), ..Auth::default() };
+    checked(&self::ctx(RESOURCE, trusted), page, None).await.unwrap();
+}
+
+#[test]
+fn one_site_is_a_host_and_what_is_below_it() {
+    let same = |one: &str, other: &str| {
+        let url = |host: &str| Url::parse(&format!("https://{host}/")).unwrap();
+        assert_eq!(is_same_site(&url(one), &url(other)), is_same_site(&url(other), &url(one)));
+        is_same_site(&url(one), &url(other))
+    };
+    for (one, other) in [
+        ("as.example", "as.example"),
+        ("as.example", "AS.example."),
+        ("as.example", "login.as.example"),
+        ("as.example:8443", "as.example"),
+        ("127.0.0.1:1", "localhost:2"),
+        ("10.0.0.1", "10.0.0.1"),
+    ] {
+        assert!(same(one, other), "{one} {other}");
+    }
+    for (one, other) in [
+        ("as.example", "as.example.org"),
+        ("as.example", "notas.example"),
+        ("login.as.example", "auth.as.example"),
+        ("example", "as.example"),
+        ("10.0.0.1", "0.0.1"),
+        ("10.0.0.1", "10.0.0.2"),
+    ] {
+        assert!(!same(one, other), "{one} {other}");
+    }
+}
+
+// The whole login: no client is registered and no page is shown.
+#[tokio::test]
+async fn nothing_is_registered_for_a_page_that_is_refused() {
+    let server = AuthServer::start().await;
+    let mut place = testing::place(&server);
+    place.metadata.authorization_endpoint = Some("https://accounts.example.org/authorize".parse().unwrap());
+    let ctx = testing::ctx(Auth::default());
+    let login = Login { ctx: &ctx, place: &place, scopes: &[], resource: Some(RESOURCE), dpop: None };
+    let refuses = Person::who(HostReply::Refused);
+    let error = super::super::login(&login, &refuses, super::super::How::Page).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Declined);
+    let error = super::super::begin(&login).await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Setup);
+    assert_eq!(server.count("register"), 0);
+    assert_eq!(refuses.hosts().len(), 1);
+}

@@ -1,0 +1,77 @@
+//! Owns the consent to a login page that is at another host than the authorization server: both hosts are shown, and a yes
+//! takes more than one key.
+
+use anstyle::Style;
+use bowline::auth::{HostReply, OtherHost};
+
+use super::key::Key;
+use super::look::{Picture, Room, Row, Wrap, bounded, wrapped};
+use super::menu::{Item, Menu};
+use super::terminal::Dialog;
+use crate::print::{BAD, FAINT, STRONG};
+
+/// Whether to log in there.
+pub(super) struct HostConsent(Menu);
+
+/// The longest part of a host that is shown.
+const MAX_HOST: usize = 120;
+
+impl HostConsent {
+    /// Begins at the no.
+    pub(super) fn new() -> Self {
+        let items = vec![
+            Item::new("Log in there").more("I know that they belong together"),
+            Item::new("Give up").more("nobody is told who I am"),
+        ];
+        Self(Menu::one(items, 1))
+    }
+}
+
+impl Dialog for HostConsent {
+    type Answer = HostReply;
+
+    fn press(&mut self, key: &Key) -> Option<HostReply> {
+        match key {
+            Key::Escape => Some(HostReply::Refused),
+            Key::Enter => Some(if self.0.at() == 0 { HostReply::Allowed } else { HostReply::Refused }),
+            _ => {
+                self.0.handle(key);
+                None
+            }
+        }
+    }
+
+    fn draw(&self, room: Room) -> Picture {
+        let mut picture = Picture { rows: self.0.rows(room.rows), cursor: None };
+        picture.row(Row::of(FAINT, "  enter chooses, esc gives up"));
+        picture
+    }
+}
+
+/// Both hosts, one below the other, and what to beware of.
+pub(super) fn heading(question: &OtherHost, columns: usize) -> Vec<Row> {
+    let line = |label: &str, host: &str| Row::of(Style::new(), label).then(STRONG, &bounded(host, MAX_HOST));
+    let text = "careful: the login page is at another host than who gives out the login. Whoever you log in to there \
+                may not be who you think of";
+    let mut rows = wrapped(BAD, text, Wrap { columns, indent: 4, most: 4 });
+    rows.push(line("    the authorization server is at ", &question.issuer_host));
+    rows.push(line("    its login page is at           ", &question.page_host));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_yes_takes_more_than_a_key() {
+        let press = |keys: &[Key]| {
+            let mut dialog = HostConsent::new();
+            keys.iter().find_map(|key| dialog.press(key))
+        };
+        assert_eq!(press(&[Key::Enter]), Some(HostReply::Refused));
+        assert_eq!(press(&[Key::Escape]), Some(HostReply::Refused));
+        assert_eq!(press(&[Key::Up, Key::Enter]), Some(HostReply::Allowed));
+        assert_eq!(press(&[Key::Char('x')]), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! Servers that give out their own tokens, each with every way to register and to prove itself that it offers: FastMCP,
+//! the Python SDK and the TypeScript SDK. Their provider lets everybody in at once, so that a page is one request.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Output;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::context::Context;
+use crate::script::{PATIENCE, Script};
+use crate::site::printed;
+
+/// A server, and a home in which it is configured as `own`.
+struct Issuing {
+    context: Context,
+    mcp: String,
+    script: Script,
+    /// A tool that anybody may call, and what it answers.
+    tool: &'static [&'static str],
+}
+
+/// What was sent to an endpoint by a client.
+#[derive(Debug, Deserialize)]
+struct Seen {
+    path: String,
+    grant: Option<String>,
+    basic: bool,
+    /// Of its fields, those whose names begin with `client_`.
+    fields: Vec<String>,
+    status: u16,
+}
+
+/// How a client proved itself in a request, and the status that it was answered with.
+type Proved = (&'static str, u16);
+
+const BASIC: &str = "client_secret_basic";
+const POST: &str = "client_secret_post";
+const NONE: &str = "none";
+/// With everything in it that could break a header or a form.
+const SECRET: &str = "s:e c+r%e&t=~";
+
+impl Issuing {
+    fn python(make: &str, clients: &Value, registers: Option<&str>) -> Self {
+        let settings = json!({ "make": make, "clients": clients, "registers": registers });
+        let (script, first) = Script::python("issuing.py", &settings.to_string());
+        Self::of(script, &first, &["hello"])
+    }
+
+    fn typescript(clients: &Value, offers: Option<&[&str]>) -> Self {
+        let settings = json!({ "clients": clients, "offers": offers });
+        let (script, first) = Script::node("node/issuing.mjs", &settings);
+        Self::of(script, &first, &["echo", "message=hello"])
+    }
+
+    fn of(script: Script, first: &Value, tool: &'static [&'static str]) -> Self {
+        let mcp = first["mcp"].as_str().expect("an address").to_owned();
+        let issuing = Self { context: Context::new(), mcp, script, tool };
+        issuing.configure("");
+        issuing
+    }
+
+    fn configure(&self, auth: &str) {
+        let entry = format!("[servers.own]\nurl = '{}'\n{auth}\n", self.mcp);
+        // No test touches the keyring of whoever runs it.
+        self.context.user_config(&format!("[store]\nkey = 'file'\n\n{entry}"));
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.context.bowline(args).output().expect("bowline starts")
+    }
+
+    fn prints(&self, args: &[&str]) -> String {
+        printed(args, &self.run(args))
+    }
+
+    /// A login from start to finish, with a call that needs it.
+    fn logs_in(&self) {
+        let begun = self.run(&["login", "own", "--json"]);
+        let said = String::from_utf8_lossy(&begun.stderr);
+        assert_eq!(begun.status.code(), Some(5), "{said}");
+        let told: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let url = told.iter().find_map(|told| told["error"]["url"].as_str());
+        let sent = visit(url.unwrap_or_else(|| panic!("no address: {said}")));
+        self.prints(&["login", "own", "--finish", &sent]);
+        self.calls();
+    }
+
+    fn calls(&self) {
+        let args = [&["call", "own"], self.tool].concat();
+        assert_eq!(self.prints(&args).trim(), "hello");
+    }
+
+    fn end_access_tokens(&mut self) {
+        self.script.ask("end", json!({}));
+    }
+
+    fn good_access_tokens(&mut self) -> u64 {
+        self.script.ask("good", json!({})).as_u64().expect("a number")
+    }
+
+    fn seen(&mut self) -> Vec<Seen> {
+        serde_json::from_value(self.script.ask("record", json!({}))).expect("a record")
+    }
+
+    /// How each request for this kind of grant was proved, in their order.
+    fn proved(&mut self, grant: &str) -> Vec<Proved> {
+        let seen = self.seen();
+        seen.iter().filter(|seen| seen.grant.as_deref() == Some(grant)).map(Seen::proved).collect()
+    }
+}
+
+impl Seen {
+    fn proved(&self) -> Proved {
+        let has = |name: &str| self.fields.iter().any(|field| field == name);
+        assert!(has("client_id"), "{self:?}");
+        let method = match (self.basic, has("client_secret")) {
+            (true, false) => BASIC,
+            (false, true) => POST,
+            (false, false) => NONE,
+            (true, true) => panic!("two proofs at once: {self:?}"),
+        };
+        (method, self.status)
+    }
+}
+
+/// Where a page sends a browser that is let in at once.
+fn visit(url: &str) -> String {
+    let url = Url::parse(url).expect("an address");
+    let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+    let mut socket = TcpStream::connect(&host).expect("the page is there");
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let path = format!("{}?{}", url.path(), url.query().unwrap_or_default());
+    write!(socket, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("a page");
+    let location = answer.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("location").then(|| value.to_owned())
+    });
+    location.unwrap_or_else(|| panic!("no redirect: {answer}"))
+}
+
+fn known(id: &str, method: &str) -> Value {
+    let secret = (method != NONE).then_some(SECRET);
+    json!([{ "id": id, "secret": secret, "method": method }])
+}
+
+/// The entry of a client that was registered by hand.
+fn by_hand(id: &str, secret: bool) -> String {
+    let secret = if secret { format!(", client_secret = {}", json!(SECRET)) } else { String::new() };
+    format!("auth = {{ client_id = '{id}'{secret} }}")
+}
+
+/// AR-05: whatever a client is registered for, it has tokens, renews them and ends them.
+fn python_logins(make: &str) {
+    for registers in [None, Some(BASIC), Some(POST), Some(NONE)] {
+        let mut own = Issuing::python(make, &json!([]), registers);
+        own.logs_in();
+        own.end_access_tokens();
+        own.calls();
+        let once = [(registers.unwrap_or(BASIC), 200)];
+        assert_eq!(own.proved("authorization_code"), once, "{registers:?}");
+        assert_eq!(own.proved("refresh_token"), once, "{registers:?}");
+        assert_eq!(own.good_access_tokens(), 1);
+        assert_eq!(own.prints(&["logout", "own"]).trim(), "own: logged out, there and here", "{registers:?}");
+        assert_eq!(own.good_access_tokens(), 0);
+        let registrations = own.seen().iter().filter(|seen| seen.path == "/register").count();
+        assert_eq!(registrations, 1);
+    }
+    // One that is known by hand is not told how to prove itself; what it finds out it remembers.
+    for (method, tried) in [(BASIC, vec![]), (POST, vec![(BASIC, 401)]), (NONE, vec![])] {
+        let mut own = Issuing::python(make, &known("hand", method), None);
+        own.configure(&by_hand("hand", method != NONE));
+        own.logs_in();
+        own.end_access_tokens();
+        own.calls();
+        let tried = tried.into_iter().chain([(method, 200)]).collect::<Vec<_>>();
+        assert_eq!(own.proved("authorization_code"), tried);
+        assert_eq!(own.proved("refresh_token"), [(method, 200)]);
+        assert_eq!(own.prints(&["logout", "own"]).trim(), "own: logged out, there and here");
+    }
+}
+
+#[test]
+fn fastmcp_gives_out_its_own_tokens() {
+    python_logins("fastmcp");
+}
+
+#[test]
+fn the_python_sdk_gives_out_its_own_tokens() {
+    python_logins("sdk");
+}
+
+/// Its provider for demonstrations renews nothing and ends nothing.
+#[test]
+fn the_typescript_sdk_gives_out_its_own_tokens() {
+    let both: &[&str] = &[POST, NONE];
+    for (offers, method) in [(None, NONE), (Some(both), NONE), (Some(&both[..1]), POST)] {
+        let mut own = Issuing::typescript(&json!([]), offers);
+        own.logs_in();
+        assert_eq!(own.proved("authorization_code"), [(method, 200)], "{offers:?}");
+        assert_eq!(own.good_access_tokens(), 1);
+    }
+    let misled: &[&str] = &[BASIC, POST];
+    for (offers, method, tried) in [
+        (None, POST, vec![(POST, 200)]),
+        // It says that it takes what it does not look at.
+        (Some(misled), POST, vec![(BASIC, 400), (POST, 200)]),
+        (None, NONE, vec![(NONE, 200)]),
+    ] {
+        let mut own = Issuing::typescript(&known("hand", method), offers);
+        own.configure(&by_hand("hand", method != NONE));
+        own.logs_in();
+        assert_eq!(own.proved("authorization_code"), tried, "{offers:?}");
+    }
+}

@@ -1,0 +1,118 @@
+//! What a person is kept from: a login that is of no use, the page of somebody else, and secrets that everybody on the way
+//! could read.
+
+use bowline_testkit::{self as testkit, AuthServer};
+
+use super::{Site, ends, text};
+use crate::context::{Context, snapshot};
+use crate::pty::{ENTER, ESCAPE, UP};
+
+/// A page that is neither at the issuer's host nor near it.
+const ELSEWHERE: &str = "https://accounts.example.org/authorize";
+
+async fn misled() -> Site {
+    Site::with(AuthServer::builder().metadata("authorization_endpoint", ELSEWHERE), |it| it).await
+}
+
+#[tokio::test]
+async fn an_open_server_needs_no_login() {
+    let server = testkit::server().tool("echo").run().await;
+    let context = Context::new();
+    let url = server.url();
+    context.user_config(&format!("[store]\nkey = 'file'\n\n[servers.docs]\nurl = '{url}'\n"));
+    let shown = context.run(context.bowline(["login", "docs"]));
+    let (start, out) = ("exit: 0\n--- stdout\ndocs: no login is needed\n--- stderr\n", &shown);
+    assert!(out.starts_with(start) && !out.contains("error"), "{shown}");
+    let output = context.bowline(["login", "docs", "--json"]).output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(told, serde_json::json!({ "server": "docs", "state": "not_needed" }));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_page_at_another_host_is_opened_after_a_yes() {
+    let site = misled().await;
+    let (mut person, browser) = site.person(&["login", "docs"]);
+    let asked = person.sees("> Give up");
+    assert!(asked.contains("its login page is at           accounts.example.org"), "{asked}");
+    assert!(asked.contains("the authorization server is at 127.0.0.1"), "{asked}");
+    browser.was_not_started();
+    assert_eq!(site.auth.count("register"), 0, "nobody is told of us before that");
+    person.answers(UP, "> Log in there");
+    person.presses(ENTER);
+    assert!(super::address(&browser).starts_with(ELSEWHERE));
+    person.sees("esc gives up");
+    person.presses(ESCAPE);
+    ends(person, 5);
+}
+
+#[tokio::test]
+async fn a_page_at_another_host_is_not_opened_after_a_no() {
+    for keys in [ENTER, ESCAPE] {
+        let site = misled().await;
+        let (mut person, browser) = site.person(&["login", "docs"]);
+        person.sees("> Give up");
+        person.presses(keys);
+        let end = ends(person, 5);
+        assert!(end.screen.contains("its page is at accounts.example.org"), "{}", end.screen);
+        browser.was_not_started();
+        assert_eq!(site.auth.count("register"), 0);
+    }
+}
+
+#[tokio::test]
+async fn without_a_terminal_the_configuration_allows_a_page_at_another_host() {
+    let site = misled().await;
+    snapshot!(site.shown(&["login", "docs"]), @r#"
+    exit: 5
+    --- stdout
+    --- stderr
+    note: made the key file [TMP]/home/.local/state/bowline/store.key
+    error: `docs`: http://127.0.0.1:[PORT] has its login page at accounts.example.org, which is somebody else's as far as we know
+
+    hint: if that is right, set `issuer = "http://127.0.0.1:[PORT]"` in the server's `auth`
+    ---
+    "#);
+    site.configure(&format!("auth = {{ issuer = '{}' }}", site.auth.issuer()));
+    let shown = site.shown(&["login", "docs"]);
+    assert!(shown.contains(&format!("log in at: {ELSEWHERE}?")), "{shown}");
+}
+
+/// A server of another machine: reached through a proxy, so that no name has to be looked up.
+fn away(site: &Site, args: &[&str]) -> std::process::Command {
+    let mut command = site.bowline(args);
+    let proxy = site.server.url().rsplit_once('/').unwrap().0.to_owned();
+    command.env("http_proxy", proxy);
+    command
+}
+
+#[tokio::test]
+async fn credentials_do_not_go_over_plain_http_to_another_machine() {
+    let site = Site::new().await;
+    let entry = |more: &str| {
+        let entry = format!("[store]\nkey = 'file'\n\n[servers.docs]\nurl = 'http://mcp.test/mcp'\n{more}");
+        site.context.user_config(&entry);
+    };
+    // A header of the configuration, whatever the verb.
+    entry("headers = { Authorization = 'Bearer hunter2' }");
+    for args in [&["tools", "docs"][..], &["call", "docs", "echo", "message=a"], &["ping", "docs"]] {
+        let shown = site.run(away(&site, args));
+        assert!(shown.starts_with("exit: 2\n"), "{shown}");
+        assert!(shown.contains("set `allow_http = true` in the server's entry"), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+    assert_eq!(site.server.connections(), 0);
+    // A login that the server wants.
+    entry("");
+    for args in [&["tools", "docs"][..], &["login", "docs"]] {
+        let output = away(&site, args).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains("`allow_http = true`"), "{said}");
+    }
+    assert_eq!(site.auth.seen().len(), 0);
+    // It is the person's to allow.
+    entry("headers = { Authorization = 'Bearer hunter2' }\nallow_http = true");
+    let shown = site.run(away(&site, &["tools", "docs"]));
+    assert!(shown.starts_with("exit: 5\n") && shown.contains("the credentials were refused"), "{shown}");
+    assert!(site.server.connections() > 0);
+}

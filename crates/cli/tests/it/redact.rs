@@ -1,0 +1,45 @@
+//! What a server repeats of our secrets is not shown, in whatever it says.
+
+use bowline_testkit::{self as testkit, Fault};
+use serde_json::json;
+
+use crate::context::Context;
+
+const SECRET: &str = "hunter2hunter2";
+
+fn shown(context: &Context, args: &[&str]) -> String {
+    let shown = context.run(context.bowline(args));
+    assert!(!shown.contains(SECRET), "{shown}");
+    shown
+}
+
+#[tokio::test]
+async fn a_configured_header_that_is_repeated_is_not_shown() {
+    let data = json!({ "headers": { "authorization": format!("Bearer {SECRET}") } });
+    let refusal = Fault::error_with(-32000, &format!("bad token {SECRET}"), &data).on("tools/call");
+    let server = testkit::server().tool("echo").run().await;
+    let context = Context::new();
+    let headers = format!("headers = {{ Authorization = 'Bearer {SECRET}' }}");
+    context.user_config(&format!("[servers.docs]\nurl = '{}'\n{headers}\n", server.url()));
+    let message = format!("message=you sent {SECRET}, {SECRET}");
+    for format in [&[][..], &["--json"]] {
+        let result = shown(&context, &[&["call", "docs", "echo", &message], format].concat());
+        assert!(result.starts_with("exit: 0\n"), "{result}");
+        assert!(result.contains("you sent [redacted], [redacted]"), "{result}");
+    }
+    server.arm(refusal);
+    let error = shown(&context, &["call", "docs", "echo", "message=a"]);
+    assert!(error.contains("bad token [redacted]"), "{error}");
+    assert!(error.contains("Bearer [redacted]"), "{error}");
+}
+
+#[tokio::test]
+async fn a_secret_of_the_environment_that_is_repeated_is_not_shown() {
+    let server = testkit::server().tool("echo").stdio().await;
+    let context = Context::new();
+    let message = format!("message={SECRET} and ordinary-value");
+    let token = format!("API_TOKEN={SECRET}");
+    let words = ["call", "-e", &token, "-e", "MODE=ordinary-value", "echo", &message];
+    let result = context.run(context.started(&words, &server.command()));
+    assert!(result.contains("[redacted] and ordinary-value") && !result.contains(SECRET), "{result}");
+}

@@ -1,0 +1,119 @@
+//! Owns whether a server may send a person to a page: by the rule for addresses that it has us ask (SE-01). A browser
+//! reaches what the server does not, and a page of a private network can act on what its address says.
+
+use bowline_config::{Server, Tls, Transport};
+use bowline_proto::wire::{Json, method};
+use bowline_transport::http::{Fetch, Proxies, Refusal, Zone};
+use url::Url;
+
+/// Where the pages of one server may be.
+#[derive(Debug)]
+pub(super) struct PageGuard {
+    /// `None`: the server is a process of this machine, and may name any page.
+    server: Option<Url>,
+    fetch: Fetch,
+}
+
+impl PageGuard {
+    pub(super) fn of(server: &Server) -> Self {
+        let server = match &server.transport {
+            Transport::Http(http) | Transport::Sse(http) => Some(http.url.clone()),
+            Transport::Stdio(_) => None,
+        };
+        Self { server, fetch: Fetch::new(Tls::default(), Proxies::System) }
+    }
+
+    /// Whether the page of a request may be shown. What names no page is for the handler to judge.
+    pub(super) async fn check(&self, asked: &str, params: &Json) -> Result<(), Refusal> {
+        let (Some(server), Some(page)) = (&self.server, page_of(asked, params)) else { return Ok(()) };
+        if page.origin() == server.origin() {
+            return Ok(());
+        }
+        // A server that cannot be found now is taken for the farthest.
+        let zone = self.fetch.zone(server).await.unwrap_or(Zone::Public);
+        self.fetch.check_page(&page, zone).await
+    }
+}
+
+fn page_of(asked: &str, params: &Json) -> Option<Url> {
+    let text = |name: &str| params.member(name)?.decode::<String>().ok();
+    if asked != method::ELICIT || text("mode").as_deref() != Some("url") {
+        return None;
+    }
+    Url::parse(&text("url")?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::Arc;
+
+    use bowline_transport::http::{Looking, Lookup, Why};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Names have the address that their first label stands for.
+    #[derive(Debug)]
+    struct Names;
+
+    impl Lookup for Names {
+        fn lookup(&self, name: &str) -> Looking {
+            let ip: Option<IpAddr> = match name.split('.').next().unwrap_or_default() {
+                "public" => Some([8, 8, 8, 8].into()),
+                "private" => Some([10, 0, 0, 1].into()),
+                _ => None,
+            };
+            let found = ip.map(|ip| vec![ip]).ok_or_else(|| std::io::ErrorKind::NotFound.into());
+            Box::pin(std::future::ready(found))
+        }
+    }
+
+    async fn checked(server: Server, page: &str) -> Result<(), Why> {
+        let mut guard = PageGuard::of(&server);
+        guard.fetch = Fetch::new(Tls::default(), Proxies::Direct).lookup(Arc::new(Names));
+        let params = Json::of(&json!({ "mode": "url", "message": "m", "url": page })).unwrap();
+        guard.check(method::ELICIT, &params).await.map_err(|refusal| refusal.why)
+    }
+
+    fn at(url: &str) -> Server {
+        Server::http("s", url).unwrap()
+    }
+
+    // SE-01
+    #[tokio::test]
+    async fn se_01_a_page_is_not_nearer_than_its_server() {
+        let public = || at("https://public.test/mcp");
+        for page in ["http://127.0.0.1:8080/", "http://localhost/", "https://[::1]/"] {
+            assert_eq!(checked(public(), page).await, Err(Why::TooNear(Zone::Loopback)), "{page}");
+        }
+        for page in [
+            "http://10.0.0.1/",
+            "https://private.test/",
+            "http://0xa.1/",
+            "https://intranet/",
+            "http://a.local/",
+        ] {
+            assert_eq!(checked(public(), page).await, Err(Why::TooNear(Zone::Private)), "{page}");
+        }
+        assert_eq!(checked(public(), "http://169.254.169.254/").await, Err(Why::Special));
+        for page in
+            ["https://public.test/", "https://public.other.test/", "http://8.8.8.8/", "https://unknown.test/"]
+        {
+            assert_eq!(checked(public(), page).await, Ok(()), "{page}");
+        }
+        assert_eq!(checked(at("https://private.test/mcp"), "https://10.0.0.2/").await, Ok(()));
+        let nearer = checked(at("https://private.test/mcp"), "http://127.0.0.1/").await;
+        assert_eq!(nearer, Err(Why::TooNear(Zone::Loopback)));
+    }
+
+    #[tokio::test]
+    async fn a_server_of_this_machine_names_any_page() {
+        for server in [at("http://127.0.0.1:1/mcp"), Server::stdio("s", "x", [""; 0])] {
+            for page in ["http://127.0.0.1/", "http://10.0.0.1/", "https://public.test/", "https://intranet/"]
+            {
+                assert_eq!(checked(server.clone(), page).await, Ok(()), "{page}");
+            }
+        }
+    }
+}

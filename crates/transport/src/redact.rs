@@ -1,0 +1,312 @@
+//! Owns how the secrets of one server are kept out of what that server says. Servers repeat what they are sent, in errors, in
+//! results and in logs, and all of that is shown to people, written down and handed to models.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
+use bowline_config::Secret;
+use bytes::Bytes;
+use memchr::memmem::Finder;
+use memchr::{memchr, memchr2};
+use url::form_urlencoded::byte_serialize;
+
+/// The secrets of one server, in the forms in which they may come back. Cheap to use on text that holds none: mostly two
+/// searches for each secret. `Debug` shows how many there are.
+#[derive(Default)]
+pub struct Redactor {
+    /// Texts of which one stands in whatever holds a secret: fewer than there are forms.
+    anchors: Vec<Finder<'static>>,
+    /// The longest first, so that no part of one is left.
+    forms: Vec<Finder<'static>>,
+}
+
+/// What a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// What stands between the quotes of a string.
+    JsonString,
+    Plain,
+}
+
+/// What stands in place of a secret.
+pub const REDACTED: &str = "[redacted]";
+
+/// What is shorter is no secret, and may be a word. In bytes.
+const MIN_SECRET: usize = 8;
+/// What is longer is not looked for. In bytes.
+const MAX_SECRET: usize = 16 * 1024;
+/// More secrets than this are not looked for.
+const MAX_SECRETS: usize = 16;
+
+impl Redactor {
+    /// Looks for these, and for what they are in base64, in a URL and in JSON. The first ones count if there are too many.
+    pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
+        let fits = |secret: &S| (MIN_SECRET..=MAX_SECRET).contains(&secret.as_ref().len());
+        let (mut forms, mut anchors) = (BTreeSet::new(), BTreeSet::new());
+        for secret in secrets.into_iter().filter(fits).take(MAX_SECRETS) {
+            let secret = secret.as_ref();
+            // As in a form, and as in a path.
+            let encoded: String = byte_serialize(secret.as_bytes()).collect();
+            let plain = [secret.to_owned(), in_json(secret), encoded.replace('+', "%20"), encoded];
+            anchors.extend(plain.iter().cloned());
+            forms.extend(plain);
+            let base64 = [BASE64_STANDARD_NO_PAD.encode(secret), BASE64_URL_SAFE_NO_PAD.encode(secret)];
+            anchors.extend(common_to_alphabets(&base64[0]).map_or_else(|| base64.to_vec(), |run| vec![run]));
+            forms.extend(base64);
+        }
+        let finder = |text: &String| Finder::new(text.as_bytes()).into_owned();
+        let mut forms: Vec<String> = forms.into_iter().collect();
+        forms.sort_by_key(|form| Reverse(form.len()));
+        Self { anchors: anchors.iter().map(finder).collect(), forms: forms.iter().map(finder).collect() }
+    }
+
+    /// The secret of a header: of `Bearer token`, the token.
+    pub fn of_header(value: &str) -> &str {
+        value.split_once(' ').map_or(value, |(_, token)| token.trim_start())
+    }
+
+    /// The values of an environment whose names say that they are secret. A path is none: it says where one is.
+    pub(crate) fn of_environment(environment: &BTreeMap<String, Secret>) -> Self {
+        let is_path = |value: &str| value.starts_with(['/', '~', '.']) || value.contains(":\\");
+        let secret = environment.iter().filter(|(name, _)| is_secret_name(name));
+        Self::new(secret.map(|(_, value)| value.expose()).filter(|value| !is_path(value)))
+    }
+
+    /// Whether there is anything to look for.
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// JSON without the secrets. It stays JSON: only what stands in strings is replaced.
+    #[must_use]
+    pub fn json(&self, message: Bytes) -> Bytes {
+        if !self.finds(&message) {
+            return message;
+        }
+        let mut shown = Vec::with_capacity(message.len());
+        let mut rest = &message[..];
+        while let Some(open) = memchr(b'"', rest) {
+            let (before, string) = rest.split_at(open + 1);
+            let (inside, after) = string.split_at(string_end(string));
+            shown.extend_from_slice(before);
+            shown.extend_from_slice(&self.replaced(inside, Kind::JsonString));
+            rest = after;
+            if let Some(after) = after.strip_prefix(b"\"") {
+                shown.push(b'"');
+                rest = after;
+            }
+        }
+        shown.extend_from_slice(rest);
+        shown.into()
+    }
+
+    /// Text without the secrets, wherever they stand.
+    #[must_use]
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.finds(text.as_bytes()) {
+            return Cow::Borrowed(text);
+        }
+        Cow::Owned(String::from_utf8_lossy(&self.replaced(text.as_bytes(), Kind::Plain)).into_owned())
+    }
+
+    fn finds(&self, text: &[u8]) -> bool {
+        self.anchors.iter().any(|anchor| anchor.find(text).is_some())
+    }
+
+    fn replaced<'a>(&self, text: &'a [u8], kind: Kind) -> Cow<'a, [u8]> {
+        let mut text = Cow::Borrowed(text);
+        for form in &self.forms {
+            if let Some(without) = without(form, &text, kind) {
+                text = Cow::Owned(without);
+            }
+        }
+        text
+    }
+}
+
+/// Whether a variable is one that holds a secret, by what people call those.
+fn is_secret_name(name: &str) -> bool {
+    const WITHIN: [&str; 10] = [
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "API_KEY",
+        "APIKEY",
+        "ACCESS_KEY",
+        "PRIVATE_KEY",
+        "CREDENTIAL",
+    ];
+    let name = name.to_ascii_uppercase();
+    name.ends_with("_KEY") || name.ends_with("_PAT") || WITHIN.iter().any(|word| name.contains(word))
+}
+
+/// The text without what a finder finds; `None`: it finds nothing.
+fn without(form: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
+    let mut shown: Option<Vec<u8>> = None;
+    let (mut from, mut look) = (0, 0);
+    while let Some(found) = form.find(&text[look..]) {
+        let at = look + found;
+        if kind == Kind::JsonString && is_in_escape(text, at) {
+            look = at + 1;
+            continue;
+        }
+        let shown = shown.get_or_insert_with(|| Vec::with_capacity(text.len()));
+        shown.extend_from_slice(&text[from..at]);
+        shown.extend_from_slice(REDACTED.as_bytes());
+        from = at + form.needle().len();
+        look = from;
+    }
+    let mut shown = shown?;
+    shown.extend_from_slice(&text[from..]);
+    Some(shown)
+}
+
+/// Whether a place is in the middle of an escape. What begins there is another text, and half of an escape is no JSON.
+fn is_in_escape(text: &[u8], at: usize) -> bool {
+    text[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+}
+
+/// Where the string ends that begins here, after its quote: at the other quote, or with the text.
+fn string_end(text: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(found) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        if text[at + found] == b'"' {
+            return at + found;
+        }
+        at += found + 2;
+    }
+    text.len()
+}
+
+/// A part of what stands in base64 that is the same in both of its alphabets, and long enough to be nothing else.
+fn common_to_alphabets(base64: &str) -> Option<String> {
+    let run = base64.split(['+', '/']).max_by_key(|run| run.len())?;
+    (run.len() >= MIN_SECRET).then(|| run[..run.len().min(MAX_ANCHOR)].to_owned())
+}
+
+/// Of a longer anchor nothing is gained. In bytes.
+const MAX_ANCHOR: usize = 32;
+
+/// A text as it stands in a string of JSON.
+fn in_json(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => written.extend(['\\', c]),
+            '\n' => written.push_str("\\n"),
+            '\r' => written.push_str("\\r"),
+            '\t' => written.push_str("\\t"),
+            c => written.push(c),
+        }
+    }
+    written
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redactor({} forms)", self.forms.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn json(secrets: &[&str], text: &str) -> String {
+        let shown = Redactor::new(secrets).json(Bytes::copy_from_slice(text.as_bytes()));
+        String::from_utf8(shown.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_secret_is_replaced_in_every_form() {
+        let secret = "s3cr+t/\"x\\ y";
+        for form in
+            ["s3cr+t/\\\"x\\\\ y", "s3cr%2Bt%2F%22x%5C%20y", "s3cr%2Bt%2F%22x%5C+y", "czNjcit0LyJ4XCB5"]
+        {
+            let text = format!("{{\"error\":{{\"message\":\"got {form} twice: {form}\"}}}}");
+            let expected = "{\"error\":{\"message\":\"got [redacted] twice: [redacted]\"}}";
+            assert_eq!(json(&[secret], &text), expected, "{form}");
+        }
+        assert_eq!(Redactor::new([secret]).text("got s3cr+t/\"x\\ y"), "got [redacted]");
+    }
+
+    // Both alphabets, where they differ everywhere and where they hardly do.
+    #[test]
+    fn base64_is_found_in_both_alphabets() {
+        for secret in ["\u{3ff}\u{3fe}\u{fbf}\u{fbe}\u{3ff}~~~???", "a-token-of-some-length-with-?>-in-it"] {
+            let redactor = Redactor::new([secret]);
+            for form in [BASE64_STANDARD_NO_PAD.encode(secret), BASE64_URL_SAFE_NO_PAD.encode(secret)] {
+                assert_eq!(redactor.text(&form), REDACTED, "{form}");
+            }
+        }
+        let redactor = Redactor::new(["test_access_token_0123456789abcdef"]);
+        assert_eq!(redactor.anchors.len(), 2, "two searches for a usual token");
+    }
+
+    #[test]
+    fn what_stands_in_no_string_is_left() {
+        let text = r#"{"id":123456789,"n":[123456789012],"s":"123456789","é":"\"123456789\\"}"#;
+        let expected = r#"{"id":123456789,"n":[123456789012],"s":"[redacted]","é":"\"[redacted]\\"}"#;
+        assert_eq!(json(&["123456789"], text), expected);
+        // A match that begins within an escape is none.
+        assert_eq!(json(&["nabcdefgh"], r#""\nabcdefgh nabcdefgh""#), r#""\nabcdefgh [redacted]""#);
+        assert_eq!(json(&["nnnnnnnn"], r#""\nnnnnnnnn""#), r#""\n[redacted]""#);
+        assert_eq!(Redactor::new(["hunter2hunter2"]).text(r"C:\hunter2hunter2"), r"C:\[redacted]");
+    }
+
+    #[test]
+    fn the_longer_secret_is_replaced_whole() {
+        assert_eq!(json(&["abcdefgh", "abcdefghijkl"], "\"abcdefghijkl\""), "\"[redacted]\"");
+    }
+
+    #[test]
+    fn short_ones_and_too_many_are_not_looked_for() {
+        assert!(Redactor::new(["short", ""]).is_empty());
+        let many: Vec<String> = (0..100).map(|n| format!("secret-number-{n:03}")).collect();
+        let redactor = Redactor::new(&many);
+        assert_eq!(redactor.text("secret-number-000 secret-number-099"), "[redacted] secret-number-099");
+        assert!(!format!("{redactor:?}").contains("secret"));
+    }
+
+    #[test]
+    fn variables_are_secret_by_their_names() {
+        let environment = [
+            ("GITHUB_TOKEN", "ghp_0123456789"),
+            ("openai_api_key", "sk-0123456789"),
+            ("ROOT", "/home/ada/documents"),
+            ("LOG_LEVEL", "verbose-logging"),
+            ("GOOGLE_CREDENTIALS", "/home/ada/key.json"),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), Secret::new(value))).into();
+        let said = "ghp_0123456789 sk-0123456789 /home/ada/documents verbose-logging /home/ada/key.json";
+        let shown = "[redacted] [redacted] /home/ada/documents verbose-logging /home/ada/key.json";
+        assert_eq!(Redactor::of_environment(&environment).text(said), shown);
+    }
+
+    #[test]
+    fn text_without_a_secret_is_not_copied() {
+        let message = Bytes::from_static(b"{\"jsonrpc\":\"2.0\"}");
+        let shown = Redactor::new(["hunter2hunter2"]).json(message.clone());
+        assert_eq!(shown.as_ptr(), message.as_ptr());
+    }
+
+    proptest! {
+        // Whatever a server says and whatever the secret is: it is JSON after as before, and the secret is gone.
+        #[test]
+        fn json_stays_json(secret in "[a-z0-9\\\\\"/ \n]{8,12}", before in ".{0,8}", after in ".{0,8}", n: u64) {
+            let said = serde_json::json!({ "a": format!("{before}{secret}{after}"), "n": n, "b": [before, null] });
+            let shown = Redactor::new([&secret]).json(Bytes::from(said.to_string()));
+            let read: serde_json::Value = serde_json::from_slice(&shown).unwrap();
+            prop_assert_eq!(&read["n"], &said["n"]);
+            prop_assert!(!read["a"].as_str().unwrap().contains(&secret));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a server repeats of our secrets does not come through, wherever it stands in what it says.
+
+#[path = "support/http/mod.rs"]
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use bowline_transport::Redactor;
+use bowline_transport::http::{Answer, Body, Credentials};
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method};
+use support::{Seen, Server, body_events, body_json, config_with, json, link_to, post, reply, stream, with};
+use url::Url;
+
+/// Shows one token, and knows that it is a secret.
+#[derive(Debug)]
+struct Signer(Mutex<String>);
+
+impl Credentials for Signer {
+    fn sign(&self, _: &Method, _: &Url, headers: &mut HeaderMap) {
+        let token = self.0.lock().unwrap().parse().unwrap();
+        headers.insert(AUTHORIZATION, token);
+    }
+
+    fn redactor(&self) -> Option<Arc<Redactor>> {
+        Some(Arc::new(Redactor::new([Redactor::of_header(&self.0.lock().unwrap())])))
+    }
+}
+
+const KEY: &str = "swordfish-0123";
+
+/// What a server says that was sent these headers.
+async fn answered(server: Server) -> Answer {
+    let config = config_with(
+        &format!("http://{}/mcp", server.address),
+        &[("X-Api-Key", KEY), ("X-Team", "red-herring")],
+    );
+    let signer = Arc::new(Signer(Mutex::new("Bearer hunter2hunter2".to_owned())));
+    post(&link_to(&config).authorized(signer)).await.unwrap()
+}
+
+/// All that was sent, in the words of the server.
+fn repeated(seen: &Seen) -> String {
+    ["authorization", "x-api-key", "x-team"].map(|name| seen.headers[name].to_str().unwrap()).join(" ")
+}
+
+const SHOWN: &str = "Bearer [redacted] [redacted] red-herring";
+
+#[tokio::test]
+async fn a_result_and_an_error_are_redacted() {
+    for status in [200, 400] {
+        let server = Server::start(move |seen: Seen| {
+            let said = format!(r#"{{"id":1,"error":{{"code":1,"message":"{}"}}}}"#, repeated(&seen));
+            std::future::ready(reply(status, "application/json", said))
+        })
+        .await;
+        let body = body_json(answered(server).await);
+        // Of a refusal, whatever was configured is left out.
+        let shown = if status == 200 { SHOWN } else { "Bearer [redacted] [redacted] [redacted]" };
+        let expected = format!(r#"{{"id":1,"error":{{"code":1,"message":"{shown}"}}}}"#);
+        assert_eq!(body, expected, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_redacted() {
+    let server = Server::start(async |seen: Seen| reply(200, "text/html", repeated(&seen))).await;
+    match answered(server).await.body {
+        Body::Other(body) => assert_eq!(body, SHOWN),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_challenge_is_redacted() {
+    let server = Server::start(async |seen: Seen| {
+        let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{}\"", repeated(&seen));
+        with(reply(401, "", ""), "www-authenticate", &challenge)
+    })
+    .await;
+    let answer = answered(server).await;
+    let expected = format!("Bearer error=\"invalid_token\", error_description=\"{SHOWN}\"");
+    assert_eq!(answer.header("www-authenticate"), Some(&*expected));
+}
+
+// A stream outlives a token.
+#[tokio::test]
+async fn events_are_redacted_with_the_secrets_of_the_moment() {
+    let (events, answer) = stream(200, "text/event-stream");
+    let answer = Mutex::new(Some(answer));
+    let server = Server::start(move |_| {
+        let answer = answer.lock().unwrap().take();
+        std::future::ready(answer.unwrap_or_else(|| json("{}")))
+    })
+    .await;
+    let signer = Arc::new(Signer(Mutex::new("Bearer hunter2hunter2".to_owned())));
+    let link = server.link().authorized(Arc::clone(&signer) as Arc<dyn Credentials>);
+    let mut stream = body_events(link.get(&HeaderMap::new()).await.unwrap());
+    let said = Bytes::from_static(b"data: {\"a\":\"hunter2hunter2 hunter3hunter3\"}\n\n");
+    events.send(said.clone()).await.unwrap();
+    let data = stream.next().await.unwrap().unwrap().data;
+    assert_eq!(data, r#"{"a":"[redacted] hunter3hunter3"}"#);
+    *signer.0.lock().unwrap() = "Bearer hunter3hunter3".to_owned();
+    events.send(said).await.unwrap();
+    let data = stream.next().await.unwrap().unwrap().data;
+    assert_eq!(data, r#"{"a":"hunter2hunter2 [redacted]"}"#);
+}
