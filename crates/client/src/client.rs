@@ -253,8 +253,9 @@ impl Client {
         self.inner.ended.cancelled().await;
     }
 
-    /// Waits for a renewal of the login that is under way, and lets no other begin. [`Client::close`] does so too; this
-    /// is for a program that ends without the patience for the rest of it.
+    /// Waits for a renewal of the login that is under way, and lets no other begin. [`Client::close`] does so too, for
+    /// 25 seconds at most; this is for a program that ends. What the authorization server gives is lost with it, and the
+    /// login too, and it may take minutes to answer.
     ///
     /// Dropping the future does not end the renewal, and lets none begin all the same.
     pub async fn settle_login(&self) {

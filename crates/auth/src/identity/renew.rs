@@ -26,8 +26,9 @@ use crate::tokens::Tokens;
 
 /// How long a call waits for a renewal while the old token is good.
 const POLITE: Duration = Duration::from_secs(2);
-/// How long whoever needs a token waits for it. The renewal itself takes as long as the authorization server does.
-const WAIT: Duration = Duration::from_secs(25);
+/// How long whoever needs a token waits for it: longer than a process that died holds up the others. The renewal itself
+/// takes as long as the authorization server does.
+const WAIT: Duration = Duration::from_secs(45);
 /// How much of a token's life has to be left for it to be sent.
 const LEFT: Duration = Duration::from_secs(1);
 /// How often somebody who has nothing to do looks at the clock and the store: machines sleep, and clocks are set.

@@ -45,7 +45,7 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// Waits for `closed`, at most [`CLOSING_TIMEOUT`], or [`REFRESH_TIMEOUT`] while the login is refreshed. The next
+    /// Waits for `closed`, at most [`CLOSING_TIMEOUT`], and for a refresh of the login, at most [`REFRESH_TIMEOUT`]. The next
     /// signal waits for nothing but a refresh of the login, the one after it for nothing.
     pub(super) async fn finish(self, closed: impl Future<Output = ()>) {
         let Self { client, printer, mut interrupt, interrupted } = self;
@@ -55,16 +55,16 @@ impl Leaving {
         }
         let closing = async {
             let mut closed = pin!(closed);
-            if timeout(NOTE_DELAY, &mut closed).await.is_ok() {
-                return;
+            if timeout(NOTE_DELAY, &mut closed).await.is_err() {
+                if !noted && is_refreshing(&client) {
+                    printer.note(REFRESHING);
+                    noted = true;
+                }
+                // The server is told that we leave; one that does not listen is left all the same.
+                let _ = timeout(CLOSING_TIMEOUT, closed).await;
             }
-            let refreshing = is_refreshing(&client);
-            if refreshing && !noted {
-                printer.note(REFRESHING);
-                noted = true;
-            }
-            // The server is told that we leave; one that does not listen is left all the same.
-            let _ = timeout(if refreshing { REFRESH_TIMEOUT } else { CLOSING_TIMEOUT }, closed).await;
+            // A connection is closed before a slow authorization server has answered.
+            let _ = timeout(REFRESH_TIMEOUT, client.settle_login()).await;
         };
         let signal = tokio::select! {
             () = closing => return,

@@ -19,6 +19,7 @@ use bowline_transport::process;
 use http::HeaderValue;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -223,8 +224,9 @@ impl Driver {
             attending.abort();
         }
         if let Some(auth) = self.shared.auth.clone() {
-            // What an authorization server has given is written down before we go.
-            self.closing.spawn(async move { auth.settle().await });
+            // What an authorization server has given is written down before we go. One that takes longer is waited for
+            // by the renewal, which goes on; whoever ends the program waits for that too (`Client::settle_login`).
+            self.closing.spawn(async move { drop(timeout(SETTLING, auth.settle()).await) });
         }
         // Whoever is still waiting waits for nobody: over HTTP a call outlives its link.
         self.shared.fail_calls(&Fault::new(Cause::Closed));
@@ -574,5 +576,7 @@ async fn sleep_until(due: Option<Instant>) {
 const FOREIGN: std::ops::Range<u64> = 1 << 32..1 << 52;
 /// How many notifications a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 1024;
+/// How long a connection that is closed waits for a renewal of its login.
+const SETTLING: Duration = Duration::from_secs(25);
 /// The session has its own clock for these; the table must not interfere.
 const HELLO_LIMITS: CallLimits = CallLimits { idle: Duration::MAX, total: Duration::MAX };

@@ -77,9 +77,9 @@ async fn a_slow_authorization_server_costs_no_login() {
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    site.auth.arm(Twist::delay(Duration::from_secs(35)).on("refresh_token"));
+    site.auth.arm(Twist::delay(Duration::from_secs(55)).on("refresh_token"));
     let shown = site.calls();
-    assert!(shown.contains("that has taken more than 25 s"), "{shown}");
+    assert!(shown.contains("that has taken more than 45 s"), "{shown}");
     assert!(shown.contains("the login is just being renewed"), "{shown}");
     assert_eq!(site.auth.refreshes(), 1, "{shown}");
     let shown = site.calls();
