@@ -1,11 +1,12 @@
 //! Where logins are kept: nowhere else than where the configuration says, and for nobody else to see.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use bowline_testkit as testkit;
 
 use super::{Site, ends};
-use crate::context::snapshot;
+use crate::context::{Context, snapshot};
 
 /// What is wrong with the file, and what is told of it.
 const BROKEN: [(&str, &str); 6] = [
@@ -138,5 +139,41 @@ async fn a_token_that_a_server_repeats_is_not_shown() {
     for verbosity in ["-q", "-vvv"] {
         let shown = site.shown(&["call", "docs", "echo", "message=x", verbosity]);
         assert!(shown.contains("you sent Bearer [redacted], which I do not like"), "{shown}");
+    }
+}
+
+/// Written by version 0.1.0 before renewals were locked, at servers that are long gone. Whatever changes, nobody is
+/// logged out by an upgrade.
+#[test]
+fn a_store_of_an_earlier_version_is_read_as_it_was() {
+    let context = Context::new();
+    let state = context.path("home/.local/state/bowline");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
+    for name in ["store.db", "store.key"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store-0.1").join(name);
+        std::fs::copy(from, state.join(name)).unwrap();
+        std::fs::set_permissions(state.join(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let url = "http://127.0.0.1:39379/mcp";
+    context.user_config(&format!("[store]\nkey = 'file'\n\n[servers.docs]\nurl = '{url}'\n"));
+    let logins = || -> serde_json::Value {
+        let output = context.bowline(["auth", "--json"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["logins"].take()
+    };
+    let before = logins();
+    let [login] = before.as_array().unwrap().as_slice() else { panic!("{before}") };
+    assert_eq!((&login["server"], &login["url"]), (&"docs".into(), &url.into()), "{login}");
+    assert_eq!(login["issuer"], "http://127.0.0.1:44009");
+    assert_eq!(login["client_id"], "client-o_CBoVL5plFF4exPm4fso278bDTzKH9Q");
+    assert_eq!((&login["refreshable"], &login["by"]), (&true.into(), &"login".into()), "{login}");
+    assert_eq!(login["logged_in_at"], "2026-11-16T04:12:34.375Z");
+    // Neither a server nor an authorization server that is gone costs it.
+    let shown = context.run(context.bowline(["call", "docs", "echo", "message=ahoy"]));
+    assert!(shown.starts_with("exit: 3\n"), "{shown}");
+    let after = logins();
+    for member in ["client_id", "refreshable", "logged_in_at", "expires_at"] {
+        assert_eq!(after[0][member], before[0][member], "{member}");
     }
 }
