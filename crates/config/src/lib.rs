@@ -48,7 +48,7 @@
 //! those of each server, until [`Config::server`] joins them: a program that reads a file that it does
 //! not trust drops its servers and those hooks together, by not laying it over
 //! ([`Config::layered`]). Only the TOML form has hooks; what hosts call so is something else. Such a file is looked at
-//! with [`outline`], which fills in nothing: even the reading of a variable or a file for a stranger tells something.
+//! with [`outline()`], which fills in nothing: even the reading of a variable or a file for a stranger tells something.
 //!
 //! # Logins
 //!

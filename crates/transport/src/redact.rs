@@ -10,8 +10,9 @@ use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
 use bowline_config::Secret;
 use bytes::Bytes;
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 use memchr::{memchr, memchr2};
+use serde::de::IgnoredAny;
 use url::form_urlencoded::byte_serialize;
 
 /// The secrets of one server, in the forms in which they may come back. Cheap to use on text that holds none: mostly two
@@ -81,10 +82,10 @@ impl Redactor {
         self.forms.is_empty()
     }
 
-    /// JSON without the secrets. It stays JSON: only what stands in strings is replaced.
+    /// JSON without the secrets. It stays JSON: only what stands in strings is replaced. What is no JSON is text.
     #[must_use]
     pub fn json(&self, message: Bytes) -> Bytes {
-        if !self.finds(&message) {
+        if self.is_empty() || !(self.finds(&message) || has_odd_escape(&message)) {
             return message;
         }
         let mut shown = Vec::with_capacity(message.len());
@@ -93,7 +94,7 @@ impl Redactor {
             let (before, string) = rest.split_at(open + 1);
             let (inside, after) = string.split_at(string_end(string));
             shown.extend_from_slice(before);
-            shown.extend_from_slice(&self.replaced(inside, Kind::JsonString));
+            shown.extend_from_slice(&self.string(inside));
             rest = after;
             if let Some(after) = after.strip_prefix(b"\"") {
                 shown.push(b'"');
@@ -101,7 +102,24 @@ impl Redactor {
             }
         }
         shown.extend_from_slice(rest);
+        // A number may look like a secret and is none; but what cannot be read as JSON is shown as it stands.
+        if self.finds(&shown) && serde_json::from_slice::<IgnoredAny>(&shown).is_err() {
+            shown = self.replaced(&shown, Kind::Plain).into_owned();
+        }
         shown.into()
+    }
+
+    /// What stands between the quotes of a string. One that is written with escapes where none are needed is compared by
+    /// what it says.
+    fn string<'a>(&self, inside: &'a [u8]) -> Cow<'a, [u8]> {
+        if has_odd_escape(inside)
+            && let Ok(said) = serde_json::from_slice::<String>(&[b"\"", inside, b"\""].concat())
+            && self.finds(said.as_bytes())
+        {
+            let shown = serde_json::to_string(&self.text(&said)).expect("a text is JSON");
+            return Cow::Owned(shown.as_bytes()[1..shown.len() - 1].to_vec());
+        }
+        self.replaced(inside, Kind::JsonString)
     }
 
     /// Text without the secrets, wherever they stand.
@@ -165,6 +183,11 @@ fn without(form: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
     let mut shown = shown?;
     shown.extend_from_slice(&text[from..]);
     Some(shown)
+}
+
+/// Whether something is escaped that need not be: a character of ASCII by its number, or a slash.
+fn has_odd_escape(text: &[u8]) -> bool {
+    memmem::find(text, b"\\u00").is_some() || memmem::find(text, b"\\/").is_some()
 }
 
 /// Whether a place is in the middle of an escape. What begins there is another text, and half of an escape is no JSON.
@@ -236,6 +259,21 @@ mod tests {
             assert_eq!(json(&[secret], &text), expected, "{form}");
         }
         assert_eq!(Redactor::new([secret]).text("got s3cr+t/\"x\\ y"), "got [redacted]");
+    }
+
+    #[test]
+    fn escapes_hide_nothing() {
+        let spelled = r"\u0073\u006b\u002f\u006c\u0069\u0076\u0065\u0030\u0031\u0032\u0033";
+        for form in [spelled, "\\u0073k/live0123", "sk\\/live0123"] {
+            let text = format!(r#"{{"a":"got {form} \u003cb>","b":"\u003c c\/d"}}"#);
+            let expected = r#"{"a":"got [redacted] <b>","b":"\u003c c\/d"}"#;
+            assert_eq!(json(&["sk/live0123"], &text), expected, "{form}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_text() {
+        assert_eq!(json(&["hunter2hunter2"], "{Bearer hunter2hunter2}"), "{Bearer [redacted]}");
     }
 
     // Both alphabets, where they differ everywhere and where they hardly do.

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bowline_config::Secret;
+use bowline_transport::Redactor;
 use bowline_transport::http::Fence;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -44,6 +47,23 @@ impl Form {
         self.fence = Some(fence.clone());
     }
 
+    /// What an authorization server must not be quoted with, should it repeat what it was sent.
+    fn redactor(&self) -> Redactor {
+        let fields = self.fields.iter().filter(|(name, _)| SECRET_FIELDS.contains(name));
+        let mut secrets: Vec<String> = fields.map(|(_, value)| value.clone()).collect();
+        if let Some(header) = &self.authorization {
+            let shown = Redactor::of_header(header.expose());
+            secrets.push(shown.to_owned());
+            // Of `Basic`, the secret after the client's id, as it was encoded.
+            if let Ok(pair) = BASE64_STANDARD.decode(shown)
+                && let Some((_, secret)) = String::from_utf8_lossy(&pair).split_once(':')
+            {
+                secrets.push(secret.to_owned());
+            }
+        }
+        Redactor::new(secrets)
+    }
+
     fn request(&self, url: &Url) -> Result<Request<Bytes>, AuthError> {
         let mut body = form_urlencoded::Serializer::new(String::new());
         body.extend_pairs(&self.fields);
@@ -65,6 +85,18 @@ impl Form {
         Ok(request)
     }
 }
+
+/// What proves something, or can be exchanged for tokens.
+const SECRET_FIELDS: [&str; 8] = [
+    "assertion",
+    "client_assertion",
+    "client_secret",
+    "code",
+    "code_verifier",
+    "device_code",
+    "refresh_token",
+    "subject_token",
+];
 
 /// A value that must not be printed.
 fn hidden(value: &str) -> HeaderValue {
@@ -115,7 +147,7 @@ pub(super) async fn post(
         }
         let response = ctx.net.told(request).await?;
         let new_nonce = dpop.is_some_and(|key| key.nonces().learn(url, response.headers()));
-        let outcome = read(&response, url);
+        let outcome = read(&response, url, form);
         match &outcome {
             Err(refusal) if refusal.is("use_dpop_nonce") && new_nonce && again => again = false,
             _ => return outcome,
@@ -126,17 +158,17 @@ pub(super) async fn post(
 /// The same to an address that the configuration names, without a proof.
 pub(super) async fn post_chosen(ctx: &Ctx, url: &Url, form: &Form) -> Result<Map<String, Value>, Refusal> {
     let response = ctx.net.chosen(form.request(url)?).await?;
-    read(&response, url)
+    read(&response, url, form)
 }
 
 /// Sends a form whose answer says nothing if all is well, whatever it looks like.
 pub(super) async fn tell(ctx: &Ctx, url: &Url, form: &Form) -> Result<(), Refusal> {
     let response = ctx.net.told(form.request(url)?).await?;
-    if response.status().is_success() { Ok(()) } else { read(&response, url).map(drop) }
+    if response.status().is_success() { Ok(()) } else { read(&response, url, form).map(drop) }
 }
 
-/// What an answer comes to: an object without `error`, or why not.
-fn read(response: &Response<Bytes>, url: &Url) -> Result<Map<String, Value>, Refusal> {
+/// What an answer to a form comes to: an object without `error`, or why not.
+fn read(response: &Response<Bytes>, url: &Url, form: &Form) -> Result<Map<String, Value>, Refusal> {
     let at = shown(url);
     let status = response.status().as_u16();
     let failed = |kind, what: String| Refusal { error: AuthError::new(kind, what), code: None };
@@ -148,7 +180,7 @@ fn read(response: &Response<Bytes>, url: &Url) -> Result<Map<String, Value>, Ref
         return Err(failed(AuthErrorKind::Untrusted, format!("{at} sends us elsewhere (status {status})")));
     }
     let body = object(response);
-    if let Some(refusal) = body.as_ref().and_then(|body| refused(body, &at, status)) {
+    if let Some(refusal) = body.as_ref().and_then(|body| refused(body, &at, status, form)) {
         return Err(refusal);
     }
     match body {
@@ -177,7 +209,7 @@ fn object(response: &Response<Bytes>) -> Option<Map<String, Value>> {
 }
 
 /// What `error` in an answer means, whatever its status: some say 200 to everything.
-fn refused(body: &Map<String, Value>, at: &str, status: u16) -> Option<Refusal> {
+fn refused(body: &Map<String, Value>, at: &str, status: u16, form: &Form) -> Option<Refusal> {
     let code = match body.get("error")? {
         Value::Null | Value::Bool(false) => return None,
         Value::String(code) => code.as_str(),
@@ -193,9 +225,12 @@ fn refused(body: &Map<String, Value>, at: &str, status: u16) -> Option<Refusal> 
         "access_denied" => AuthErrorKind::Declined,
         _ => AuthErrorKind::Refused,
     };
-    let description = body.get("error_description").and_then(Value::as_str).map(said).unwrap_or_default();
+    // Before it is cut: of half a secret nothing is found.
+    let redactor = form.redactor();
+    let quoted = |text: &str| said(&redactor.text(text));
+    let description = body.get("error_description").and_then(Value::as_str).map(quoted).unwrap_or_default();
     let sep = if description.is_empty() { "" } else { ": " };
-    let what = format!("{at} refused with {}{sep}{description}", said(code));
+    let what = format!("{at} refused with {}{sep}{description}", quoted(code));
     // Earlier versions of the Python SDK say so of a client that does not prove itself.
     let code = if code == "unauthorized_client" && status == 401 { "invalid_client" } else { code };
     Some(Refusal { error: AuthError::new(kind, what), code: Some(code.to_owned()) })
@@ -215,6 +250,19 @@ impl fmt::Debug for Form {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_authorization_server_repeats_is_redacted() {
+        let mut form = Form::default();
+        form.add("client_id", "the-client-itself");
+        form.add("refresh_token", "refresh-0123456789");
+        form.authorize(Secret::new(format!("Basic {}", BASE64_STANDARD.encode("me:hunter2hunter2"))));
+        let said = "the-client-itself refresh-0123456789 bWU6aHVudGVyMmh1bnRlcjI= hunter2hunter2";
+        let body = serde_json::json!({ "error": "invalid_request", "error_description": said });
+        let refusal = refused(body.as_object().unwrap(), "there", 400, &form).unwrap();
+        let shown = refusal.into_error().what;
+        assert!(shown.ends_with("the-client-itself [redacted] [redacted] [redacted]"), "{shown}");
+    }
 
     #[test]
     fn nothing_secret_is_shown() {

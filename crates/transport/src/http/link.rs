@@ -186,8 +186,8 @@ impl HttpLink {
 
     async fn ask(&self, draft: Draft<'_>) -> Result<Answer, Fault> {
         let method = draft.method.clone();
-        let (status, headers, flow) = self.send(draft).await?;
         let redactors = self.redactors();
+        let (status, headers, flow) = self.send(draft).await.map_err(|fault| redactors.fault(fault))?;
         let mut answer = Answer::read(status, headers, flow, &self.shared.limits)
             .await
             .map_err(|fault| redactors.fault(fault))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_config::Secret;
-use bowline_proto::fault::Fault;
+use bowline_proto::fault::{Cause, Fault};
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::WWW_AUTHENTICATE;
@@ -84,6 +84,9 @@ impl Redactors {
     pub(super) fn fault(&self, mut fault: Fault) -> Fault {
         if let Some(body) = &fault.evidence.body {
             fault.evidence.body = Some(self.text(body));
+        }
+        if let Cause::Redirect { location } = &mut fault.cause {
+            *location = self.text(location);
         }
         fault
     }
