@@ -86,7 +86,8 @@ async fn an_error_of_somebody_else_is_not_shown() {
     let error = ended(task).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted);
     for text in [&error.what, &answer.body] {
-        assert!(!text.contains("555") && !text.contains("access_denied"), "{text}");
+        // Whole: a port of this machine may hold a part of it.
+        assert!(!text.contains("555-1234") && !text.contains("access_denied"), "{text}");
     }
 }
 
