@@ -184,7 +184,8 @@ async fn tools_that_changed_meanwhile_are_told() {
     context.user_config(&format!("{}keepalive_interval = 5\n", web("rope", &server)));
     let mut watching = Watching::start(context.bowline(["watch"]));
     watching.line().await;
-    // It is idle, so its tools were seen.
+    // It is idle, and its tools were seen.
+    server.wait_for(|received| received.is("tools/list"), PATIENCE).await;
     server.wait_for(|received| received.is("ping"), PATIENCE).await;
     server.edit(|script| script.tool("counter"));
     server.restart().await;
