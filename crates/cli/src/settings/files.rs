@@ -269,7 +269,7 @@ mod tests {
         Layers { used: vec![own, layer("bowline.toml", Origin::Project, project)], untrusted: None }
     }
 
-    /// The same with a project that nobody vouches for.
+    /// The layers with a project that nobody vouches for.
     fn untrusted(user: &str, project: &str) -> Layers {
         let mut layers = layers(user, "");
         layers.used.pop();

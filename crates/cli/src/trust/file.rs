@@ -12,7 +12,7 @@ use crate::env;
 pub(crate) struct ProjectFile {
     /// Where it was found.
     pub(crate) path: PathBuf,
-    /// The same without links on the way to its folder. A file that is a link itself stands for where the link is:
+    /// Its path without links on the way to its folder. A file that is a link itself stands for where the link is:
     /// relative paths in it start there, and a link elsewhere to a trusted file is another project.
     pub(crate) place: PathBuf,
     /// Where the text is, without links.

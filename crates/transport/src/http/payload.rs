@@ -36,7 +36,7 @@ impl Payload {
         Self { data: (!data.is_empty()).then_some(data), taken: None, fence: None }
     }
 
-    /// The same, if it leaves in this time.
+    /// A payload that leaves in this time or not at all.
     pub(super) fn fenced(self, fence: &Fence, window: Window) -> Self {
         Self { fence: Some(Box::new((fence.clone(), window))), ..self }
     }

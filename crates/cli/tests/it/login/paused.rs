@@ -9,10 +9,9 @@ use nix::unistd::Pid;
 
 use super::{PATIENCE, Site};
 
-/// How long the first process has stood still when the second one comes, which does not wait for ever either.
-const BEFORE: Duration = Duration::from_secs(12);
-/// How long it goes on standing still: together longer than a lease lasts that nobody renews.
-const AFTER: Duration = Duration::from_secs(20);
+/// How long a process stands still: longer than a lease lasts that nobody renews, and not so long that the other one gives
+/// up. Leases go by the clock of the machine, and that a process waits is no event, so that only time can pass here.
+const STANDSTILL: Duration = Duration::from_secs(33);
 
 impl Site {
     /// The process that holds the lock for renewals, once there is one.
@@ -75,14 +74,13 @@ async fn a_process_that_is_stopped_after_it_sent_the_token_keeps_others_from_usi
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    site.auth.arm(Twist::delay(BEFORE + AFTER + Duration::from_secs(1)).on("refresh_token"));
+    site.auth.arm(Twist::delay(STANDSTILL + Duration::from_secs(1)).on("refresh_token"));
     let stopped = site.caller(None);
     site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
     let pid = site.holder().await;
     kill(pid, Signal::SIGSTOP).expect("it is there");
-    tokio::time::sleep(BEFORE).await;
     let other = site.caller(None);
-    tokio::time::sleep(AFTER).await;
+    tokio::time::sleep(STANDSTILL).await;
     assert_eq!(site.auth.count("refresh_token"), 1, "the other one waits");
     goes_on(&site, pid, stopped, other).await;
 }
@@ -107,12 +105,14 @@ async fn a_process_that_is_stopped_between_the_confirmation_and_the_request_send
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
         stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).expect("a state")
     };
-    while !matches!(state(), 'T' | 't') {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    tokio::time::sleep(BEFORE).await;
+    let standing = async {
+        while !matches!(state(), 'T' | 't') {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, standing).await.expect("it is stopped");
     let other = site.caller(None);
-    tokio::time::sleep(AFTER).await;
+    tokio::time::sleep(STANDSTILL).await;
     assert_eq!(site.auth.count("refresh_token"), 0, "neither has sent it");
     goes_on(&site, pid, stopped, other).await;
 }

@@ -119,7 +119,7 @@ fn a_state_folder_of_others_says_nothing() {
     assert!(mark.exists());
 }
 
-/// The same for what servers were found to speak: it is neither read there nor written.
+/// What servers were found to speak is neither read from such a folder nor written to it.
 #[tokio::test]
 async fn a_cache_folder_of_others_is_not_used() {
     let context = Context::new();
