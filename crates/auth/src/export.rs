@@ -93,7 +93,16 @@ pub async fn import_with(
     let opened = opened
         .map_err(|_| broken_off())?
         .map_err(|error| AuthError::new(AuthErrorKind::Store, error.to_string()))?;
-    let parcel: Parcel = serde_json::from_slice(&opened)
+    unpack(safe, &opened, overwrite).await
+}
+
+/// Takes over what was under the passphrase.
+pub(crate) async fn unpack(
+    safe: &Safe,
+    opened: &[u8],
+    overwrite: Overwrite,
+) -> Result<Vec<Account>, AuthError> {
+    let parcel: Parcel = serde_json::from_slice(opened)
         .ok()
         .filter(|parcel: &Parcel| parcel.format == FORMAT)
         .ok_or_else(|| AuthError::new(AuthErrorKind::Store, "these are no logins that this version knows"))?;

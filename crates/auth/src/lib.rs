@@ -24,6 +24,7 @@
 //! | `refresh` | how a token is renewed by one of many, once |
 //! | `headers` | headers that a program makes |
 //! | `program` | how such a program is run |
+//! | `fuzzing` | what fuzz targets check; there with `--cfg fuzzing` alone |
 //!
 //! Everything that a server or an authorization server says is taken for hostile until it is checked.
 
@@ -35,6 +36,8 @@ mod discover;
 mod dpop;
 mod error;
 mod export;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod grant;
 mod headers;
 mod identity;

@@ -54,7 +54,7 @@ pub(crate) async fn authorize(ask: &Ask<'_>) -> Result<Code, AuthError> {
     read(&body)
 }
 
-fn read(body: &Map<String, Value>) -> Result<Code, AuthError> {
+pub(super) fn read(body: &Map<String, Value>) -> Result<Code, AuthError> {
     let untrusted = |what: &str| AuthError::new(AuthErrorKind::Untrusted, what);
     let secret = answer::token(body, "device_code")?;
     let secret = secret.ok_or_else(|| untrusted("the answer has no code for this device"))?;

@@ -13,6 +13,8 @@
 mod answer;
 mod device;
 mod enterprise;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod post;
 mod prove;
 mod supply;

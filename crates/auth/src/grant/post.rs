@@ -168,7 +168,11 @@ pub(super) async fn tell(ctx: &Ctx, url: &Url, form: &Form) -> Result<(), Refusa
 }
 
 /// What an answer to a form comes to: an object without `error`, or why not.
-fn read(response: &Response<Bytes>, url: &Url, form: &Form) -> Result<Map<String, Value>, Refusal> {
+pub(super) fn read(
+    response: &Response<Bytes>,
+    url: &Url,
+    form: &Form,
+) -> Result<Map<String, Value>, Refusal> {
     let at = shown(url);
     let status = response.status().as_u16();
     let failed = |kind, what: String| Refusal { error: AuthError::new(kind, what), code: None };

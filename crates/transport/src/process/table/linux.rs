@@ -134,6 +134,20 @@ impl Clock {
     }
 }
 
+/// A `stat` line of a process whose name is a stranger's.
+#[cfg(fuzzing)]
+pub(super) fn read_any(stat: &[u8]) {
+    let clock = Clock { booted: SystemTime::UNIX_EPOCH, ticks: 100, page: 4096 };
+    if let Some(row) = parse(7, stat, &clock) {
+        assert_eq!(row.id.pid, 7);
+        assert!(row.mark.is_none() && !row.ours, "a line alone proves neither");
+    }
+    // Whatever a process is called, the numbers after its name stay its own.
+    let named = [b"7 (", stat, b") S 5 6 8 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4200 900 3 1\n"].concat();
+    let row = parse(7, &named, &clock).expect("a name breaks no line");
+    assert_eq!((row.parent, row.group, row.session, row.zombie), (5, 6, 8, false));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg(any(not(target_os = "linux"), test))]
+#[cfg(any(not(target_os = "linux"), test, fuzzing))]
 mod ps;
 
 use std::collections::BTreeMap;
@@ -100,6 +100,21 @@ impl Table {
 pub(super) fn identity(pid: u32) -> io::Result<Identity> {
     let row = system::read(Some(pid))?.into_iter().next();
     row.map(|row| row.id).ok_or_else(|| io::Error::other("the process table does not show it"))
+}
+
+/// Reads what a system may tell: one input for each of its ways. The first byte chooses.
+#[cfg(fuzzing)]
+pub(super) fn read_any(input: &[u8]) {
+    let Some((kind, bytes)) = input.split_first() else { return };
+    match kind % 3 {
+        0 => linux::read_any(bytes),
+        1 => ps::read_any(&String::from_utf8_lossy(bytes)),
+        _ => {
+            if let Some(mark) = Mark::of_environment(bytes) {
+                assert_eq!(Mark::parse(mark.as_str()), Some(mark));
+            }
+        }
+    }
 }
 
 #[cfg(test)]

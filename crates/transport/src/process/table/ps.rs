@@ -9,6 +9,10 @@ use nix::unistd::geteuid;
 use super::{Identity, Row};
 
 /// All processes, or the one with this id. Marks are not to be had.
+#[cfg_attr(
+    all(fuzzing, target_os = "linux"),
+    expect(dead_code, reason = "of this file only lines are fuzzed there")
+)]
 pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
     let mut command = Command::new("ps");
     // In words that do not depend on where and when it is asked.
@@ -80,6 +84,16 @@ fn elapsed(text: &str) -> Option<Duration> {
     }
     let days: u64 = days.parse().ok()?;
     days.checked_mul(24 * 60 * 60)?.checked_add(seconds).map(Duration::from_secs)
+}
+
+/// One line of `ps`.
+#[cfg(fuzzing)]
+pub(super) fn read_any(line: &str) {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    if let Some(row) = parse(line, 1000, now) {
+        assert!(row.started <= now, "nothing began in the future");
+        assert!(row.mark.is_none());
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,50 @@
+//! What fuzz targets ask of this folder.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::CONTENT_TYPE;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::post::{self, Form};
+use super::{answer, device};
+use crate::tokens::Tokens;
+
+/// A secret that is sent, and may come back in a refusal.
+const SENT: &str = "rt-canary-51ab07";
+
+/// The object in an answer to a form. No refusal may repeat what was sent.
+pub(crate) fn read(kind: u8, body: &[u8]) -> Option<Map<String, Value>> {
+    let url: Url = "https://as.example/token".parse().expect("an address");
+    let status = [200, 201, 302, 400, 401, 403, 429, 500][usize::from(kind % 8)];
+    let media =
+        if kind & 8 == 0 { "application/json" } else { "application/x-www-form-urlencoded; charset=utf-8" };
+    let response = Response::builder()
+        .status(status)
+        .header(CONTENT_TYPE, media)
+        .body(Bytes::copy_from_slice(body))
+        .expect("a response");
+    let mut form = Form::default();
+    form.add("refresh_token", SENT);
+    match post::read(&response, &url, &form) {
+        Ok(object) => Some(object),
+        Err(refusal) => {
+            let shown = refusal.into_error().to_string();
+            assert!(!shown.contains(SENT), "{shown}");
+            assert!(!shown.contains(char::is_control), "{shown:?}");
+            None
+        }
+    }
+}
+
+/// The tokens in such an object.
+pub(crate) fn tokens(body: &Map<String, Value>, asked_at: SystemTime) -> Option<Tokens> {
+    answer::tokens(body, asked_at).ok()
+}
+
+/// A code for another device in such an object: what a person is to type, if it may be shown.
+pub(crate) fn device_code(body: &Map<String, Value>) -> Option<(String, Url)> {
+    device::read(body).ok().map(|code| (code.typed, code.url))
+}
