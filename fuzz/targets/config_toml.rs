@@ -1,0 +1,11 @@
+//! Configuration texts in our own dialect (TOML).
+#![no_main]
+
+use bowline_config::Dialect;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(input) {
+        bowline_fuzz::config::check(text, Dialect::Toml);
+    }
+});

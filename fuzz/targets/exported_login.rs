@@ -1,0 +1,6 @@
+//! Exported logins: the sealed file, and what is in it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| bowline_auth::fuzzing::exported_login(input));

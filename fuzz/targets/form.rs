@@ -1,0 +1,40 @@
+//! Forms of a server: what a person typed is taken only if the form's own rules take it, and so is what is sent.
+//!
+//! An input is the parameters of an elicitation, then what is typed into its fields in turns.
+#![no_main]
+
+use bowline_fuzz::parts;
+use bowline_proto::form::{check, check_field, complete, parse};
+use bowline_proto::wire::Json;
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::Elicitation;
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let mut parts = parts(input);
+    let text = Bytes::copy_from_slice(parts.next().unwrap_or_default());
+    let Ok(Elicitation::Form(form)) =
+        Json::parse(text).map_err(drop).and_then(|it| Elicitation::decode(&it).map_err(drop))
+    else {
+        return;
+    };
+    let typed: Vec<_> = parts.map(String::from_utf8_lossy).collect();
+    let filled: Vec<_> = form
+        .fields
+        .iter()
+        .zip(&typed)
+        .filter_map(|(field, typed)| Some((field, parse(field, typed).ok()?)))
+        .collect();
+    let mut edit = Edit::new();
+    for (field, value) in &filled {
+        check_field(field, value).expect("what was taken from a person fits its field");
+        edit = edit.set(&field.name, value);
+    }
+    let content = edit.apply(None).expect("an object can be made");
+    let completed = complete(&form, &content);
+    if check(&form, &content).is_ok() {
+        check(&form, &completed).expect("defaults break nothing");
+    }
+    let _ = form.defaults();
+});
