@@ -4,6 +4,7 @@ mod bench;
 mod checks;
 mod conformance;
 mod coverage;
+mod fuzz;
 mod glob;
 mod mutants;
 mod shell;
@@ -42,6 +43,8 @@ enum Task {
     Soak(soak::Args),
     /// Change the code of the core, one expression at a time, and see whether its tests notice. Takes hours.
     Mutants(mutants::Args),
+    /// Feed everything that reads what strangers wrote with inputs that nobody thought of.
+    Fuzz(fuzz::Args),
     /// Show which requirements of the protocol checklist the tests name.
     Coverage(coverage::Args),
 }
@@ -66,6 +69,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Bench(args) => bench::run(&workspace, &args),
         Task::Soak(args) => soak::run(&workspace, &args),
         Task::Mutants(args) => mutants::run(&workspace, &args),
+        Task::Fuzz(args) => fuzz::run(&workspace, &args),
         Task::Coverage(args) => coverage::run(&workspace, &args),
     }
 }

@@ -7,7 +7,7 @@ use std::{fmt, time::Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
-use crate::{checks, conformance, coverage, shell, soak, tools, tree::Workspace};
+use crate::{checks, conformance, coverage, fuzz, shell, soak, tools, tree::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
@@ -46,6 +46,8 @@ enum Step {
     Interop,
     /// Random faults under load, for a minute.
     Soak,
+    /// Inputs that once broke something, and new ones for a few seconds each.
+    Fuzz,
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &TestArgs) -> Result<()> {
@@ -92,7 +94,7 @@ impl Step {
     fn run(self, workspace: &Workspace) -> Result<()> {
         match self {
             Self::Tools => tools::install_test_peers(workspace),
-            Self::Fmt => cargo(workspace, &["fmt", "--all", "--check"]),
+            Self::Fmt => formatting(workspace),
             Self::Purity => checks::purity::run(workspace),
             Self::Paths => checks::doc_paths::run(workspace),
             Self::Coverage => coverage::check(workspace),
@@ -105,6 +107,7 @@ impl Step {
             Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
             Self::Interop => interop(workspace),
             Self::Soak => soak::run(workspace, &soak::Args::default()),
+            Self::Fuzz => fuzz::run(workspace, &fuzz::Args::default()),
         }
     }
 }
@@ -118,6 +121,12 @@ impl fmt::Display for Step {
 
 fn cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
     shell::run(shell::cargo().args(args).current_dir(workspace.root()))
+}
+
+/// The fuzz targets are no members of the workspace.
+fn formatting(workspace: &Workspace) -> Result<()> {
+    cargo(workspace, &["fmt", "--all", "--check"])?;
+    cargo(workspace, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])
 }
 
 fn tests(workspace: &Workspace) -> Result<()> {
@@ -219,7 +228,8 @@ mod tests {
     fn only_and_skip_narrow_the_run_and_keep_its_order() {
         let args = TestArgs { only: vec![Step::Clippy, Step::Fmt], skip: vec![] };
         assert_eq!(args.select(), [Step::Fmt, Step::Clippy]);
-        let args = TestArgs { only: vec![], skip: vec![Step::Soak, Step::Interop, Step::Conformance] };
+        let args =
+            TestArgs { only: vec![], skip: vec![Step::Fuzz, Step::Soak, Step::Interop, Step::Conformance] };
         let steps = args.select();
         assert_eq!(steps.first(), Some(&Step::Tools));
         assert_eq!(steps.last(), Some(&Step::Docs));
