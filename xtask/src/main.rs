@@ -5,6 +5,7 @@ mod checks;
 mod conformance;
 mod coverage;
 mod glob;
+mod loom;
 mod mutants;
 mod shell;
 mod soak;

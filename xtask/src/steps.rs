@@ -7,7 +7,7 @@ use std::{fmt, time::Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
-use crate::{checks, conformance, coverage, shell, soak, tools, tree::Workspace};
+use crate::{checks, conformance, coverage, loom, shell, soak, tools, tree::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
@@ -38,6 +38,8 @@ enum Step {
     Clippy,
     /// Unit, integration and documentation tests.
     Tests,
+    /// Models of concurrent code, in every interleaving.
+    Loom,
     /// Documentation builds without warnings.
     Docs,
     /// The official suite against our client.
@@ -101,6 +103,7 @@ impl Step {
                 cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
             }
             Self::Tests => tests(workspace),
+            Self::Loom => loom::run(workspace),
             Self::Docs => docs(workspace),
             Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
             Self::Interop => interop(workspace),
