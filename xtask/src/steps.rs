@@ -32,7 +32,7 @@ enum Step {
     Paths,
     /// Requirements of the protocol have the tests that they need.
     Coverage,
-    /// Licences, banned crates and sources of dependencies.
+    /// Licenses, banned crates, sources and known vulnerabilities of dependencies.
     Deny,
     /// Lints.
     Clippy,
