@@ -7,6 +7,8 @@ mod coverage;
 mod glob;
 mod loom;
 mod mutants;
+mod release;
+mod sbom;
 mod shell;
 mod soak;
 mod source;
@@ -43,6 +45,10 @@ enum Task {
     Soak(soak::Args),
     /// Change the code of the core, one expression at a time, and see whether its tests notice. Takes hours.
     Mutants(mutants::Args),
+    /// Build the command as it is released, with a list of its dependencies inside, beside it its SBOM and checksums.
+    Release(release::Args),
+    /// Write the SBOM of the command, in CycloneDX JSON.
+    Sbom(sbom::Args),
     /// Show which requirements of the protocol checklist the tests name.
     Coverage(coverage::Args),
 }
@@ -67,6 +73,8 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Bench(args) => bench::run(&workspace, &args),
         Task::Soak(args) => soak::run(&workspace, &args),
         Task::Mutants(args) => mutants::run(&workspace, &args),
+        Task::Release(args) => release::run(&workspace, &args),
+        Task::Sbom(args) => sbom::run(&workspace, &args),
         Task::Coverage(args) => coverage::run(&workspace, &args),
     }
 }

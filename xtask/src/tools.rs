@@ -68,6 +68,21 @@ pub(crate) fn cargo_deny(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "cargo-deny", version: "0.20.2" }.ensure(workspace)
 }
 
+/// The program cargo-auditable.
+pub(crate) fn cargo_auditable(workspace: &Workspace) -> Result<PathBuf> {
+    CargoTool { name: "cargo-auditable", version: "0.7.7" }.ensure(workspace)
+}
+
+/// The program rust-audit-info.
+pub(crate) fn rust_audit_info(workspace: &Workspace) -> Result<PathBuf> {
+    CargoTool { name: "rust-audit-info", version: "0.5.4" }.ensure(workspace)
+}
+
+/// The program cargo-cyclonedx.
+pub(crate) fn cargo_cyclonedx(workspace: &Workspace) -> Result<PathBuf> {
+    CargoTool { name: "cargo-cyclonedx", version: "0.5.9" }.ensure(workspace)
+}
+
 /// The clients that benchmarks compare ours with.
 pub(crate) struct BenchPeers {
     pub(crate) node_modules: PathBuf,
