@@ -1,8 +1,8 @@
 //! Rules of the project that no compiler knows.
 
+mod advisories;
 pub(crate) mod deny;
 pub(crate) mod doc_paths;
 mod length;
-mod licence;
 mod paths;
 pub(crate) mod purity;

@@ -6,7 +6,10 @@ mod conformance;
 mod coverage;
 mod fuzz;
 mod glob;
+mod loom;
 mod mutants;
+mod release;
+mod sbom;
 mod shell;
 mod soak;
 mod source;
@@ -45,6 +48,10 @@ enum Task {
     Mutants(mutants::Args),
     /// Feed everything that reads what strangers wrote with inputs that nobody thought of.
     Fuzz(fuzz::Args),
+    /// Build the command as it is released, with a list of its dependencies inside, beside it its SBOM and checksums.
+    Release(release::Args),
+    /// Write the SBOM of the command, in CycloneDX JSON.
+    Sbom(sbom::Args),
     /// Show which requirements of the protocol checklist the tests name.
     Coverage(coverage::Args),
 }
@@ -70,6 +77,8 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Soak(args) => soak::run(&workspace, &args),
         Task::Mutants(args) => mutants::run(&workspace, &args),
         Task::Fuzz(args) => fuzz::run(&workspace, &args),
+        Task::Release(args) => release::run(&workspace, &args),
+        Task::Sbom(args) => sbom::run(&workspace, &args),
         Task::Coverage(args) => coverage::run(&workspace, &args),
     }
 }

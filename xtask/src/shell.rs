@@ -14,7 +14,12 @@ use anyhow::{Context, Result, bail};
 
 /// A `cargo` of the toolchain that runs us.
 pub(crate) fn cargo() -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo_plugin(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// A program that runs that `cargo`.
+pub(crate) fn cargo_plugin(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     // `cargo run` describes xtask in the environment. Build scripts that watch these names
     // would rebuild whenever one goes from a plain `cargo build` to `cargo xtask` and back.
     for (name, _) in env::vars_os() {

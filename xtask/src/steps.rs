@@ -7,7 +7,7 @@ use std::{fmt, time::Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
-use crate::{checks, conformance, coverage, fuzz, shell, soak, tools, tree::Workspace};
+use crate::{checks, conformance, coverage, fuzz, loom, shell, soak, tools, tree::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
@@ -32,12 +32,14 @@ enum Step {
     Paths,
     /// Requirements of the protocol have the tests that they need.
     Coverage,
-    /// Licences, banned crates and sources of dependencies.
+    /// Licenses, banned crates, sources and known vulnerabilities of dependencies.
     Deny,
     /// Lints.
     Clippy,
     /// Unit, integration and documentation tests.
     Tests,
+    /// Models of concurrent code, in every interleaving.
+    Loom,
     /// Documentation builds without warnings.
     Docs,
     /// The official suite against our client.
@@ -103,6 +105,7 @@ impl Step {
                 cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
             }
             Self::Tests => tests(workspace),
+            Self::Loom => loom::run(workspace),
             Self::Docs => docs(workspace),
             Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
             Self::Interop => interop(workspace),
@@ -123,10 +126,11 @@ fn cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
     shell::run(shell::cargo().args(args).current_dir(workspace.root()))
 }
 
-/// The fuzz targets are no members of the workspace.
+/// Also of the packages that are workspaces of their own.
 fn formatting(workspace: &Workspace) -> Result<()> {
     cargo(workspace, &["fmt", "--all", "--check"])?;
-    cargo(workspace, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])
+    cargo(workspace, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
+    cargo(workspace, &["fmt", "--manifest-path", "loom/Cargo.toml", "--check"])
 }
 
 fn tests(workspace: &Workspace) -> Result<()> {

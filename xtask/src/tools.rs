@@ -4,7 +4,7 @@
 //! An install is done once per content of that folder; its stamp says for which.
 
 mod browser;
-mod cargo_mutants;
+mod cargo_tool;
 mod hosts;
 mod node;
 mod python;
@@ -19,6 +19,7 @@ pub(crate) use browser::Browser;
 pub(crate) use hosts::Hosts;
 
 use crate::tree::Workspace;
+use cargo_tool::CargoTool;
 
 /// A suite that `conformance` can run: its version, and the npm alias it is installed under.
 pub(crate) const CONFORMANCE_SUITES: &[&str] = &["0.1.16", "0.2.0-alpha.12"];
@@ -57,9 +58,29 @@ pub(crate) fn redis_server(workspace: &Workspace) -> Result<Option<PathBuf>> {
     redis::ensure(workspace)
 }
 
-/// The program cargo-mutants.
+/// The program cargo-mutants. The list of survivors was made with this version: another one makes other mutants.
 pub(crate) fn cargo_mutants(workspace: &Workspace) -> Result<PathBuf> {
-    cargo_mutants::ensure(workspace)
+    CargoTool { name: "cargo-mutants", version: "27.1.0" }.ensure(workspace)
+}
+
+/// The program cargo-deny.
+pub(crate) fn cargo_deny(workspace: &Workspace) -> Result<PathBuf> {
+    CargoTool { name: "cargo-deny", version: "0.20.2" }.ensure(workspace)
+}
+
+/// The program cargo-auditable.
+pub(crate) fn cargo_auditable(workspace: &Workspace) -> Result<PathBuf> {
+    CargoTool { name: "cargo-auditable", version: "0.7.7" }.ensure(workspace)
+}
+
+/// The program rust-audit-info.
+pub(crate) fn rust_audit_info(workspace: &Workspace) -> Result<PathBuf> {
+    CargoTool { name: "rust-audit-info", version: "0.5.4" }.ensure(workspace)
+}
+
+/// The program cargo-cyclonedx.
+pub(crate) fn cargo_cyclonedx(workspace: &Workspace) -> Result<PathBuf> {
+    CargoTool { name: "cargo-cyclonedx", version: "0.5.9" }.ensure(workspace)
 }
 
 /// The clients that benchmarks compare ours with.
@@ -77,19 +98,21 @@ impl BenchPeers {
     }
 }
 
-/// Everything that `cargo xtask test` speaks to.
+/// Everything that `cargo xtask test` speaks to or checks with.
 pub(crate) fn install_test_peers(workspace: &Workspace) -> Result<()> {
     let node = NodePeers::ensure(workspace)?;
     let python = fastmcp_python(workspace)?;
     let hosts = Hosts::ensure(workspace)?;
     let redis = redis_server(workspace)?;
     let browser = Browser::ensure(workspace, &node.node)?;
+    let deny = cargo_deny(workspace)?;
     println!("node        {}", workspace.show(&node.node));
     for version in CONFORMANCE_SUITES {
         println!("conformance {}", workspace.show(&node.conformance(version)));
     }
     println!("everything  {}", workspace.show(&node.everything()));
     println!("fastmcp     {}", workspace.show(&python));
+    println!("cargo-deny  {}", workspace.show(&deny));
     if let Some(hosts) = hosts {
         println!("claude      {}", workspace.show(&hosts.claude));
         println!("opencode    {}", workspace.show(&hosts.opencode));

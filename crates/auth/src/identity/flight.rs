@@ -1,12 +1,12 @@
 //! Owns the rule that what many want at once is done once, and all get the same outcome.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use crate::error::{AuthError, AuthErrorKind};
 use crate::refresh::drive::Pass;
@@ -23,7 +23,8 @@ pub(super) struct Task {
 
 struct Running {
     landing: Landing,
-    over: Arc<AtomicBool>,
+    /// Tells whether it has ended, a panic included. It is never aborted.
+    task: AbortHandle,
 }
 
 /// Something that is done for as long as somebody waits for it.
@@ -40,25 +41,20 @@ impl Task {
     {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(now) = &*running
-            && !now.over.load(Ordering::Acquire)
+            && !now.task.is_finished()
         {
             return now.landing.clone();
         }
-        let over = Arc::new(AtomicBool::new(false));
-        let done = SetOnDrop(Arc::clone(&over));
-        let work = work();
         // In a task of its own: whoever waits may be dropped, and what was given must be kept all the same.
-        let task = tokio::spawn(async move {
-            let _done = done;
-            work.await
-        });
+        let spawned = tokio::spawn(work());
+        let task = spawned.abort_handle();
         let landing = async move {
-            task.await.unwrap_or_else(|_| {
+            spawned.await.unwrap_or_else(|_| {
                 Err(AuthError::new(AuthErrorKind::Unavailable, "it was broken off: the program is ending"))
             })
         };
         let landing = landing.boxed().shared();
-        *running = Some(Running { landing: landing.clone(), over });
+        *running = Some(Running { landing: landing.clone(), task });
         landing
     }
 }
@@ -130,18 +126,10 @@ impl Gate {
     }
 }
 
-/// Whatever ends a task, a panic included, it is over.
-struct SetOnDrop(Arc<AtomicBool>);
-
-impl Drop for SetOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU32;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use tokio::sync::Notify;
 

@@ -5,9 +5,11 @@
 //! would have the task scheduled once more, and another thread woken to help. So while the exchange is
 //! being polled its own wake-ups only make it look once more.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::mem;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+
+use super::sync::{Mutex, MutexGuard};
 
 /// Between a connection and the task that drives it.
 #[derive(Debug)]
@@ -18,68 +20,101 @@ pub(super) struct Gate {
 
 #[derive(Debug)]
 struct Inner {
-    state: AtomicU8,
-    task: Mutex<Waker>,
+    state: Mutex<State>,
 }
 
-/// Nobody polls: whoever wakes, wakes the task.
-const OPEN: u8 = 0;
-/// Somebody polls.
-const SHUT: u8 = 1;
-/// Somebody polls and was woken meanwhile.
-const KNOCKED: u8 = 2;
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    /// The task that polled last.
+    task: Waker,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nobody polls: whoever wakes, wakes the task.
+    Idle,
+    /// Somebody polls.
+    Polling,
+    /// Somebody polls, and was woken meanwhile.
+    Woken,
+}
 
 /// So often an exchange looks once more before it lets others run.
 const LOOKS: usize = 16;
 
 impl Default for Gate {
     fn default() -> Self {
-        let inner = Arc::new(Inner { state: AtomicU8::new(OPEN), task: Mutex::new(Waker::noop().clone()) });
+        let state = State { phase: Phase::Idle, task: Waker::noop().clone() };
+        let inner = Arc::new(Inner { state: Mutex::new(state) });
         Self { waker: Waker::from(Arc::clone(&inner)), inner }
     }
 }
 
 impl Gate {
-    /// Polls for the task of `cx`, and again while that only woke itself.
+    /// Polls for the task of `cx`, and again while that only woke itself. A wake-up during a poll that gives a value is
+    /// forgotten, so whoever gets one must poll again, or call [`settle`](Self::settle).
     pub(super) fn poll<T>(
         &self,
         cx: &Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        self.set_task(cx.waker());
+        self.inner.set_task(cx.waker(), Phase::Polling);
         for _ in 0..LOOKS {
-            self.inner.state.store(SHUT, Ordering::SeqCst);
             if let Poll::Ready(value) = poll(&mut Context::from_waker(&self.waker)) {
-                // A knock is forgotten: whoever got something asks again.
-                self.inner.state.store(OPEN, Ordering::SeqCst);
+                self.inner.state().phase = Phase::Idle;
                 return Poll::Ready(value);
             }
-            let quiet = self.inner.state.compare_exchange(SHUT, OPEN, Ordering::SeqCst, Ordering::SeqCst);
-            if quiet.is_ok() {
+            if self.inner.finish_look() {
                 return Poll::Pending;
             }
         }
-        self.inner.state.store(OPEN, Ordering::SeqCst);
+        self.inner.state().phase = Phase::Idle;
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Has nobody woken until the next poll.
-    pub(super) fn detach(&self) {
-        self.set_task(Waker::noop());
+    /// Looks after a connection that nobody polls from now on. Every wake-up that comes during a look causes another one,
+    /// or wakes `idle`, as do all that come later.
+    pub(super) fn settle(&self, idle: &Waker, mut look: impl FnMut(&mut Context<'_>)) {
+        let looked: Poll<()> = self.poll(&Context::from_waker(idle), |cx| {
+            look(cx);
+            // A value would have the gate forget a wake-up.
+            Poll::Pending
+        });
+        debug_assert!(looked.is_pending());
     }
 
-    fn set_task(&self, waker: &Waker) {
-        let mut task = self.inner.task();
-        if !task.will_wake(waker) {
-            task.clone_from(waker);
-        }
+    /// Has nobody woken until the next poll.
+    pub(super) fn detach(&self) {
+        self.inner.set_task(Waker::noop(), Phase::Idle);
     }
 }
 
+// === impl Inner ===
+
 impl Inner {
-    fn task(&self) -> MutexGuard<'_, Waker> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    fn set_task(&self, waker: &Waker, phase: Phase) {
+        let mut state = self.state();
+        state.phase = phase;
+        if !state.task.will_wake(waker) {
+            let last = mem::replace(&mut state.task, waker.clone());
+            // Dropping a waker can drop a task, and with it whatever wakes this gate.
+            drop(state);
+            drop(last);
+        }
+    }
+
+    /// Ends a look that found nothing. Says whether nobody woke the gate meanwhile; otherwise the next look has begun.
+    fn finish_look(&self) -> bool {
+        let mut state = self.state();
+        let is_quiet = state.phase == Phase::Polling;
+        state.phase = if is_quiet { Phase::Idle } else { Phase::Polling };
+        is_quiet
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,20 +124,21 @@ impl Wake for Inner {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Only one of the two can win: either the poller sees the knock, or the gate was open.
-        let knocked = self
-            .state
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |state| (state != OPEN).then_some(KNOCKED));
-        if knocked.is_err() {
-            let task = self.task().clone();
-            task.wake();
+        let mut state = self.state();
+        match state.phase {
+            Phase::Idle => {
+                let task = state.task.clone();
+                drop(state);
+                task.wake();
+            }
+            Phase::Polling | Phase::Woken => state.phase = Phase::Woken,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -148,5 +184,44 @@ mod tests {
             Poll::Pending
         });
         assert_eq!((polled, looks, count.0.load(Ordering::SeqCst)), (Poll::Pending, LOOKS, 1));
+    }
+
+    #[test]
+    fn a_wake_up_while_a_connection_settles_has_it_looked_at_again() {
+        let (gate, (count, idle)) = (Gate::default(), task());
+        let (mut looks, mut kept) = (0, None);
+        gate.settle(&idle, |cx| {
+            looks += 1;
+            if looks == 1 {
+                cx.waker().wake_by_ref();
+            }
+            kept = Some(cx.waker().clone());
+        });
+        assert_eq!((looks, count.0.load(Ordering::SeqCst)), (2, 0));
+        kept.unwrap().wake();
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn the_last_task_may_wake_the_gate_when_it_is_dropped() {
+        struct WakeOnDrop(Waker);
+        impl Wake for WakeOnDrop {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for WakeOnDrop {
+            fn drop(&mut self) {
+                self.0.wake_by_ref();
+            }
+        }
+        let (gate, (count, waker)) = (Gate::default(), task());
+        let last = Waker::from(Arc::new(WakeOnDrop(gate.waker.clone())));
+        let _: Poll<()> = gate.poll(&Context::from_waker(&last), |_| Poll::Pending);
+        drop(last);
+        let mut looks = 0;
+        let _: Poll<()> = gate.poll(&Context::from_waker(&waker), |_| {
+            looks += 1;
+            Poll::Pending
+        });
+        assert_eq!((looks, count.0.load(Ordering::SeqCst)), (2, 0));
     }
 }

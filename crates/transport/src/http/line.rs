@@ -41,13 +41,11 @@ impl Line {
     /// happens to the connection from now on, in place of the task that had the exchange.
     pub(super) fn rest(&mut self, idle: &Waker) -> bool {
         let Self { driven, gate, .. } = self;
-        let mut drive = pin!(unconstrained(poll_fn(|cx| {
-            gate.poll(cx, |cx| {
-                driven.drive(cx);
-                Poll::Ready(())
-            })
+        let mut settle = pin!(unconstrained(poll_fn(|cx| {
+            gate.settle(cx.waker(), |cx| driven.drive(cx));
+            Poll::Ready(())
         })));
-        let _ = drive.as_mut().poll(&mut Context::from_waker(idle));
+        let _ = settle.as_mut().poll(&mut Context::from_waker(idle));
         self.sender.is_ready()
     }
 

@@ -14,6 +14,7 @@
 //! | `coding` | which compressions are understood |
 //! | `flow` | when a connection may be used again |
 //! | `pool`, `line` | which connection a request takes, and which are kept |
+//! | `gate` | when whoever drives a connection is woken |
 //! | `dial`, `resolve`, `proxy`, `tls` | how a connection is made |
 //! | `socket`, `payload` | what is provable about the bytes of a request |
 //! | `cookies` | what a load balancer gets back |
@@ -52,6 +53,7 @@ mod redactors;
 mod resolve;
 mod socket;
 mod sse_legacy;
+mod sync;
 mod target;
 mod tls;
 mod veil;

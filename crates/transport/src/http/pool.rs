@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -36,15 +36,14 @@ pub(super) struct Pool {
     closes: Arc<CloseAlarm>,
     /// Rings `closes`. Woken by what happens to connections that are kept.
     idle_waker: Waker,
-    /// The last kept connection that a request was to take, or took, was closed.
+    /// The last kept connection that a request was to take, or took, was closed. It only decides whether the next request
+    /// waits a moment, so no other memory is ordered by it.
     closes_early: AtomicBool,
 }
 
 /// Wakes whoever waits for a kept connection to be closed by the server.
 #[derive(Debug, Default)]
 struct CloseAlarm {
-    /// How many were found closed so far.
-    closed: AtomicU64,
     /// Something happened to a kept connection.
     rung: Notify,
 }
@@ -54,6 +53,8 @@ struct State {
     idle: Vec<Idle>,
     /// Connections on which the end of an answer is still to come.
     tails: VecDeque<(Tail, Instant)>,
+    /// How many kept connections the server was found to have closed so far.
+    closed: u64,
     shared: Option<Shared>,
     /// How many connections of HTTP/2 there were.
     shared_count: u64,
@@ -214,7 +215,7 @@ impl Pool {
     fn settle_tail(&self, state: &mut State, tail: Tail, until: Instant) {
         match tail.end(&self.idle_waker) {
             TailEnd::Ended(line, keep) => self.keep(state, line, keep),
-            TailEnd::Cut => self.count_closed(1),
+            TailEnd::Cut => self.count_closed(state, 1),
             TailEnd::TooLong => {}
             TailEnd::Pending(tail) if until > Instant::now() => state.tails.push_back((tail, until)),
             TailEnd::Pending(_) => {}
@@ -238,35 +239,36 @@ impl Pool {
 
     /// Waits until the server has closed a connection that was kept.
     pub(super) async fn idle_closed(&self) {
-        let before = self.closes.closed.load(Ordering::SeqCst);
+        let before = self.state().closed;
         loop {
             let mut rung = pin!(self.closes.rung.notified());
             // From here on no ring is missed.
             rung.as_mut().enable();
-            self.drop_closed();
-            if self.closes.closed.load(Ordering::SeqCst) != before {
+            if self.drop_closed() != before {
                 return;
             }
             rung.await;
         }
     }
 
-    /// Lets go of the connections that the server has closed.
-    fn drop_closed(&self) {
+    /// Lets go of the connections that the server has closed. Gives how many it has closed so far.
+    fn drop_closed(&self) -> u64 {
         let mut state = self.state();
         let kept = state.idle.len();
         state.idle.retain_mut(|idle| idle.line.rest(&self.idle_waker));
-        self.count_closed(kept - state.idle.len());
+        let dropped = kept - state.idle.len();
+        self.count_closed(&mut state, dropped);
         for _ in 0..state.tails.len() {
             let Some((tail, until)) = state.tails.pop_front() else { break };
             self.settle_tail(&mut state, tail, until);
         }
+        state.closed
     }
 
     /// A kept connection was found closed before a request could be written to it.
     pub(super) fn found_closed(&self) {
         self.closes_early.store(true, Ordering::Relaxed);
-        self.count_closed(1);
+        self.count_closed(&mut self.state(), 1);
     }
 
     /// A kept connection ended after a request was written to it: the server may be one that closes them.
@@ -281,9 +283,9 @@ impl Pool {
         }
     }
 
-    fn count_closed(&self, count: usize) {
+    fn count_closed(&self, state: &mut State, count: usize) {
         if count > 0 {
-            self.closes.closed.fetch_add(count as u64, Ordering::SeqCst);
+            state.closed += count as u64;
             self.closes.rung.notify_waiters();
         }
     }
@@ -291,7 +293,7 @@ impl Pool {
     /// Lets go of the HTTP/2 connection, on which the server takes no more requests.
     fn retire(&self, state: &mut State) {
         state.shared = None;
-        self.count_closed(1);
+        self.count_closed(state, 1);
     }
 
     /// Keeps a connection for all, and drives it.

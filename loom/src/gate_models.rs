@@ -1,0 +1,173 @@
+//! Models of the gate between a connection and the task that drives it: no wake-up is lost.
+//!
+//! In each model another thread writes an event and then wakes the gate's waker, once. The write is relaxed, so only the
+//! gate itself can make it visible to the poll that has to see it. A lost wake-up leaves the task waiting for ever, which
+//! loom reports as a deadlock.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::model::Builder;
+use loom::sync::Notify;
+use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use loom::thread;
+
+use crate::gate::Gate;
+
+/// An event that comes before, while or after the task polls reaches the task.
+pub fn wake_around_a_poll() {
+    explore(|| {
+        let (gate, event, task) = (Gate::default(), Event::new(), Task::new());
+        let waking = event.happen_on(gate_waker(&gate, &task));
+        task.run(&gate, |_| event.has_happened());
+        waking.join().unwrap();
+    });
+}
+
+/// Two events from two threads: the second may come while the task looks once more because of the first.
+pub fn two_wakes_during_one_poll() {
+    explore_bounded(|| {
+        let (gate, task) = (Gate::default(), Task::new());
+        let events = [Event::new(), Event::new()];
+        let waker = gate_waker(&gate, &task);
+        let waking = events.each_ref().map(|event| event.happen_on(waker.clone()));
+        task.run(&gate, |_| events.iter().all(Event::has_happened));
+        for thread in waking {
+            thread.join().unwrap();
+        }
+    });
+}
+
+/// An event comes while the task wakes itself at each look, until it has to let others run.
+pub fn wake_while_looks_run_out() {
+    explore(|| {
+        let (gate, event, task) = (Gate::default(), Event::new(), Task::new());
+        let waking = event.happen_on(gate_waker(&gate, &task));
+        let mut own = OWN_WAKES;
+        task.run(&gate, |cx| {
+            if own > 0 {
+                own -= 1;
+                cx.waker().wake_by_ref();
+            }
+            event.has_happened()
+        });
+        waking.join().unwrap();
+    });
+}
+
+/// An event comes while the connection goes from one task to another, with nobody to be woken in between. The first task
+/// need not hear of it; the second must.
+pub fn handover_reaches_the_next_task() {
+    explore(|| {
+        let (gate, event) = (Gate::default(), Event::new());
+        let (first, second) = (Task::new(), Task::new());
+        let waking = event.happen_on(gate_waker(&gate, &first));
+        gate.detach();
+        second.run(&gate, |_| event.has_happened());
+        waking.join().unwrap();
+    });
+}
+
+/// An event comes while a connection is put to rest: either that sees it, or whoever watches kept connections is woken.
+pub fn look_or_wake_after_rest() {
+    explore(|| {
+        let (gate, event) = (Gate::default(), Event::new());
+        let (first, watcher) = (Task::new(), Task::new());
+        let waking = event.happen_on(gate_waker(&gate, &first));
+        loop {
+            let mut seen = false;
+            gate.settle(&watcher.waker, |_| seen = event.has_happened());
+            if seen {
+                break;
+            }
+            watcher.inner.woken.wait();
+        }
+        waking.join().unwrap();
+    });
+}
+
+/// Something that another thread does once, and that a poll looks for.
+struct Event {
+    happened: Arc<AtomicBool>,
+}
+
+impl Event {
+    fn new() -> Self {
+        Self { happened: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// Starts the thread that has it happen, and then wakes `waker`.
+    fn happen_on(&self, waker: Waker) -> thread::JoinHandle<()> {
+        let happened = Arc::clone(&self.happened);
+        thread::spawn(move || {
+            happened.store(true, Relaxed);
+            waker.wake();
+        })
+    }
+
+    fn has_happened(&self) -> bool {
+        self.happened.load(Relaxed)
+    }
+}
+
+/// A task as an executor has it: it is polled when it was woken.
+struct Task {
+    inner: Arc<TaskInner>,
+    waker: Waker,
+}
+
+struct TaskInner {
+    woken: Notify,
+}
+
+impl Task {
+    fn new() -> Self {
+        let inner = Arc::new(TaskInner { woken: Notify::new() });
+        Self { waker: Waker::from(Arc::clone(&inner)), inner }
+    }
+
+    /// Polls through the gate until `look` finds what it looks for.
+    fn run(&self, gate: &Gate, mut look: impl FnMut(&mut Context<'_>) -> bool) {
+        let cx = Context::from_waker(&self.waker);
+        while gate.poll(&cx, |cx| if look(cx) { Poll::Ready(()) } else { Poll::Pending }).is_pending() {
+            self.inner.woken.wait();
+        }
+    }
+}
+
+impl Wake for TaskInner {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.notify();
+    }
+}
+
+/// The waker that a socket gets to keep when `task` polls it and there is nothing to read.
+fn gate_waker(gate: &Gate, task: &Task) -> Waker {
+    let mut waker = None;
+    let polled: Poll<()> = gate.poll(&Context::from_waker(&task.waker), |cx| {
+        waker = Some(cx.waker().clone());
+        Poll::Pending
+    });
+    assert!(polled.is_pending());
+    waker.expect("the gate polls at least once")
+}
+
+/// Runs a model in every interleaving.
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    Builder::new().check(model);
+}
+
+/// Runs a model in every interleaving in which threads are interrupted at most three times: with three threads, all of
+/// them take minutes.
+fn explore_bounded(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// One more than a gate looks before it lets others run.
+const OWN_WAKES: usize = 17;

@@ -1,0 +1,235 @@
+//! Known vulnerabilities of dependencies: where the database of RustSec is had from, and what follows from it.
+//!
+//! A machine may be offline, or reach a package registry and nothing else. The check then says that it was not made, and
+//! passes. The database is therefore fetched first, by itself and for a bounded time, and cargo-deny is run offline after
+//! that: whatever fails in the first step is no news about a dependency, and whatever is found in the second is.
+
+use std::{
+    env,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::deny::{CargoDeny, Manifest, RULES};
+use crate::{
+    shell::{self, Ended},
+    tree::Workspace,
+};
+
+/// Names a copy of the database: a folder or an address that git can clone. Without it, the database is fetched from
+/// RustSec into the folder that cargo-deny uses by default.
+const COPY: &str = "BOWLINE_ADVISORY_DB";
+
+pub(super) fn check(workspace: &Workspace, deny: &CargoDeny) -> Result<()> {
+    let copy = env::var(COPY).ok().filter(|copy| !copy.is_empty());
+    let database = Database::locate(workspace, copy)?;
+    let fetched = database.fetch(deny)?;
+    if let (Err(reason), Some(copy)) = (&fetched, &database.copy) {
+        bail!("{COPY} is {copy}, of which no database could be had: {reason}");
+    }
+    for manifest in Manifest::ALL {
+        let mut command = deny.command(manifest, &database.rules);
+        command.args(["--offline", "--format", "json", "check", "advisories"]);
+        let output = command.output().context("could not start cargo-deny")?;
+        match (Verdict::of(&String::from_utf8_lossy(&output.stderr)), &fetched) {
+            (Verdict::Clean, _) => {}
+            (Verdict::Found, _) => {
+                // Once more, for a person to read.
+                let mut command = deny.command(manifest, &database.rules);
+                shell::run(command.args(["--offline", "check", "advisories"]))?;
+                bail!("dependencies have advisories");
+            }
+            (Verdict::NotMade(_), Err(reason)) => {
+                eprintln!("advisories: not checked: offline ({reason})");
+                return Ok(());
+            }
+            (Verdict::NotMade(why), Ok(())) => bail!("advisories could not be checked: {why}"),
+        }
+    }
+    let age = database.date().map_or_else(String::new, |date| format!(" of {date}"));
+    match fetched {
+        Ok(()) => eprintln!("advisories: none, by the database{age}"),
+        Err(reason) => eprintln!("advisories: none, by an earlier copy of the database{age} ({reason})"),
+    }
+    Ok(())
+}
+
+struct Database {
+    /// What was given to be used in place of the official database.
+    copy: Option<String>,
+    /// A file with the rules of `deny.toml` and the folder of the databases.
+    rules: PathBuf,
+    /// Where cargo-deny keeps its databases, each in a folder of its own.
+    folder: PathBuf,
+    /// Where what git says is written.
+    log: PathBuf,
+}
+
+impl Database {
+    fn locate(workspace: &Workspace, copy: Option<String>) -> Result<Self> {
+        let work = workspace.root().join("target/deny");
+        fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;
+        let log = work.join("fetch.log");
+        if copy.is_none() {
+            let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+            let home = home.or_else(|| env::home_dir().map(|home| home.join(".cargo")));
+            let folder = home.context("no home folder is known")?.join("advisory-dbs");
+            return Ok(Self { copy, rules: RULES.into(), folder, log });
+        }
+        // A copy shall not replace a newer database in the usual folder.
+        let folder = work.join("advisory-dbs");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        }
+        let rules = work.join(RULES);
+        let text = fs::read_to_string(workspace.root().join(RULES)).context("reading deny.toml")?;
+        fs::write(&rules, with_folder(&text, &folder)?)
+            .with_context(|| format!("writing {}", rules.display()))?;
+        Ok(Self { copy, rules, folder, log })
+    }
+
+    /// Brings the database up to date. The inner error is the reason why it could not be had.
+    fn fetch(&self, deny: &CargoDeny) -> Result<Result<(), String>> {
+        let log = File::create(&self.log).with_context(|| format!("creating {}", self.log.display()))?;
+        let mut command = deny.command(Manifest::Main, &self.rules);
+        command.args(["fetch", "db"]).stdout(log.try_clone()?).stderr(log);
+        self.configure_git(&mut command);
+        Ok(match shell::run_for(&mut command, FETCH_TIMEOUT)? {
+            Ended::Exited(status) if status.success() => Ok(()),
+            Ended::Exited(_) => Err(reason(&fs::read_to_string(&self.log).unwrap_or_default())),
+            Ended::Killed => Err(format!("no answer within {} s", FETCH_TIMEOUT.as_secs())),
+        })
+    }
+
+    fn configure_git(&self, command: &mut Command) {
+        let mut settings = vec![
+            ("http.lowSpeedLimit".to_owned(), "1000"),
+            ("http.lowSpeedTime".to_owned(), LOW_SPEED_SECONDS),
+        ];
+        if let Some(copy) = &self.copy {
+            settings.push((format!("url.{copy}.insteadOf"), OFFICIAL));
+        }
+        command.env("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (index, (key, value)) in settings.iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{index}"), key);
+            command.env(format!("GIT_CONFIG_VALUE_{index}"), value);
+        }
+        command.env("GIT_TERMINAL_PROMPT", "0");
+        // cargo-deny resets what it takes for its clone: a broken one must not lead git to a repository above it.
+        command.env("GIT_CEILING_DIRECTORIES", &self.folder);
+    }
+
+    /// The day of the last change to the database.
+    fn date(&self) -> Option<String> {
+        let entries = fs::read_dir(&self.folder).ok()?;
+        let clone = entries.flatten().find(|entry| entry.path().join(".git").is_dir())?;
+        let mut git = Command::new("git");
+        git.arg("-C").arg(clone.path()).args(["log", "-1", "--format=%cs"]);
+        Some(shell::read(&mut git).ok()?.trim().to_owned())
+    }
+}
+
+/// What a run of cargo-deny shows.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Clean,
+    Found,
+    /// The check was not made, and why.
+    NotMade(String),
+}
+
+impl Verdict {
+    /// Reads the lines of JSON that cargo-deny writes. It ends a check that it made with a summary; its exit code is the
+    /// same for an advisory and for a database that cannot be read.
+    fn of(output: &str) -> Self {
+        let lines = || output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let Some(summary) = lines().find(|line| line["type"] == "summary") else {
+            let message =
+                lines().filter_map(|line| line["fields"]["message"].as_str().map(reason)).next_back();
+            return Self::NotMade(message.unwrap_or_else(|| reason(output)));
+        };
+        match summary["fields"]["advisories"]["errors"].as_u64() {
+            Some(0) => Self::Clean,
+            Some(_) => Self::Found,
+            None => Self::NotMade("the summary of cargo-deny does not count advisories".to_owned()),
+        }
+    }
+}
+
+/// `deny.toml` with another folder for databases.
+fn with_folder(rules: &str, folder: &Path) -> Result<String> {
+    let mut rules: toml::Table = rules.parse().context("deny.toml")?;
+    let advisories = rules.entry("advisories").or_insert_with(|| toml::Table::new().into());
+    let advisories = advisories.as_table_mut().context("deny.toml: advisories is a table")?;
+    advisories.insert("db-path".to_owned(), folder.to_string_lossy().into_owned().into());
+    Ok(rules.to_string())
+}
+
+/// The error of git in what a program said, or else the last line.
+fn reason(said: &str) -> String {
+    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let fatal = lines().filter_map(|line| line.strip_prefix("fatal: ")).next_back();
+    fatal.or_else(|| lines().next_back()).unwrap_or("no reason given").chars().take(MAX_REASON).collect()
+}
+
+const OFFICIAL: &str = "https://github.com/RustSec/advisory-db";
+
+/// The clone is a few megabytes.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Ends a transfer that stands still while git can still clean up after itself.
+const LOW_SPEED_SECONDS: &str = "20";
+
+const MAX_REASON: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLEAN: &str =
+        r#"{"fields":{"advisories":{"errors":0,"helps":0,"notes":0,"warnings":1}},"type":"summary"}"#;
+    const FOUND: &str = r#"{"fields":{"code":"vulnerability","message":"Invalid pointer","severity":"error"},"type":"diagnostic"}
+{"fields":{"advisories":{"errors":1,"helps":0,"notes":0,"warnings":0}},"type":"summary"}
+"#;
+    const NO_DATABASE: &str = r#"{"fields":{"level":"ERROR","message":"failed to get HEAD timestamp: [\"-C\"]\nfatal: cannot change to '/dbs': No such file or directory\n"},"type":"log"}"#;
+
+    #[test]
+    fn an_advisory_is_told_from_a_check_that_was_not_made() {
+        assert_eq!(Verdict::of(CLEAN), Verdict::Clean);
+        assert_eq!(Verdict::of(FOUND), Verdict::Found);
+        let not_made = "cannot change to '/dbs': No such file or directory".to_owned();
+        assert_eq!(Verdict::of(NO_DATABASE), Verdict::NotMade(not_made));
+        assert_eq!(Verdict::of("panicked"), Verdict::NotMade("panicked".to_owned()));
+        assert_eq!(Verdict::of(""), Verdict::NotMade("no reason given".to_owned()));
+    }
+
+    #[test]
+    fn a_summary_without_advisories_is_no_clean_result() {
+        let other = CLEAN.replace("advisories", "bans");
+        assert!(matches!(Verdict::of(&other), Verdict::NotMade(_)));
+    }
+
+    #[test]
+    fn the_reason_is_the_error_of_git() {
+        let said = "2026 [ERROR] failed to clone: [\"clone\"]\nCloning into '/dbs'...\n\
+                    fatal: unable to access 'https://host.test/': Could not resolve host: host.test\n\n";
+        let expected = "unable to access 'https://host.test/': Could not resolve host: host.test";
+        assert_eq!(reason(said), expected);
+        let advice = "fatal: Could not read from remote repository.\n\nPlease make sure that it exists.\n";
+        assert_eq!(reason(advice), "Could not read from remote repository.");
+        assert_eq!(reason(&"x".repeat(1000)).len(), MAX_REASON);
+    }
+
+    #[test]
+    fn a_copy_changes_the_folder_and_no_rule() {
+        let rules = "[advisories]\nyanked = \"deny\"\n[bans]\nwildcards = \"deny\"\n";
+        let changed: toml::Table = with_folder(rules, Path::new("/dbs")).unwrap().parse().unwrap();
+        let mut expected: toml::Table = rules.parse().unwrap();
+        expected["advisories"].as_table_mut().unwrap().insert("db-path".to_owned(), "/dbs".into());
+        assert_eq!(changed, expected);
+    }
+}
