@@ -4,6 +4,7 @@
 #[cfg(unix)]
 mod browser;
 mod call;
+mod canaries;
 mod complete;
 mod config;
 mod connect;

@@ -34,20 +34,10 @@ impl Site {
         let bowline = self.bowline(&["call", "docs", "echo", "message=ahoy", "--timeout", "120"]);
         let mut command = match tracer {
             None => bowline,
-            Some([program, args @ ..]) => {
-                let mut command = std::process::Command::new(program);
-                command.args(args).arg(bowline.get_program()).args(bowline.get_args());
-                command.env_clear();
-                command.envs(bowline.get_envs().filter_map(|(name, value)| Some((name, value?))));
-                if let Some(folder) = bowline.get_current_dir() {
-                    command.current_dir(folder);
-                }
-                command
-            }
-            Some([]) => unreachable!("a tracer is a program"),
+            Some(args) => bowline.run_by("strace", args),
         };
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("it starts")
+        command.spawn_async().expect("it starts")
     }
 }
 
@@ -91,7 +81,7 @@ async fn a_process_that_is_stopped_after_it_sent_the_token_keeps_others_from_usi
 #[tokio::test]
 async fn a_process_that_is_stopped_between_the_confirmation_and_the_request_sends_no_used_token() {
     let injection = "inject=fsync:signal=SIGSTOP:when=2";
-    let tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", injection];
+    let tracer = ["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", injection];
     if std::process::Command::new("strace").arg("-V").output().is_err() {
         eprintln!("not checked: strace is not installed");
         return;
