@@ -5,6 +5,8 @@
 mod browser;
 mod call;
 mod canaries;
+#[cfg(target_os = "linux")]
+mod children;
 mod complete;
 mod config;
 mod connect;
