@@ -11,6 +11,10 @@ mod known;
 mod leaving;
 mod paused;
 mod person;
+#[cfg(target_os = "linux")]
+mod stepper;
+#[cfg(target_os = "linux")]
+mod steps;
 mod transfer;
 mod trouble;
 mod unattended;

@@ -7,6 +7,8 @@ mod call;
 mod canaries;
 #[cfg(target_os = "linux")]
 mod children;
+#[cfg(target_os = "linux")]
+mod clock;
 mod complete;
 mod config;
 mod connect;
