@@ -20,6 +20,7 @@
 
 mod answer;
 mod auth_server;
+pub mod canary;
 mod completion;
 mod control;
 #[cfg(target_os = "linux")]
@@ -45,8 +46,9 @@ pub use answer::Answer;
 pub use auth_server::auth_main;
 pub use auth_server::{
     AuthClient, AuthControl, AuthCounts, AuthScript, AuthServer, Browser, Issued, Page, Protected,
-    RefreshTokens, Reuse, SECRET, Seen, SigningKey, Twist, WellKnown, altered, follow,
+    RefreshTokens, Reuse, Seen, SigningKey, Twist, WellKnown, altered, follow,
 };
+pub use canary::SECRET;
 pub use completion::Completion;
 pub use control::{Control, Request};
 #[cfg(target_os = "linux")]

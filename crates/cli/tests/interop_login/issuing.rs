@@ -40,7 +40,7 @@ const BASIC: &str = "client_secret_basic";
 const POST: &str = "client_secret_post";
 const NONE: &str = "none";
 /// With everything in it that could break a header or a form.
-const SECRET: &str = "s:e c+r%e&t=~";
+const SECRET: &str = "tk-secret-s:e c+r%e&t=~";
 
 impl Issuing {
     fn python(make: &str, clients: &Value, registers: Option<&str>) -> Self {

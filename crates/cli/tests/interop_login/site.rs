@@ -1,14 +1,14 @@
 //! One authorization server, the MCP servers that it protects, and a home in which they are configured as `docs`
 //! and `bound`.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::chromium::{Chromium, Page};
-use crate::context::Context;
+use crate::context::{Command, Context};
 use crate::pty::{End, Person};
 use crate::script::Script;
 

@@ -1,7 +1,5 @@
 //! What servers suggest, and what a shell is told while a command is typed.
 
-use std::process::Command;
-
 use bowline_testkit::{self as testkit, Completion, Script, Tool};
 use serde_json::json;
 
@@ -146,7 +144,7 @@ async fn bash_completes_words() {
     let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let complete = |line: &str| {
         let script = "source <(bowline completions bash); COMP_LINE=$1; COMP_POINT=${#1}; _bowline; printf '%s\\n' \"${COMPREPLY[@]}\"";
-        let mut bash = Command::new("bash");
+        let mut bash = context.command("bash");
         bash.args(["--norc", "-c", script, "bash", line]).env_clear();
         bash.env("PATH", &path)
             .env("HOME", context.path("home"))

@@ -14,7 +14,7 @@ async fn a_configured_server_by_name() {
         server.url()
     ));
     let mut command = context.bowline(["call", "rope", "echo", "a=1"]);
-    command.env("ROPE_KEY", "s3cret");
+    command.env("ROPE_KEY", "tk-secret-header");
     snapshot!(context.run(command), @r#"
     exit: 0
     --- stdout
@@ -22,7 +22,7 @@ async fn a_configured_server_by_name() {
     --- stderr
     ---
     "#);
-    assert!(server.received().iter().all(|received| received.header("x-key") == Some("s3cret")));
+    assert!(server.received().iter().all(|received| received.header("x-key") == Some("tk-secret-header")));
     snapshot!(context.run(context.bowline(["tools", "rope"])), @"
     exit: 2
     --- stdout
@@ -103,7 +103,7 @@ fn check() {
     ---
     ");
     context.user_config(
-        "[servers.rope]\ncommand = 'a'\nargs = ['s3cret']\n[servers.far]\nurl = 'https://h/s3cret'\n",
+        "[servers.rope]\ncommand = 'a'\nargs = ['tk-secret-argument']\n[servers.far]\nurl = 'https://h/tk-secret-path'\n",
     );
     context
         .project_config("[servers.rope]\ncommand = 'evil'\n[servers.off]\ncommand = 'b'\nenabled = false\n");
@@ -257,10 +257,10 @@ fn schema() {
 #[test]
 fn secrets_from_files() {
     let context = Context::new();
-    std::fs::write(context.path("token"), "s3cret\n").unwrap();
+    context.write("token", "tk-secret-file\n");
     let token = toml_path(&context.path("token"));
     let token = token.trim_matches('\'');
     context.user_config(&format!("[servers.a]\ncommand = 'x'\nenv = {{ T = '{{file:{token}}}' }}\n"));
     let shown = context.run(context.bowline(["config", "check"]));
-    assert!(shown.starts_with("exit: 0\n") && !shown.contains("s3cret"), "{shown}");
+    assert!(shown.starts_with("exit: 0\n") && !shown.contains("tk-secret-header"), "{shown}");
 }

@@ -1,7 +1,6 @@
 //! How results are shown: content of every kind, structured content, and what breaks its promise.
 
 use std::io::Cursor;
-use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +8,7 @@ use bowline_testkit::{self as testkit, Resource, Script, Tool};
 use image::ImageFormat;
 use serde_json::{Value, json};
 
-use crate::context::{Context, filters};
+use crate::context::{Command, Context, filters};
 
 /// A file of one colour, in Base64.
 fn picture(format: ImageFormat) -> String {

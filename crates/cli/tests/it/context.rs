@@ -1,20 +1,42 @@
 //! What a test runs in: an empty home, an environment with nothing of ours, and filters that take
 //! out what differs from run to run.
 
+#[path = "context/command.rs"]
+mod command;
+#[path = "context/watch.rs"]
+mod watch;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
+use std::sync::Arc;
 
 use bowline_testkit::StdioCommand;
 use tempfile::TempDir;
 
-/// A home and a project folder, gone when dropped.
+pub(crate) use command::Command;
+pub(crate) use watch::Capture;
+use watch::Watch;
+
+/// A home and a project folder, gone when dropped. A credential that one of its commands printed, or left in a file,
+/// fails the test then.
 pub(crate) struct Context {
     root: TempDir,
+    watch: Arc<Watch>,
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let found = self.watch.findings(self.root.path());
+        // A test that has failed already has something else to tell.
+        if !std::thread::panicking() {
+            assert!(found.is_empty(), "credentials where none may be:\n{}", found.join("\n"));
+        }
+    }
 }
 
 impl Context {
     pub(crate) fn new() -> Self {
-        let context = Self { root: tempfile::tempdir().expect("a temporary folder") };
+        let context = Self { root: tempfile::tempdir().expect("a temporary folder"), watch: Arc::default() };
         for folder in ["home/.config/bowline", "project/below"] {
             std::fs::create_dir_all(context.path(folder)).expect("a folder");
         }
@@ -41,15 +63,23 @@ impl Context {
         self.root.path().join(below)
     }
 
+    /// Writes a file that is the test's own: a credential that the test put there is none that leaked.
+    pub(crate) fn write(&self, below: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(below);
+        std::fs::write(&path, bytes.as_ref()).expect("a file");
+        self.watch.wrote(path.clone(), bytes.as_ref());
+        path
+    }
+
     /// The user's configuration file.
     pub(crate) fn user_config(&self, text: &str) -> &Self {
-        std::fs::write(self.path("home/.config/bowline/config.toml"), text).expect("a file");
+        self.write("home/.config/bowline/config.toml", text);
         self
     }
 
     /// The project's configuration file.
     pub(crate) fn project_config(&self, text: &str) -> &Self {
-        std::fs::write(self.path("project/bowline.toml"), text).expect("a file");
+        self.write("project/bowline.toml", text);
         self.set_mode("project/bowline.toml", 0o644);
         self
     }
@@ -63,7 +93,7 @@ impl Context {
 
     /// `bowline` with these arguments, in a folder below the project's.
     pub(crate) fn bowline<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+        let mut command = self.command(env!("CARGO_BIN_EXE_bowline"));
         command
             .args(args)
             .current_dir(self.path("project/below"))
@@ -75,6 +105,11 @@ impl Context {
         #[cfg(windows)]
         command.env("SystemRoot", std::env::var_os("SystemRoot").unwrap_or_default());
         command
+    }
+
+    /// Another program that starts `bowline`, such as a shell. Its output is searched as that of `bowline` is.
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        Command::new(program, Arc::clone(&self.watch))
     }
 
     /// `bowline WORDS… -- COMMAND`, with what the command needs in its environment.

@@ -1,44 +1,127 @@
-//! What a crash leaves behind: nothing of our memory, which holds tokens.
+//! What a crash leaves behind, and what other processes can read: nothing of our memory, which holds tokens.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, Stdio};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Command as Shell, Stdio};
+use std::time::Duration;
 
-use bowline_testkit as testkit;
+use bowline_testkit::{self as testkit, SECRET};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid};
+use serde_json::json;
 
-use crate::context::Context;
+use crate::connect::host::Host;
+use crate::context::{Command, Context};
+use crate::login::Site;
 
-/// Runs a shell line in the home of the test, with core dumps allowed.
-fn dumping(context: &Context, line: &str) -> Command {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -c unlimited; {line}"), "sh"]).current_dir(context.path("home"));
-    command
+const DUMPING: &str = "ulimit -c unlimited; ";
+
+/// What lies in a folder.
+fn files(folder: &Path) -> Vec<std::ffi::OsString> {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+}
+
+/// The process has a login, and has used its token.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_leaves_no_core_dump() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    let folder = site.context.path("crashed");
+    std::fs::create_dir(&folder).unwrap();
+    for signal in [Signal::SIGABRT, Signal::SIGSEGV] {
+        let crash = format!("{DUMPING}kill -{} $$", signal as i32);
+        let control = Shell::new("sh").args(["-c", &crash]).current_dir(&folder).status().unwrap();
+        assert_eq!(control.signal(), Some(signal as i32));
+        if !control.core_dumped() {
+            eprintln!("not checked: this machine writes no core dumps");
+            return;
+        }
+        // Where the system does not hand them to a program, the core dump of a shell is here.
+        for file in files(&folder) {
+            std::fs::remove_file(folder.join(file)).unwrap();
+        }
+        let exec = format!("{DUMPING}exec \"$@\"");
+        let mut command = site.bowline(&["connect", "docs"]).run_by("sh", ["-c", &exec, "sh"]);
+        command.current_dir(&folder);
+        let mut host = Host::greeted(command).await;
+        let answer = host.ask("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
+        assert!(answer["result"].is_object(), "{answer}");
+        let call = site.server.received_of("tools/call").pop().expect("a call");
+        assert!(call.header("authorization").is_some_and(|token| token.contains(SECRET)), "{call:?}");
+        let pid = Pid::from_raw(host.id().cast_signed());
+        kill(pid, signal).unwrap();
+        if signal == Signal::SIGSEGV {
+            // Rust has a handler for it, which takes itself away if the stack did not overflow.
+            is_not_caught(pid, signal).await;
+            kill(pid, signal).unwrap();
+        }
+        let status = host.wait().await.status;
+        assert_eq!((status.signal(), status.core_dumped()), (Some(signal as i32), false));
+        assert_eq!(files(&folder), [""; 0]);
+    }
+}
+
+/// Waits until a process has no handler for a signal.
+async fn is_not_caught(pid: Pid, signal: Signal) {
+    let is_caught = || {
+        let status =
+            std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is not waited for yet");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("it is there");
+        u64::from_str_radix(caught.trim(), 16).expect("a mask") & (1 << (signal as i32 - 1)) != 0
+    };
+    while is_caught() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Somebody who is not root, as whom this process can run others.
+fn somebody() -> Option<u32> {
+    const NOBODY: u32 = 65534;
+    if !Uid::effective().is_root() {
+        return Some(Uid::effective().as_raw());
+    }
+    // The binary may lie where only root comes.
+    let mut version = Shell::new(env!("CARGO_BIN_EXE_bowline"));
+    version.arg("--version").uid(NOBODY).stdout(Stdio::null()).stderr(Stdio::null());
+    version.status().is_ok_and(|status| status.success()).then_some(NOBODY)
+}
+
+/// Which of the files of a process that hold secrets another process of this user can read.
+fn readable(pid: u32, user: u32) -> Vec<&'static str> {
+    let reads = |file: &&str| {
+        // Memory is not mapped at 0, so that its file is only opened.
+        let mut shell = Shell::new("sh");
+        shell.args(["-c", "exec 3< \"$1\"", "sh", &format!("/proc/{pid}/{file}")]);
+        shell.uid(user).stderr(Stdio::null()).status().unwrap().success()
+    };
+    ["mem", "environ", "maps", "auxv"].into_iter().filter(reads).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_leaves_no_core_dump() {
-    let context = Context::new();
-    std::fs::create_dir_all(context.path("home")).unwrap();
-    let control = dumping(&context, "kill -ABRT $$").status().unwrap();
-    assert_eq!(control.signal(), Some(Signal::SIGABRT as i32));
-    if !control.core_dumped() {
-        eprintln!("not checked: this machine writes no core dumps");
+async fn other_processes_of_the_same_user_cannot_read_our_memory() {
+    let Some(user) = somebody() else {
+        eprintln!("not checked: root may read everything, and nobody else may run the binary");
+        return;
+    };
+    let mut control = Shell::new("sleep").arg("60").uid(user).spawn().unwrap();
+    let allowed = readable(control.id(), user);
+    control.kill().unwrap();
+    control.wait().unwrap();
+    if !allowed.contains(&"mem") {
+        eprintln!("not checked: this system lets no process read another one");
         return;
     }
-    let server = testkit::server().tool("echo").run().await;
-    let bowline = context.bowline(["connect", &server.url()]);
-    let mut command = dumping(&context, "exec \"$@\"");
-    command.arg(bowline.get_program()).args(bowline.get_args()).env_clear();
-    command.envs(bowline.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"host","version":"1"}}}"#;
-    writeln!(child.stdin.as_mut().unwrap(), "{initialize}").unwrap();
-    let mut reply = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut reply).unwrap();
-    assert!(reply.contains("\"result\""), "{reply}");
-    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGABRT).unwrap();
-    let status = child.wait().unwrap();
-    assert_eq!((status.signal(), status.core_dumped()), (Some(Signal::SIGABRT as i32), false));
+    assert_eq!(allowed, ["mem", "environ", "maps", "auxv"]);
+    let context = Context::new();
+    let server = testkit::server().tool("counter").run().await;
+    let header = "Authorization: Bearer ${TOKEN}";
+    let mut command: Command = context.bowline(["connect", &server.url(), "--header", header]);
+    command.env("TOKEN", testkit::canary::secret("header")).uid(user);
+    for folder in ["", "home", "home/.config", "home/.config/bowline", "project", "project/below"] {
+        std::os::unix::fs::chown(context.path(folder), Some(user), None).unwrap();
+    }
+    let mut host = Host::greeted(command).await;
+    assert!(host.call("counter").await["result"].is_object());
+    assert_eq!(readable(host.id(), user), [""; 0]);
+    host.close().await;
 }

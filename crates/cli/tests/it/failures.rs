@@ -86,8 +86,12 @@ async fn a_login_is_wanted() {
     hint: log in with `bowline login http://127.0.0.1:[PORT]/mcp`
     ---
     ");
-    let refused =
-        context.run(context.bowline(["tools", "-H", "Authorization: Bearer s3cret", &server.url()]));
+    let refused = context.run(context.bowline([
+        "tools",
+        "-H",
+        "Authorization: Bearer tk-secret-header",
+        &server.url(),
+    ]));
     snapshot!(refused, @"
     exit: 5
     --- stdout
@@ -160,8 +164,9 @@ async fn a_server_that_never_becomes_ready() {
 fn a_reader_that_has_seen_enough_is_no_error() {
     use std::process::Stdio;
     let context = Context::new();
-    let mut child =
-        context.bowline(["config", "schema"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut command = context.bowline(["config", "schema"]);
+    command.unwatched("the pipe has to be closed at its far end").stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));

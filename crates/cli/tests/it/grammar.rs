@@ -488,7 +488,7 @@ fn one_server_too_many() {
 #[test]
 fn a_url_that_cannot_be_used_is_not_repeated() {
     let context = Context::new();
-    snapshot!(context.run(context.bowline(["tools", "https://me:s3cret@h/"])), @"
+    snapshot!(context.run(context.bowline(["tools", "https://me:tk-secret-password@h/"])), @"
     exit: 2
     --- stdout
     --- stderr

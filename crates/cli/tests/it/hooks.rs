@@ -1,12 +1,10 @@
 //! The hooks for all servers, where no file names the server: `connect` with a URL or a command.
 
-use std::process::Command;
-
 use bowline_testkit as testkit;
 use serde_json::Value;
 
 use crate::connect::host::Host;
-use crate::context::Context;
+use crate::context::{Command, Context};
 
 /// A hook for all servers that writes down what it is told.
 fn hook(context: &Context) -> String {

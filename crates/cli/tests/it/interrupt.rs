@@ -1,13 +1,13 @@
 //! Ctrl-C: the call is cancelled on the server before we leave.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use bowline_testkit::{self as testkit, Control, Fault, ProcessEvent};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::context::Context;
+use crate::context::{Command, Context};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -180,17 +180,7 @@ async fn a_signal_that_is_ignored_stays_ignored() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("slow").run().await;
     let bowline = context.bowline(["call", &server.url(), "slow", "ms=60000"]);
-    let mut shell = context.bowline([""; 0]);
-    let mut command = Command::new("/bin/sh");
-    command
-        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
-        .arg(bowline.get_program())
-        .args(bowline.get_args());
-    command.current_dir(context.path("project/below")).env_clear();
-    for (name, value) in shell.stdin(Stdio::null()).get_envs() {
-        command.env(name, value.unwrap_or_default());
-    }
-    let child = spawn(command);
+    let child = spawn(bowline.run_by("/bin/sh", ["-c", "trap '' HUP; exec \"$@\"", "sh"]));
     server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
     send(Signal::SIGHUP, &child);
     // Had the first ended it, that would be told.

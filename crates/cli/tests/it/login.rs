@@ -11,35 +11,38 @@ mod known;
 mod leaving;
 mod paused;
 mod person;
+#[cfg(target_os = "linux")]
+mod stepper;
+#[cfg(target_os = "linux")]
+mod steps;
 mod transfer;
 mod trouble;
 mod unattended;
 
-use std::process::Command;
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, AuthScript, AuthServer, HttpServer, Protected, SECRET};
+use bowline_testkit::{self as testkit, AuthScript, AuthServer, HttpServer, Protected};
 use serde_json::Value;
 
 use crate::browser::Browser;
-use crate::context::Context;
+use crate::context::{Command, Context};
 use crate::pty::{End, Person};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server that wants a login, configured as `docs`, and whoever gives one out.
-struct Site {
-    context: Context,
-    auth: AuthServer,
-    server: HttpServer,
+pub(crate) struct Site {
+    pub(crate) context: Context,
+    pub(crate) auth: AuthServer,
+    pub(crate) server: HttpServer,
 }
 
 impl Site {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(AuthServer::builder(), |protected| protected).await
     }
 
-    async fn with(auth: AuthScript, how: impl FnOnce(Protected) -> Protected) -> Self {
+    pub(crate) async fn with(auth: AuthScript, how: impl FnOnce(Protected) -> Protected) -> Self {
         let auth = auth.start().await;
         let protected = how(Protected::by(&auth));
         let server = testkit::server().tool("echo").tool("add").protected(protected).run().await;
@@ -49,13 +52,13 @@ impl Site {
     }
 
     /// The configuration, with something more in the entry and after it.
-    fn configure(&self, more: &str) {
+    pub(crate) fn configure(&self, more: &str) {
         let url = self.server.url();
         // No test touches the keyring of whoever runs it.
         self.context.user_config(&format!("[store]\nkey = 'file'\n\n[servers.docs]\nurl = '{url}'\n{more}"));
     }
 
-    fn bowline(&self, args: &[&str]) -> Command {
+    pub(crate) fn bowline(&self, args: &[&str]) -> Command {
         self.context.bowline(args)
     }
 
@@ -67,29 +70,25 @@ impl Site {
         (Person::sits_at(command), browser)
     }
 
-    /// Runs and shows what came of it, which must not hold a secret.
+    /// Runs and shows what came of it.
     fn shown(&self, args: &[&str]) -> String {
         self.run(self.bowline(args))
     }
 
     fn run(&self, command: Command) -> String {
-        let shown = self.context.run(command);
-        harmless(&shown);
-        shown
+        self.context.run(command)
     }
 
     /// The same as JSON, of a command that ends well.
     fn json(&self, args: &[&str]) -> Value {
         let output = self.bowline(args).output().expect("bowline starts");
         let (out, err) = (text(&output.stdout), text(&output.stderr));
-        harmless(&out);
-        harmless(&err);
         assert!(output.status.success(), "{out}{err}");
         serde_json::from_str(&out).expect("JSON")
     }
 
     /// A login from start to end, by a browser on this machine.
-    async fn logs_in(&self) -> End {
+    pub(crate) async fn logs_in(&self) -> End {
         self.logs_in_with(&[]).await
     }
 
@@ -117,18 +116,11 @@ fn on_screen(screen: &str, path: &str) -> String {
     found.unwrap_or_else(|| panic!("no address with {path} in\n{screen}")).trim().to_owned()
 }
 
-/// Waits for the end, which shows no secret.
+/// Waits for the end.
 fn ends(person: Person, code: i32) -> End {
     let end = person.leaves();
     assert_eq!(end.code, code, "{}{}", end.stdout, end.screen);
-    harmless(&end.stdout);
-    // What a person pastes is theirs; it is the only one that may be seen.
-    harmless(&end.screen.replace(&format!("{SECRET}code-"), ""));
     end
-}
-
-fn harmless(text: &str) {
-    assert!(!text.contains(SECRET), "a secret is shown:\n{text}");
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -4,6 +4,11 @@
 #[cfg(unix)]
 mod browser;
 mod call;
+mod canaries;
+#[cfg(target_os = "linux")]
+mod children;
+#[cfg(target_os = "linux")]
+mod clock;
 mod complete;
 mod config;
 mod connect;

@@ -2,11 +2,10 @@
 //! server is asked.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use bowline_testkit::{self as testkit, Control, HttpServer, Script};
 
-use crate::context::Context;
+use crate::context::{Command, Context};
 
 fn ping(context: &Context, server: &HttpServer) -> Command {
     context.bowline(["ping", &server.url()])

@@ -1,6 +1,6 @@
 //! `bowline ps`: what runs, whose it is, and what was left behind.
 
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
 use bowline_testkit::{self as testkit, StdioCommand, StdioServer};
@@ -37,8 +37,7 @@ async fn hold(context: &Context, server: &StdioServer) -> Holder {
         ..command
     };
     context.user_config(&child("rope", &wrapped));
-    let mut command = context.bowline(["watch", "-q"]);
-    let held = command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap();
+    let held = context.bowline(["watch", "-q"]).spawn().unwrap();
     server.wait_for(|received| received.is("notifications/initialized"), PATIENCE).await;
     Holder(held)
 }

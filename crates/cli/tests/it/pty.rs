@@ -4,14 +4,17 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bowline_testkit::SECRET;
 use nix::pty::{Winsize, openpty};
 use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
+
+use crate::context::{Capture, Command};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -30,6 +33,7 @@ pub(crate) struct Person {
     slave: OwnedFd,
     before: Termios,
     seen: Arc<Seen>,
+    terminal: Arc<Capture>,
     reader: JoinHandle<()>,
     stdout: Receiver<String>,
 }
@@ -62,24 +66,28 @@ impl Person {
         let pty = openpty(&size, None).expect("a terminal");
         let before = tcgetattr(&pty.slave).expect("its modes");
         let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
-        if !command.get_envs().any(|(name, _)| name == "TERM") {
+        if !command.has_env("TERM") {
             command.env("TERM", "xterm");
         }
         command.stdin(slave()).stderr(slave()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("bowline starts");
+        let terminal = command.capture("terminal");
         // Ours of the copies must go, or the terminal would never be at its end.
         drop(command);
         let seen =
             Arc::new(Seen { screen: Mutex::new(vt100::Parser::new(40, 100, 1000)), changed: Condvar::new() });
         let master = File::from(pty.master);
         let (mut output, look) = (master.try_clone().expect("a descriptor"), Arc::clone(&seen));
+        let shown = Arc::clone(&terminal);
         let reader = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             // Linux ends a terminal with an error, others with nothing more to read.
             while let Ok(count @ 1..) = output.read(&mut buffer) {
+                shown.add(&buffer[..count]);
                 look.screen.lock().unwrap().process(&buffer[..count]);
                 look.changed.notify_all();
             }
+            shown.end();
         });
         let mut out = child.stdout.take().expect("a pipe");
         let (printed, stdout) = mpsc::channel();
@@ -88,7 +96,7 @@ impl Person {
             out.read_to_string(&mut text).expect("text");
             let _ = printed.send(text);
         });
-        Self { child: Running(child), master, slave: pty.slave, before, seen, reader, stdout }
+        Self { child: Running(child), master, slave: pty.slave, before, seen, terminal, reader, stdout }
     }
 
     /// Waits until the screen shows it, and gives all that the screen shows then.
@@ -118,6 +126,12 @@ impl Person {
     pub(crate) fn presses(&mut self, keys: &str) -> &mut Self {
         self.master.write_all(keys.as_bytes()).expect("the terminal is there");
         self
+    }
+
+    /// Pastes an authorization code, or an address with one, and sees it on the screen from then on.
+    pub(crate) fn pastes_code(&mut self, text: &str) -> &mut Self {
+        self.terminal.allow(&format!("{SECRET}code-"));
+        self.presses(text)
     }
 
     /// Types something and waits for what comes of it.

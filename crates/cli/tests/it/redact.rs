@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::context::Context;
 
-const SECRET: &str = "hunter2hunter2";
+const SECRET: &str = "tk-secret-hunter2";
 
 fn shown(context: &Context, args: &[&str]) -> String {
     let shown = context.run(context.bowline(args));

@@ -179,6 +179,7 @@ mod on_a_terminal {
         let mut command = context.bowline(args);
         command.env("TERM", "xterm").stdout(slave()).stderr(slave());
         let mut child = command.spawn().expect("bowline starts");
+        let terminal = command.capture("terminal");
         drop((command, pty.slave));
         let (mut seen, mut told) = (Vec::new(), false);
         let mut buffer = [0; 4096];
@@ -190,6 +191,8 @@ mod on_a_terminal {
                 kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
             }
         }
+        terminal.add(&seen);
+        terminal.end();
         let code = child.wait().expect("bowline ends").code();
         (code, String::from_utf8_lossy(&seen).replace("\r\n", "\n"))
     }

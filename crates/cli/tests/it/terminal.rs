@@ -3,13 +3,13 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
 use nix::pty::{Winsize, openpty};
 use serde_json::{Value, json};
 
-use crate::context::{Context, snapshot};
+use crate::context::{Command, Context, snapshot};
 
 /// What a terminal of sixty columns is sent on stdout and stderr together.
 fn on_terminal(command: Command) -> String {
@@ -23,6 +23,7 @@ pub(crate) fn on_terminal_of(columns: u16, mut command: Command) -> String {
     let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
     let mut child =
         command.env("TERM", "xterm").stdout(slave()).stderr(slave()).spawn().expect("bowline starts");
+    let terminal = command.capture("terminal");
     // Our ends must go, or the terminal would never be at its end.
     drop((command, pty.slave));
     let mut seen = Vec::new();
@@ -32,6 +33,8 @@ pub(crate) fn on_terminal_of(columns: u16, mut command: Command) -> String {
     while let Ok(count @ 1..) = master.read(&mut buffer) {
         seen.extend_from_slice(&buffer[..count]);
     }
+    terminal.add(&seen);
+    terminal.end();
     child.wait().expect("bowline ends");
     String::from_utf8_lossy(&seen).into_owned()
 }

@@ -67,7 +67,7 @@ async fn a_host_that_does_not_read_stderr_is_served() {
         let (_unread, stderr) = full();
         let mut command = context.bowline([&["connect", "far"], flags].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(OwnedFd::from(stderr));
-        let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
+        let mut child = command.spawn_async().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut host = Pipes { stdin, stdout: BufReader::new(stdout) };
         let params = json!({
@@ -98,7 +98,7 @@ async fn a_failure_that_nobody_reads_is_an_end() {
     let (_unread, stderr) = full();
     let mut command = context.bowline(["connect", "nowhere"]);
     command.stderr(OwnedFd::from(stderr));
-    let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
+    let mut child = command.spawn_async().unwrap();
     let status = timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap();
     assert_eq!(status.code(), Some(2));
 }

@@ -1,7 +1,7 @@
 //! `bowline watch` as a black box: what happens to servers, line by line, and hooks on it.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use bowline_testkit as testkit;
@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::context::{Context, toml_path};
+use crate::context::{Command, Context, toml_path};
 use crate::status::{child, web};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,8 +22,7 @@ pub(crate) struct Watching {
 
 impl Watching {
     pub(crate) fn start(mut command: Command) -> Self {
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("bowline starts");
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("bowline starts");
         let stdout: ChildStdout = child.stdout.take().expect("a pipe");
         let (sender, lines) = tokio::sync::mpsc::unbounded_channel();
         std::thread::spawn(move || {

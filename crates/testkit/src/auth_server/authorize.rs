@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::ask::{Ask, Outcome};
 use super::vault::{Code, Family};
-use super::{Core, SECRET, authenticate, jwt};
+use super::{Core, authenticate, jwt};
+use crate::SECRET;
 use crate::sync::lock;
 
 /// Codes are meant to be spent at once.

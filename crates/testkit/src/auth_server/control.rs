@@ -10,7 +10,8 @@ use super::log::{AuthCounts, Seen};
 use super::script::AuthScript;
 use super::twist::Twist;
 use super::vault::{Access, Family, Refresh};
-use super::{Core, SECRET, jwt, token};
+use super::{Core, jwt, token};
+use crate::SECRET;
 use crate::sync::lock;
 
 /// Arms twists, moves the clock, takes tokens back, and tells what was received. Cheap to clone;

@@ -7,7 +7,8 @@ use serde_json::json;
 use super::ask::{Ask, Outcome};
 use super::authorize::{page, words};
 use super::vault::Vault;
-use super::{Core, SECRET, authenticate, jwt};
+use super::{Core, authenticate, jwt};
+use crate::SECRET;
 use crate::sync::lock;
 
 /// One device that waits for a person.

@@ -56,7 +56,6 @@ pub use script::{AuthScript, RefreshTokens, Reuse, WellKnown};
 pub(crate) use serve::{Ground, serve};
 use site::Site;
 pub use twist::Twist;
-pub use vault::SECRET;
 
 /// A running authorization server on a loopback port.
 ///

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::ask::{Ask, Outcome};
 use super::client::AuthClient;
-use super::{Core, SECRET, jwt};
+use super::{Core, jwt};
+use crate::SECRET;
 use crate::sync::lock;
 
 pub(super) fn register(core: &Core, ask: &Ask) -> Outcome {
@@ -45,6 +46,9 @@ pub(super) fn register(core: &Core, ask: &Ask) -> Outcome {
     answer["client_id"] = json!(id);
     answer["client_id_issued_at"] = json!(now.as_secs());
     answer["token_endpoint_auth_method"] = json!(method);
+    // RFC 7592: with these the registration could be changed or taken back.
+    answer["registration_access_token"] = json!(format!("{SECRET}registration-{}", jwt::random()));
+    answer["registration_client_uri"] = json!(format!("{}{}/{id}", ask.origin, ask.path));
     if let Some(secret) = &secret {
         answer["client_secret"] = json!(secret);
         answer["client_secret_expires_at"] = json!(secret_expires.unwrap_or(0));

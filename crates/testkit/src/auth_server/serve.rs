@@ -19,6 +19,7 @@ use super::protect::{Protected, origin_of};
 use super::twist::Kind;
 use super::{Core, authorize, device, jwt, metadata, register, token};
 use crate::answer::Answer;
+use crate::canary::{self, SECRET};
 use crate::http::Conn;
 use crate::sync::{lock, pause};
 
@@ -149,7 +150,11 @@ impl Core {
 
     /// Notes what no client may do, wherever it does it.
     fn watch(&self, ask: &Ask) {
-        let secret = |value: &str| value.contains(super::SECRET);
+        let secret = |value: &str| value.contains(SECRET);
+        // Made up by the client, which must not show them either.
+        for field in ["code_verifier", "client_assertion"] {
+            ask.field(field).into_iter().for_each(canary::record_secret);
+        }
         if ask.endpoint != "authorize" && ask.method == "GET" && ask.form.values().any(|value| secret(value))
         {
             self.log.violation(format!("a secret in the query of {}", ask.path));

@@ -6,10 +6,6 @@ use std::time::Duration;
 use super::client::AuthClient;
 use super::device::Device;
 
-/// Every secret of the authorization server but its JWTs begins with this, so that a test can look for it where it
-/// must not be. What follows says the kind: `access-`, `refresh-`, `code-`, `client-`, `device-`.
-pub const SECRET: &str = "tk-secret-";
-
 /// Behind one lock.
 #[derive(Debug, Default)]
 pub(super) struct Vault {

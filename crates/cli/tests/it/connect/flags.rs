@@ -25,13 +25,13 @@ async fn a_configuration_for_mcp_remote_works_as_it_is() {
         "http-first",
         "--debug",
     ]);
-    command.env("SECRET", "t0p-s3cret");
+    command.env("SECRET", "tk-secret-header");
     let mut host = Host::greeted(command).await;
     assert_eq!(text(&host.call("counter").await), "1");
     server.drop_sessions();
     assert_eq!(text(&host.call("counter").await), "2");
     for received in server.received_of("tools/call") {
-        assert_eq!(received.header("authorization"), Some("Bearer t0p-s3cret"));
+        assert_eq!(received.header("authorization"), Some("Bearer tk-secret-header"));
         assert_eq!(received.header("x-plain"), Some("a: b"));
         assert_eq!(received.header("x-unset"), Some("<>"));
     }
@@ -39,7 +39,7 @@ async fn a_configuration_for_mcp_remote_works_as_it_is() {
     for part in ["the port", "NOT_SET", "connected", "session_lost", "recovered"] {
         assert!(stderr.contains(part), "{part} is not in:\n{stderr}");
     }
-    assert!(!stderr.contains("t0p-s3cret"), "{stderr}");
+    assert!(!stderr.contains("tk-secret-header"), "{stderr}");
 }
 
 #[tokio::test]

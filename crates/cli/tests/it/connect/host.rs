@@ -1,12 +1,14 @@
 //! A host that starts `bowline connect` and speaks lines of JSON to it.
 
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::timeout;
+
+use crate::context::Command;
 
 /// For anything that should happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,8 +29,7 @@ pub(crate) struct Ended {
 impl Host {
     pub(crate) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child =
-            tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("bowline starts");
+        let mut child = command.spawn_async().expect("bowline starts");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("piped"));
         Self { child, stdin, stdout: BufReader::new(stdout), next: 0 }
     }

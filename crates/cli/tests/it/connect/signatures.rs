@@ -11,7 +11,8 @@ async fn is_survived(script: Script, gone: Answer) {
     let context = Context::new();
     let server = script.session_gone(gone).tool("counter").run().await;
     // Some servers ask for credentials when they mean the session.
-    let command = context.bowline(["connect", &server.url(), "--header", "Authorization: Bearer good"]);
+    let command =
+        context.bowline(["connect", &server.url(), "--header", "Authorization: Bearer tk-secret-good"]);
     let mut host = Host::greeted(command).await;
     assert_eq!(text(&host.call("counter").await), "1");
     // Twice: nothing is used up.

@@ -4,11 +4,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc::{self, Receiver};
 
-use bowline_testkit::{Question, StdioServer};
+use bowline_testkit::{Question, StdioServer, canary};
 use serde_json::{Value, json};
 
 use super::{PATIENCE, asks, configure, told};
-use crate::context::{Context, snapshot};
+use crate::context::{Command, Context, snapshot};
 use crate::pty::{ENTER, ESCAPE, Person};
 
 /// A model that says the same to everybody, and what it was asked.
@@ -26,12 +26,17 @@ impl Model {
             for stream in listener.incoming() {
                 let mut stream = stream.expect("a connection");
                 let mut reader = BufReader::new(stream.try_clone().expect("a descriptor"));
-                let mut length = 0;
+                let (mut length, mut authorization) = (0, String::new());
                 loop {
                     let mut line = String::new();
                     reader.read_line(&mut line).expect("a line");
                     if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                         length = value.trim().parse().expect("a number");
+                    }
+                    if let Some((name, value)) = line.split_once(": ")
+                        && name.eq_ignore_ascii_case("authorization")
+                    {
+                        value.trim().clone_into(&mut authorization);
                     }
                     if line.trim().is_empty() {
                         break;
@@ -48,7 +53,9 @@ impl Model {
                 .to_string();
                 let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
                 write!(stream, "{head}Content-Length: {}\r\n\r\n{answer}", answer.len()).expect("written");
-                if tell.send(serde_json::from_slice(&body).expect("JSON")).is_err() {
+                let mut asked: Value = serde_json::from_slice(&body).expect("JSON");
+                asked["authorization"] = json!(authorization);
+                if tell.send(asked).is_err() {
                     break;
                 }
             }
@@ -58,7 +65,9 @@ impl Model {
 
     fn configure(&self, context: &Context, server: &StdioServer) {
         let (url, model) = (&self.url, "small");
-        let table = format!("[sampling]\nprovider = 'openai'\nbase_url = '{url}'\nmodel = '{model}'");
+        let table = format!(
+            "[sampling]\nprovider = 'openai'\nbase_url = '{url}'\nmodel = '{model}'\nkey_env = 'MODEL_KEY'"
+        );
         configure(context, server, &table);
     }
 }
@@ -67,8 +76,15 @@ async fn knots() -> StdioServer {
     asks(Question::sample("knot", "Which knot?\u{1b}[2J", 100)).modern().stdio().await
 }
 
+/// The call, with the key of the model where the configuration says.
+fn books(context: &Context, more: &[&str]) -> Command {
+    let mut command = context.bowline([&["call", "hotel", "book"], more].concat());
+    command.env("MODEL_KEY", canary::secret("model"));
+    command
+}
+
 fn calls(context: &Context) -> Person {
-    Person::sits_at(context.bowline(["call", "--json", "hotel", "book"]))
+    Person::sits_at(books(context, &["--json"]))
 }
 
 /// SA-02: seen before it is asked, changed, and seen again before it is sent.
@@ -89,6 +105,7 @@ async fn sa_02_a_person_sees_both_ways() {
     let said = person.answers(ENTER, "> Keep it back");
     assert!(said.contains("small-1 answers hotel") && said.contains("A bowline\\u{1b}[2J."), "{said}");
     let request = model.asked.recv_timeout(PATIENCE).expect("it was asked");
+    assert_eq!(request["authorization"], format!("Bearer {}", canary::secret("model")));
     assert_eq!(request["messages"][0], json!({"role": "system", "content": "Be brief"}));
     person.answers("s", "> Send it to hotel");
     person.presses(ENTER);
@@ -121,7 +138,7 @@ async fn sa_07_a_no_is_a_no() {
 async fn sa_02_without_a_terminal_a_model_is_not_asked() {
     let (server, model, context) = (knots().await, Model::new(), Context::new());
     model.configure(&context, &server);
-    snapshot!(context.run(context.bowline(["call", "hotel", "book"])), @r#"
+    snapshot!(context.run(books(&context, &[])), @r#"
     exit: 6
     --- stdout
     --- stderr
@@ -134,9 +151,9 @@ async fn sa_02_without_a_terminal_a_model_is_not_asked() {
     ---
     "#);
     assert!(model.asked.try_recv().is_err());
-    let allowed = context.run(context.bowline(["call", "hotel", "book", "--sampling", "allow"]));
+    let allowed = context.run(books(&context, &["-vvv", "--sampling", "allow"]));
     assert!(allowed.starts_with("exit: 0") && allowed.contains("A bowline"), "{allowed}");
     // SA-01: a model that may not be asked is not declared.
-    let denied = context.run(context.bowline(["call", "hotel", "book", "--sampling", "deny"]));
+    let denied = context.run(books(&context, &["--sampling", "deny"]));
     assert!(denied.contains("sampling"), "{denied}");
 }

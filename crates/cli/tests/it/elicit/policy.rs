@@ -1,12 +1,10 @@
 //! What a server gets where nobody is asked, and what it is told of beforehand.
 
-use std::process::Command;
-
 use bowline_testkit::{self as testkit, Control, Question, Tool};
 use serde_json::{Value, json};
 
 use super::{asks, calls, configure, form, hotel, told};
-use crate::context::{Context, snapshot, toml_path};
+use crate::context::{Command, Context, snapshot, toml_path};
 use crate::pty::{ENTER, End, Person, UP};
 
 fn without_terminal(context: &Context, more: &[&str]) -> Command {

@@ -4,7 +4,7 @@
 use bowline_testkit::{self as testkit, AuthServer};
 
 use super::{Site, ends, text};
-use crate::context::{Context, snapshot};
+use crate::context::{Command, Context, snapshot};
 use crate::pty::{ENTER, ESCAPE, UP};
 
 /// A page that is neither at the issuer's host nor near it.
@@ -79,7 +79,7 @@ async fn without_a_terminal_the_configuration_allows_a_page_at_another_host() {
 }
 
 /// A server of another machine: reached through a proxy, so that no name has to be looked up.
-fn away(site: &Site, args: &[&str]) -> std::process::Command {
+fn away(site: &Site, args: &[&str]) -> Command {
     let mut command = site.bowline(args);
     let proxy = site.server.url().rsplit_once('/').unwrap().0.to_owned();
     command.env("http_proxy", proxy);
@@ -94,12 +94,12 @@ async fn credentials_do_not_go_over_plain_http_to_another_machine() {
         site.context.user_config(&entry);
     };
     // A header of the configuration, whatever the verb.
-    entry("headers = { Authorization = 'Bearer hunter2' }");
+    entry("headers = { Authorization = 'Bearer tk-secret-header' }");
     for args in [&["tools", "docs"][..], &["call", "docs", "echo", "message=a"], &["ping", "docs"]] {
         let shown = site.run(away(&site, args));
         assert!(shown.starts_with("exit: 2\n"), "{shown}");
         assert!(shown.contains("set `allow_http = true` in the server's entry"), "{shown}");
-        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(!shown.contains("tk-secret-header"), "{shown}");
     }
     assert_eq!(site.server.connections(), 0);
     // A login that the server wants.
@@ -111,7 +111,7 @@ async fn credentials_do_not_go_over_plain_http_to_another_machine() {
     }
     assert_eq!(site.auth.seen().len(), 0);
     // It is the person's to allow.
-    entry("headers = { Authorization = 'Bearer hunter2' }\nallow_http = true");
+    entry("headers = { Authorization = 'Bearer tk-secret-header' }\nallow_http = true");
     let shown = site.run(away(&site, &["tools", "docs"]));
     assert!(shown.starts_with("exit: 5\n") && shown.contains("the credentials were refused"), "{shown}");
     assert!(site.server.connections() > 0);

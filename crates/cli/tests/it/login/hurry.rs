@@ -26,9 +26,8 @@ async fn a_renewal_is_finished_before_a_second_interrupt_counts() {
     site.auth.revoke_all_access();
     site.auth.arm(Twist::delay(SLOW).on("refresh_token"));
     let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy"]);
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child =
-        tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("bowline starts");
+    command.stderr(Stdio::piped());
+    let mut child = command.spawn_async().expect("bowline starts");
     site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
     interrupt(&child);
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -54,10 +53,8 @@ async fn a_third_interrupt_waits_for_nothing() {
     site.logs_in().await;
     site.auth.revoke_all_access();
     site.auth.arm(Twist::silent().on("refresh_token"));
-    let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child =
-        tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("bowline starts");
+    let command = site.bowline(&["call", "docs", "echo", "message=ahoy"]);
+    let mut child = command.spawn_async().expect("bowline starts");
     site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
     let hurried = std::time::Instant::now();
     let status = loop {

@@ -112,7 +112,7 @@ async fn a_login_by_url_is_exported_by_it() {
     let path = site.context.path("logins").display().to_string();
     let export = |server: &str| {
         let mut command = site.bowline(&["auth", "export", server, "-o", &path, "--force"]);
-        command.env("BOWLINE_PASSPHRASE", "a knot that holds");
+        command.env("BOWLINE_PASSPHRASE", "tk-secret-passphrase: a knot that holds");
         site.run(command)
     };
     let none = export(&y);
@@ -123,7 +123,7 @@ async fn a_login_by_url_is_exported_by_it() {
     let other = crate::context::Context::new();
     other.user_config("[store]\nkey = 'file'\n");
     let mut import = other.bowline(["auth", "import", &path]);
-    import.env("BOWLINE_PASSPHRASE", "a knot that holds");
+    import.env("BOWLINE_PASSPHRASE", "tk-secret-passphrase: a knot that holds");
     assert!(other.run(import).starts_with("exit: 0\n"));
     let called = other.run(other.bowline(["call", &x, "echo", "message=ahoy"]));
     assert!(called.contains("ahoy"), "{called}");

@@ -1,4 +1,5 @@
-//! A process that is stopped while it renews a login, and goes on when another one could long have done so.
+//! A process that is stopped while it renews a login, and goes on when another one could long have done so: for real, at
+//! the two steps that matter most. `steps.rs` has all of them, with a clock that is set ahead.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{PATIENCE, Site};
+use crate::context::Command;
 
 /// How long a process stands still: longer than a lease lasts that nobody renews, and not so long that the other one gives
 /// up. Leases go by the clock of the machine, and that a process waits is no event, so that only time can pass here.
@@ -30,24 +32,10 @@ impl Site {
         tokio::time::timeout(PATIENCE, looking).await.expect("somebody takes the lock")
     }
 
-    fn caller(&self, tracer: Option<&[&str]>) -> tokio::process::Child {
-        let bowline = self.bowline(&["call", "docs", "echo", "message=ahoy", "--timeout", "120"]);
-        let mut command = match tracer {
-            None => bowline,
-            Some([program, args @ ..]) => {
-                let mut command = std::process::Command::new(program);
-                command.args(args).arg(bowline.get_program()).args(bowline.get_args());
-                command.env_clear();
-                command.envs(bowline.get_envs().filter_map(|(name, value)| Some((name, value?))));
-                if let Some(folder) = bowline.get_current_dir() {
-                    command.current_dir(folder);
-                }
-                command
-            }
-            Some([]) => unreachable!("a tracer is a program"),
-        };
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("it starts")
+    fn caller(&self) -> Command {
+        let mut command = self.bowline(&["call", "docs", "echo", "message=ahoy", "--timeout", "120"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
     }
 }
 
@@ -75,44 +63,35 @@ async fn a_process_that_is_stopped_after_it_sent_the_token_keeps_others_from_usi
     site.logs_in().await;
     site.auth.revoke_all_access();
     site.auth.arm(Twist::delay(STANDSTILL + Duration::from_secs(1)).on("refresh_token"));
-    let stopped = site.caller(None);
+    let stopped = site.caller().spawn_async().expect("bowline starts");
     site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
     let pid = site.holder().await;
     kill(pid, Signal::SIGSTOP).expect("it is there");
-    let other = site.caller(None);
+    let other = site.caller().spawn_async().expect("bowline starts");
     tokio::time::sleep(STANDSTILL).await;
     assert_eq!(site.auth.count("refresh_token"), 1, "the other one waits");
     goes_on(&site, pid, stopped, other).await;
 }
 
-/// The lease is confirmed, and nothing is sent. The store's own thread writes each change to the disk, so that the
-/// second of these is the confirmation.
+/// The lease is confirmed, and nothing is sent.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_process_that_is_stopped_between_the_confirmation_and_the_request_sends_no_used_token() {
-    let injection = "inject=fsync:signal=SIGSTOP:when=2";
-    let tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", injection];
-    if std::process::Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("not checked: strace is not installed");
+    use super::stepper::{Stepper, can_trace};
+    use super::steps::{Step, url_port};
+
+    if !can_trace() {
+        eprintln!("not checked: there is no strace that works here");
         return;
     }
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    let stopped = site.caller(Some(&tracer));
-    let pid = site.holder().await;
-    let state = || {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
-        stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).expect("a state")
-    };
-    let standing = async {
-        while !matches!(state(), 'T' | 't') {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, standing).await.expect("it is stopped");
-    let other = site.caller(None);
+    let point = Step::LeaseConfirmed.point(url_port(&site.auth.issuer()));
+    let mut stopped = Stepper::start(&site.context, site.caller(), point);
+    let pid = stopped.held().await;
+    let other = site.caller().spawn_async().expect("bowline starts");
     tokio::time::sleep(STANDSTILL).await;
     assert_eq!(site.auth.count("refresh_token"), 0, "neither has sent it");
-    goes_on(&site, pid, stopped, other).await;
+    goes_on(&site, pid, stopped.child, other).await;
 }

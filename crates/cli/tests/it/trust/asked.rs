@@ -27,13 +27,13 @@ fn everything_is_shown_as_it_is_written() {
         cwd = "/tmp"
         [servers.far]
         url = "https://${HOST:-h}/mcp?t=${TOKEN}"
-        headers = { Authorization = "Bearer s3cret", X-Id = "{env:HOME}" }
+        headers = { Authorization = "Bearer tk-secret-header", X-Id = "{env:HOME}" }
         client_cert = "cert.pem"
         client_key = "key.pem"
         "#,
     );
     let mut command = context.bowline(["trust"]);
-    command.env("TOKEN", "t0p");
+    command.env("TOKEN", "tk-secret-variable");
     snapshot!(context.run(command), @r"
     exit: 2
     --- stdout

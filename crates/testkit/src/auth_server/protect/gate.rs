@@ -8,8 +8,9 @@ use super::super::ask::text;
 use super::super::dpop::{self, Expected, Refused};
 use super::super::jwt;
 use super::super::twist::Kind;
-use super::super::vault::{Access, SECRET, Vault};
+use super::super::vault::{Access, Vault};
 use super::{Advertised, Mode, Place, Protected};
+use crate::SECRET;
 use crate::answer::Answer;
 use crate::sync::lock;
 

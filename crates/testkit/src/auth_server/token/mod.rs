@@ -13,7 +13,8 @@ use super::client::AuthClient;
 use super::dpop::{self, Expected, Refused};
 use super::script::RefreshTokens;
 use super::vault::{Access, Refresh, Vault};
-use super::{Core, SECRET, authenticate, jwt};
+use super::{Core, authenticate, jwt};
+use crate::SECRET;
 use crate::sync::lock;
 
 pub(super) fn token(core: &Core, ask: &Ask) -> Outcome {
@@ -157,6 +158,7 @@ pub(super) fn id_token(
     let mut claims = json!({
         "iss": issuer, "sub": account, "aud": client, "iat": now, "exp": now + 3600,
         "name": account, "email": format!("{account}@example.com"),
+        "jti": format!("{SECRET}jwt-{}", jwt::random()),
     });
     if let Some(nonce) = nonce {
         claims["nonce"] = json!(nonce);

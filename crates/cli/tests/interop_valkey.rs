@@ -1,0 +1,151 @@
+//! Machines that share their logins in a real Valkey: a home, a lock folder and a clock for each, and one server between
+//! them.
+//!
+//! The server's program is the one that `BOWLINE_REDIS_SERVER` names, else a Valkey or Redis on the `PATH`.
+
+#![cfg(target_os = "linux")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+#[path = "it/browser.rs"]
+mod browser;
+#[path = "it/clock.rs"]
+mod clock;
+#[expect(dead_code, unused_imports, unused_macros, reason = "shared with tests that need more of it")]
+#[path = "it/context.rs"]
+mod context;
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+#[path = "it/pty.rs"]
+mod pty;
+#[path = "interop_valkey/relay.rs"]
+mod relay;
+#[path = "interop_valkey/server.rs"]
+mod server;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use bowline_testkit::{self as testkit, AuthServer, HttpServer, Protected};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use clock::Clock;
+use context::{Command, Context};
+use relay::Relay;
+use server::{PASSWORD, Server};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How much later it is when the machine goes on: a lease lasts 30 seconds.
+const STANDSTILL: i64 = 33;
+
+/// A machine: a home of its own, with the key of the store that all of them share.
+struct Machine {
+    context: Context,
+    clock: Clock,
+}
+
+impl Machine {
+    /// `None` where there is no C compiler.
+    fn new(docs: &HttpServer, valkey: std::net::SocketAddr) -> Option<Self> {
+        let context = Context::new();
+        let clock = Clock::new(&context)?;
+        context.user_config(&format!(
+            "[store]\nkey = 'file'\nbackend = 'valkey'\nurl = 'redis://:{PASSWORD}@{valkey}'\n\n\
+             [servers.docs]\nurl = '{}'\n",
+            docs.url()
+        ));
+        Some(Self { context, clock })
+    }
+
+    fn key(&self) -> std::path::PathBuf {
+        self.context.path("home/.local/state/bowline/store.key")
+    }
+
+    /// Gets the key of another machine.
+    fn takes_key_of(&self, other: &Self) {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let (from, to) = (other.key(), self.key());
+        let folder = to.parent().expect("a folder");
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+        std::fs::copy(from, &to).unwrap();
+        std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn bowline(&self, args: &[&str]) -> Command {
+        let mut command = self.context.bowline(args);
+        self.clock.set_for(&mut command);
+        command
+    }
+
+    async fn logs_in(&self) {
+        let browser = browser::Browser::new(&self.context);
+        let mut command = self.bowline(&["login", "docs"]);
+        command.env("BROWSER", &browser.program);
+        let person = pty::Person::sits_at(command);
+        let opened = browser.opened();
+        let page = testkit::Browser::new().login(opened.strip_prefix("1|").expect("one argument")).await;
+        assert_eq!((page.status, person.leaves().code), (200, 0));
+    }
+
+    fn calls(&self) -> tokio::process::Child {
+        let mut command = self.bowline(&["call", "docs", "echo", "message=ahoy", "--timeout", "120"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn_async().expect("bowline starts")
+    }
+}
+
+async fn succeeds(child: tokio::process::Child) {
+    let output =
+        tokio::time::timeout(PATIENCE * 3, child.wait_with_output()).await.expect("it ends").unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("ahoy"), "{:?}: {said}", output.status);
+}
+
+/// The last moment at which a machine can find out by itself that it stood still: its lease is confirmed, and the request
+/// is ready on a connection that is made. There is no lock between machines, so that only the clocks keep the old token
+/// back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_stood_still_after_its_confirmation_sends_no_used_token() {
+    let auth = AuthServer::start().await;
+    let docs = testkit::server().tool("echo").protected(Protected::by(&auth)).run().await;
+    let valkey = Server::start();
+    let relay = Relay::start(valkey.addr()).await;
+    let machines = (Machine::new(&docs, relay.addr()), Machine::new(&docs, valkey.addr()));
+    let (Some(first), Some(second)) = machines else {
+        eprintln!("not checked: it needs a C compiler");
+        return;
+    };
+    first.logs_in().await;
+    second.takes_key_of(&first);
+    auth.revoke_all_access();
+
+    // The reply that confirms the lease passes only when its receiver stands still.
+    relay.hold_next_confirmation();
+    let stopped = first.calls();
+    let pid = Pid::from_raw(stopped.id().expect("it runs").cast_signed());
+    relay.stop_at_confirmation(pid).await;
+    assert_eq!(auth.count("refresh_token"), 0);
+    // It is long afterwards: by the clocks of the machines, and by that of the server.
+    first.clock.advance(STANDSTILL);
+    valkey.end_lease();
+
+    succeeds(second.calls()).await;
+    assert_eq!((auth.count("refresh_token"), auth.refreshes()), (1, 1));
+
+    kill(pid, Signal::SIGCONT).expect("it is there");
+    succeeds(stopped).await;
+    let uses: Vec<_> =
+        auth.seen().iter().filter_map(|seen| seen.field("refresh_token").map(str::to_owned)).collect();
+    assert_eq!(uses.len(), 1, "each refresh token is used once");
+    let counts = auth.counts();
+    assert_eq!((counts.refreshes, counts.reuse_detected, counts.families_revoked), (1, 0, 0));
+    assert_eq!(counts.authorizations, 1);
+    // Both machines have the new token.
+    for machine in [&first, &second] {
+        succeeds(machine.calls()).await;
+    }
+    assert_eq!(auth.count("refresh_token"), 1);
+    valkey.holds_no_credential();
+}

@@ -1,0 +1,191 @@
+//! The search for credentials, which every test of this suite is under: that it finds them, and that every verb that says
+//! a lot, with every slot filled, has none to find.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Stdio;
+
+use bowline_testkit::canary::secret;
+use bowline_testkit::{self as testkit, AuthServer, SECRET};
+
+use crate::context::Context;
+
+/// What the end of a context says after this was done in it, if it does not pass.
+fn complaint(act: impl FnOnce(&Context)) -> Option<String> {
+    let context = Context::new();
+    act(&context);
+    let ended = catch_unwind(AssertUnwindSafe(|| drop(context)));
+    ended.err().map(|panic| *panic.downcast::<String>().expect("a message"))
+}
+
+/// Credentials in the tests are written out here and there.
+#[test]
+fn literal_credentials_of_tests_are_recognized() {
+    assert_eq!(SECRET, "tk-secret-");
+}
+
+#[test]
+fn a_credential_in_any_output_fails_the_test() {
+    let shell = |context: &Context, script: &str| {
+        let mut command = context.command("sh");
+        command.args(["-c", script, "sh", &secret("argument")]);
+        command
+    };
+    for stream in ["", ">&2"] {
+        let script = format!("echo \"a token: $1\" {stream}");
+        let name = if stream.is_empty() { "stdout of " } else { "stderr of " };
+        // However it is run: to its end, with pipes that the test reads, or with streams that nobody reads.
+        let run: [&dyn Fn(&Context); 3] = [
+            &|context| drop(shell(context, &script).output().unwrap()),
+            &|context| {
+                let mut command = shell(context, &script);
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+                let output = command.spawn().unwrap().wait_with_output().unwrap();
+                assert!([output.stdout, output.stderr].concat().starts_with(b"a token: "), "it is handed on");
+            },
+            &|context| assert!(shell(context, &script).spawn().unwrap().wait().unwrap().success()),
+        ];
+        for run in run {
+            let complaint = complaint(run).expect("it is found");
+            assert!(complaint.contains(name) && complaint.contains(SECRET), "{complaint}");
+        }
+    }
+    assert_eq!(complaint(|context| drop(shell(context, "echo nothing").output().unwrap())), None);
+}
+
+#[tokio::test]
+async fn a_credential_in_the_output_of_an_asynchronous_child_fails_the_test() {
+    for piped in [true, false] {
+        let context = Context::new();
+        let mut command = context.command("sh");
+        command.args(["-c", "echo \"$1\" >&2", "sh", &secret("argument")]);
+        if piped {
+            command.stderr(Stdio::piped());
+        }
+        let output = command.spawn_async().unwrap().wait_with_output().await.unwrap();
+        assert_eq!(output.stderr.starts_with(SECRET.as_bytes()), piped);
+        let ended = catch_unwind(AssertUnwindSafe(|| drop(context)));
+        assert!(ended.is_err(), "it is found");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_credential_on_a_terminal_fails_the_test() {
+    let complaint = complaint(|context| {
+        let mut command = context.command("sh");
+        command.args(["-c", "echo \"$1\" >&2", "sh", &secret("argument")]);
+        assert_eq!(crate::pty::Person::sits_at(command).leaves().code, 0);
+    });
+    assert!(complaint.expect("it is found").contains("terminal of "));
+}
+
+#[test]
+fn a_credential_in_a_file_fails_the_test() {
+    for file in ["home/log", "home/.config/bowline/config.toml", "project/below/tk-secret-name"] {
+        let text = if file.contains(SECRET) { String::new() } else { format!("x\0{}", secret("file")) };
+        let complaint = complaint(|context| std::fs::write(context.path(file), &text).unwrap());
+        assert!(complaint.expect("it is found").contains(file));
+    }
+    // What the test put there is none that leaked, unless somebody adds to it.
+    let config = format!("# {}\n", secret("file"));
+    let configured = complaint(|context| {
+        context.user_config(&config);
+    });
+    assert_eq!(configured, None);
+    let added = complaint(|context| {
+        context.user_config(&config);
+        let file = context.path("home/.config/bowline/config.toml");
+        std::fs::write(file, format!("{config}{}", secret("added"))).unwrap();
+    });
+    assert!(added.expect("it is found").contains("config.toml"));
+}
+
+#[test]
+fn the_key_of_the_store_is_a_credential() {
+    let key = "cMzpZLVjXXT9dGBkKjN0ikJvV5wvNq3XjB0Yp8rK2Yw";
+    let with_key = |context: &Context, script: &str| {
+        std::fs::write(context.path("home/store.key"), format!("{key}\n")).unwrap();
+        drop(context.command("sh").args(["-c", script]).output().unwrap());
+    };
+    assert_eq!(complaint(|context| with_key(context, "echo nothing")), None);
+    assert!(complaint(|context| with_key(context, &format!("echo {key}"))).is_some());
+    let copied = complaint(|context| {
+        with_key(context, "echo nothing");
+        std::fs::write(context.path("home/elsewhere"), key).unwrap();
+    });
+    assert!(copied.expect("it is found").contains("home/elsewhere"));
+}
+
+/// Every slot that the configuration and the environment have, and every verb that reaches a server or reads the store,
+/// as loud as can be.
+#[cfg(unix)]
+#[tokio::test]
+async fn nothing_secret_is_told_however_much_is_told() {
+    use crate::login::Site;
+
+    let auth = AuthServer::builder().registers_as("client_secret_basic").scopes(&["openid", "files"]);
+    let site = Site::with(auth, |protected| protected).await;
+    let keyed = testkit::server().tool("echo").resource("file:///a", "a").run().await;
+    let rope = testkit::server().tool("echo").stdio().await;
+    let command = rope.command();
+    let env: Vec<_> = command.env.iter().map(|(name, value)| format!("{name} = '{value}', ")).collect();
+    site.configure(&format!(
+        "auth = {{ scope = 'openid files' }}\n\
+         [servers.keyed]\nurl = '{url}?key={query}'\nheaders = {{ X-Key = '${{HEADER}}' }}\n\
+         [servers.program]\nurl = '{url}'\nheaders_command = ['sh', '-c', '''echo '{{\"X-Key\":\"{program}\"}}' ''']\n\
+         [servers.rope]\ncommand = '{rope}'\nenv = {{ {env}API_TOKEN = '${{VARIABLE}}' }}\n\
+         [sampling]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:9/v1'\nmodel = 'small'\nkey_env = 'MODEL_KEY'\n",
+        url = keyed.url(),
+        query = secret("query"),
+        program = secret("program"),
+        rope = command.program.display(),
+        env = env.concat(),
+    ));
+    site.logs_in().await;
+    let export = site.context.path("logins").display().to_string();
+    let verbs: [&[&str]; 17] = [
+        &["tools", "docs"],
+        &["call", "docs", "echo", "message=ahoy"],
+        &["tools", "keyed"],
+        &["call", "keyed", "echo", "message=ahoy"],
+        &["resources", "keyed"],
+        &["read", "keyed", "file:///a"],
+        &["prompts", "keyed"],
+        &["call", "program", "echo", "message=ahoy"],
+        &["call", "rope", "echo", "message=ahoy"],
+        &["info", "docs"],
+        &["ping", "docs"],
+        &["status"],
+        &["ps"],
+        &["auth"],
+        &["config", "check"],
+        &["auth", "export", "-o", &export, "--force"],
+        &["logout", "docs"],
+    ];
+    for verb in verbs {
+        for format in [&[][..], &["--json"]] {
+            // The login is renewed on the way, so that every kind of token is handled.
+            site.auth.revoke_all_access();
+            let mut command = site.bowline(&[verb, format, &["-vvv"]].concat());
+            command.env("BOWLINE_LOG", "trace").env("BOWLINE_PASSPHRASE", secret("passphrase"));
+            command.envs(
+                [("HEADER", "header"), ("VARIABLE", "variable"), ("MODEL_KEY", "model")]
+                    .map(|(name, kind)| (name, secret(kind))),
+            );
+            let output = command.output().unwrap();
+            let shown = site.context.shown(&output);
+            let again = verb[0] == "logout" && !format.is_empty();
+            assert!(output.status.success() || again, "{verb:?}: {shown}");
+        }
+    }
+    // The precondition: the slots were used.
+    let sent = |name: &str, kind: &str| {
+        let value = secret(kind);
+        keyed.received().iter().any(|received| received.header(name).is_some_and(|it| it.contains(&value)))
+    };
+    assert!(sent("x-key", "header") && sent("x-key", "program"));
+    assert!(
+        site.auth.refreshes() > 3
+            && site.auth.seen().iter().any(|seen| seen.client_auth == "client_secret_basic")
+    );
+}

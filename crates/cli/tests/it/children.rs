@@ -1,0 +1,181 @@
+//! What the programs that bowline starts are given, and what a process list shows of all of them: the credentials that
+//! their own entry names, and nobody else's.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use bowline_testkit::canary::{self, secret};
+use bowline_testkit::{self as testkit, StdioServer};
+use tempfile::TempDir;
+
+use crate::context::Command;
+use crate::login::Site;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Variables in the environment of bowline, each of which holds a credential. The first four are named in entries.
+const VARIABLES: [(&str, &str); 7] = [
+    ("ROPE_TOKEN", "rope"),
+    ("OTHER_TOKEN", "other"),
+    ("PROGRAM_TOKEN", "program"),
+    ("HOOK_TOKEN", "hook"),
+    ("MODEL_KEY", "model"),
+    ("BOWLINE_PASSPHRASE", "passphrase"),
+    ("VALKEY_URL", "valkey"),
+];
+
+/// Programs of which each writes down its environment and its arguments. That is outside of the context: the dumps
+/// hold credentials.
+struct Dumps(TempDir);
+
+impl Dumps {
+    /// A shell line that writes them down under this name, whole or not at all.
+    fn line(&self, name: &str) -> String {
+        let (file, part) = (self.0.path().join(name), self.0.path().join(format!("{name}.part")));
+        let (file, part) = (file.display(), part.display());
+        format!("cat /proc/$$/environ /proc/$$/cmdline > {part}; mv {part} {file}")
+    }
+
+    /// What was written down, once it was.
+    async fn dumped(&self, name: &str) -> Vec<u8> {
+        let file = self.0.path().join(name);
+        let looking = async {
+            while !file.exists() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("{name} is started"));
+        std::fs::read(&file).unwrap()
+    }
+
+    /// An entry of a server that is started behind a shell that writes down what it is given.
+    fn server(&self, name: &str, variable: &str, server: &StdioServer) -> String {
+        let command = server.command();
+        let env: Vec<_> = command.env.iter().map(|(name, value)| format!("{name} = '{value}', ")).collect();
+        let (line, program, env) = (self.line(name), command.program.display(), env.concat());
+        format!(
+            "[servers.{name}]\ncommand = '/bin/sh'\nargs = ['-c', '{line}; exec \"$0\"', '{program}']\n\
+             env = {{ {env}API_TOKEN = '${{{variable}}}' }}\n"
+        )
+    }
+}
+
+fn with_variables(mut command: Command) -> Command {
+    command.envs(VARIABLES.map(|(name, kind)| (name, secret(kind))));
+    command
+}
+
+/// These credentials are there, in clear, and no others in any form.
+fn holds_only(what: &str, bytes: &[u8], kinds: &[&str], store_key: &str) {
+    let expected: Vec<String> = kinds.iter().map(|kind| secret(kind)).collect();
+    for one in &expected {
+        assert!(canary::find(bytes, one, &[]).is_some(), "{what} does not get {one}");
+    }
+    let allowed: Vec<&str> = expected.iter().map(String::as_str).collect();
+    assert_eq!(canary::find_secret(bytes, &allowed), None, "{what}");
+    assert_eq!(canary::find(bytes, store_key, &[]), None, "{what}");
+}
+
+/// Every process below this one, and itself.
+fn family(root: u32) -> Vec<u32> {
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    };
+    let names = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let parents: HashMap<u32, u32> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let is_below = |pid: &u32| {
+        std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).any(|above| above == root)
+    };
+    let mut family: Vec<u32> = parents.keys().copied().filter(is_below).collect();
+    family.sort_unstable();
+    family
+}
+
+#[tokio::test]
+async fn each_program_gets_its_own_credentials_and_no_others() {
+    let site = Site::new().await;
+    let dumps = Dumps(tempfile::tempdir().unwrap());
+
+    // The program that opens the login page.
+    let browser = crate::browser::Browser::new(&site.context);
+    let opener = dumps.0.path().join("opener");
+    let script = format!("#!/bin/sh\n{}\nexec {} \"$@\"\n", dumps.line("browser"), browser.program.display());
+    write_program(&opener, &script);
+    let mut login = with_variables(site.bowline(&["login", "docs"]));
+    login.env("BROWSER", &opener);
+    let person = crate::pty::Person::sits_at(login);
+    let told = browser.opened();
+    let page = testkit::Browser::new().login(told.strip_prefix("1|").expect("one argument")).await;
+    assert_eq!((page.status, person.leaves().code), (200, 0));
+    let key = std::fs::read_to_string(site.context.path("home/.local/state/bowline/store.key")).unwrap();
+    let key = key.trim();
+    // It is the person's own, and has their environment, as if they had started it; what was made for the login is no
+    // part of that.
+    let all = VARIABLES.map(|(_, kind)| kind);
+    holds_only("the browser", &dumps.dumped("browser").await, &all, key);
+
+    // Everything that a running bowline starts.
+    let (rope, other) = (testkit::server().tool("echo").stdio().await, testkit::server().stdio().await);
+    let keyed = testkit::server().tool("echo").run().await;
+    let headers = format!("{}; echo {{\\\"X-Key\\\":\\\"$KEY\\\"}}", dumps.line("program"));
+    site.configure(&format!(
+        "{}{}[servers.keyed]\nurl = '{}'\n[servers.keyed.headers_command]\ncommand = '/bin/sh'\n\
+         args = ['-c', '''{headers}''']\nenv = {{ KEY = '${{PROGRAM_TOKEN}}' }}\n\
+         [[hooks]]\ncommand = '/bin/sh'\nargs = ['-c', '{}']\nenv = {{ KEY = '${{HOOK_TOKEN}}' }}\n\
+         [sampling]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:9/v1'\nmodel = 'small'\n\
+         key_env = 'MODEL_KEY'\n",
+        dumps.server("rope", "ROPE_TOKEN", &rope),
+        dumps.server("other", "OTHER_TOKEN", &other),
+        keyed.url(),
+        dumps.line("hook"),
+    ));
+    let mut watching =
+        with_variables(site.bowline(&["watch", "-vvv"])).spawn_async().expect("bowline starts");
+    for name in ["rope", "other", "program", "hook"] {
+        holds_only(name, &dumps.dumped(name).await, &[name], key);
+    }
+    // All of them are up, with what they need: the login is in use, and so are the headers.
+    let has = |name: &'static str, kind: &'static str| {
+        move |received: &testkit::Received| received.header(name).is_some_and(|value| value.contains(kind))
+    };
+    site.server.wait_for(has("authorization", "tk-secret-access-"), PATIENCE).await;
+    keyed.wait_for(has("x-key", "tk-secret-program-"), PATIENCE).await;
+    for server in [&rope, &other] {
+        server.wait_until(|server| !server.received().is_empty(), PATIENCE).await;
+    }
+
+    // What everybody can see of them, and what their owner can.
+    let pid = watching.id().expect("it runs");
+    let family = family(pid);
+    assert!(family.len() >= 4, "two servers and a watchdog run below {pid}: {family:?}");
+    for each in family {
+        let Ok(cmdline) = std::fs::read(format!("/proc/{each}/cmdline")) else { continue };
+        holds_only(&format!("the command line {}", String::from_utf8_lossy(&cmdline)), &cmdline, &[], key);
+        // Our own memory, and with it our environment, is closed to all but root.
+        let Ok(environ) = std::fs::read(format!("/proc/{each}/environ")) else { continue };
+        let kinds = VARIABLES.map(|(_, kind)| kind);
+        let own: Vec<&str> = kinds.into_iter().filter(|kind| is_in(&environ, kind)).collect();
+        let name = format!("process {each}, {}", String::from_utf8_lossy(&cmdline));
+        match (each == pid, own.len()) {
+            (true, _) => holds_only(&name, &environ, &kinds, key),
+            // A server, or a shell in front of it: a mark of bowline is in its environment.
+            (false, 1) => holds_only(&name, &environ, &own, key),
+            (false, _) => holds_only(&name, &environ, &[], key),
+        }
+    }
+    watching.kill().await.expect("it is there");
+}
+
+fn is_in(bytes: &[u8], kind: &str) -> bool {
+    canary::find(bytes, &secret(kind), &[]).is_some()
+}
+
+fn write_program(path: &Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    std::fs::write(path, script).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}

@@ -1,0 +1,103 @@
+//! A process that is stopped at a system call of the test's choice.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::sync::oneshot;
+
+use super::PATIENCE;
+use crate::context::{Command, Context};
+
+/// A process under strace. It is stopped by a signal right after a system call was done, and so are all of its threads.
+pub(super) struct Stepper {
+    pub(super) child: tokio::process::Child,
+    held: oneshot::Receiver<Pid>,
+}
+
+/// Which system call a process is to be stopped at.
+pub(super) struct Point {
+    /// The system calls that stop it, as strace names them.
+    pub(super) stops: &'static str,
+    /// Others that are looked at, if any.
+    pub(super) others: &'static str,
+    /// Whether it is this one. Is given each of them in order, as strace writes it, with the files and addresses of
+    /// descriptors.
+    pub(super) is: Box<dyn FnMut(&str) -> bool + Send>,
+}
+
+/// Whether processes can be traced here.
+pub(super) fn can_trace() -> bool {
+    let mut strace = std::process::Command::new("strace");
+    strace.args(["-f", "-o", "/dev/null", "true"]).output().is_ok_and(|it| it.status.success())
+}
+
+impl Stepper {
+    /// Starts it. Each of the calls stops it, and it is let go on at once unless it is the one that was meant.
+    pub(super) fn start(context: &Context, command: Command, point: Point) -> Self {
+        let trace = context.path("trace");
+        let made = std::process::Command::new("mkfifo").arg(&trace).status().expect("mkfifo runs");
+        assert!(made.success());
+        let mut args = vec!["-f", "-qq", "-yy", "-s", "64", "-o"];
+        let path = trace.display().to_string();
+        let comma = if point.others.is_empty() { "" } else { "," };
+        let calls = format!("trace={}{comma}{}", point.stops, point.others);
+        let stops = format!("inject={}:signal=SIGSTOP", point.stops);
+        args.extend([&*path, "-e", &*calls, "-e", &*stops]);
+        let mut command = command.run_by("strace", args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn_async().expect("strace starts");
+        let (tell, held) = oneshot::channel();
+        std::thread::spawn(move || follow(&trace, point, tell));
+        Self { child, held }
+    }
+
+    /// Waits until it stands still at the point.
+    pub(super) async fn held(&mut self) -> Pid {
+        let held = tokio::time::timeout(PATIENCE, &mut self.held).await.expect("it comes there in time");
+        held.expect("it comes there before it ends")
+    }
+}
+
+/// What one thread did last.
+#[derive(Default)]
+struct Last {
+    call: String,
+    is_wanted: bool,
+    /// It was sent the signal. All threads stop; the one whose doing it was stands for them.
+    is_signaled: bool,
+}
+
+/// Reads the trace to its end.
+fn follow(trace: &Path, mut point: Point, tell: oneshot::Sender<Pid>) {
+    let mut tell = Some(tell);
+    let mut threads: HashMap<i32, Last> = HashMap::new();
+    let trace = BufReader::new(std::fs::File::open(trace).expect("the pipe is there"));
+    for line in trace.lines().map_while(Result::ok) {
+        let Some((thread, event)) = line.split_once(' ') else { continue };
+        let (Ok(thread), event) = (thread.parse(), event.trim_start()) else { continue };
+        let last = threads.entry(thread).or_default();
+        if event.starts_with("--- SIGSTOP ") {
+            last.is_signaled = true;
+        } else if event.starts_with("--- stopped by SIGSTOP") {
+            if std::mem::take(&mut last.is_signaled) {
+                match tell.take_if(|_| last.is_wanted) {
+                    Some(tell) => drop(tell.send(Pid::from_raw(thread))),
+                    None => drop(kill(Pid::from_raw(thread), Signal::SIGCONT)),
+                }
+            }
+        } else if !event.starts_with("---") && !event.starts_with("+++") {
+            // A call during which another thread did something is written in two parts.
+            match event.split_once(" resumed>") {
+                Some((_, rest)) => last.call.push_str(rest),
+                None => event.trim_end_matches(" <unfinished ...>").clone_into(&mut last.call),
+            }
+            if !event.ends_with("<unfinished ...>") {
+                last.is_wanted = (point.is)(&last.call);
+            }
+        }
+    }
+}
