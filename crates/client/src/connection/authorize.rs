@@ -31,15 +31,21 @@ impl Shared {
         self.auth.as_ref().map_or(0, bowline_auth::Identity::generation)
     }
 
+    /// Who we are to the server, if it may want to know.
+    pub(crate) fn identity(&self) -> Option<&bowline_auth::Identity> {
+        self.auth.as_ref()
+    }
+
     /// Whether requests carry something that proves who we are.
     pub(super) fn proves_who(&self, live: &Live) -> bool {
         live.credentials || self.auth.as_ref().is_some_and(bowline_auth::Identity::has_credentials)
     }
 
-    /// Waits for a renewal that is under way, and lets no other begin.
-    pub(crate) async fn settle_login(&self) {
-        if let Some(auth) = &self.auth {
-            auth.settle().await;
+    /// Waits for a renewal that is under way, and lets no other begin. Says whether everything is written down.
+    pub(crate) async fn settle_login(&self) -> Result<(), AuthError> {
+        match &self.auth {
+            Some(auth) => auth.settle().await,
+            None => Ok(()),
         }
     }
 
