@@ -195,7 +195,8 @@ fn lost(error: &AuthError, login: Option<&str>) -> Report {
     report
 }
 
-const REFRESHING: &str = "the login is just being renewed; that is finished first, so that it is not lost";
+const REFRESHING: &str = "the login is just being renewed; that is finished first, so that it is not lost. Ctrl-C that \
+                          is pressed several times ends the command at once, and the login is lost";
 const FREE_SPACE: &str = "it is tried again and again: free space there. If this command ends before that, as it does \
                           when Ctrl-C is pressed several times, the login is lost";
 

@@ -37,6 +37,7 @@ async fn a_renewal_is_finished_before_a_second_interrupt_counts() {
         let read = tokio::time::timeout(PATIENCE, stderr.read_line(&mut said)).await;
         assert!(read.expect("it is said").expect("text") > 0, "{said}");
     }
+    assert!(said.contains("Ctrl-C that is pressed several times ends the command at once"), "{said}");
     interrupt(&child);
     let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").expect("a status");
     stderr.read_to_string(&mut said).await.expect("text");
