@@ -12,6 +12,8 @@ pub enum RefreshState {
     /// Nothing: no refresh is under way, and what is held is written down.
     #[default]
     Idle,
+    /// Another process, which refreshes the same login; its id, where that is known.
+    OtherProcess(Option<u32>),
     /// The authorization server, which is asked for new tokens.
     AuthorizationServer,
     /// The store: what the authorization server gave could not be written down yet. The error says that in a sentence,
@@ -25,6 +27,7 @@ impl Inner {
         match pass {
             Pass::In => return self.gate.enter(),
             Pass::Out => self.gate.leave(),
+            Pass::Others(by) => self.wait_for(RefreshState::OtherProcess(by)),
             Pass::Asking => self.wait_for(RefreshState::AuthorizationServer),
             Pass::Unwritten(why) => {
                 self.wait_for(RefreshState::Store(self.unwritten(&Over::Renewed(None), &why.what)));

@@ -25,6 +25,8 @@ pub(crate) enum Pass {
     In,
     /// It did not begin after all.
     Out,
+    /// Another process holds the lock or the lease, and is waited for; its id, where that is known.
+    Others(Option<u32>),
     /// The authorization server is about to be asked.
     Asking,
     /// What it gave could not be written down yet, and why.
@@ -136,6 +138,9 @@ where
                 let news = acquire(shelf, kept.clone(), &mut held).await;
                 if held.is_none() {
                     pass(Pass::Out);
+                }
+                if let News::Taken(by) = news {
+                    pass(Pass::Others(by));
                 }
                 news
             }

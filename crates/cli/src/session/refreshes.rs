@@ -42,6 +42,8 @@ struct Used {
     printer: Printer,
     /// It was told that the authorization server is waited for.
     told_refreshing: AtomicBool,
+    /// It was told that another process is waited for.
+    told_other: AtomicBool,
     /// It was told that what was had cannot be written down.
     told_unwritten: AtomicBool,
 }
@@ -60,6 +62,7 @@ impl Refreshes {
             login: logins::command(server),
             printer: printer.clone(),
             told_refreshing: AtomicBool::new(false),
+            told_other: AtomicBool::new(false),
             told_unwritten: AtomicBool::new(false),
         });
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -141,9 +144,19 @@ impl Used {
         let state = self.identity.refresh_state().borrow().clone();
         match state {
             RefreshState::Store(error) => self.tell_unwritten(&error),
+            RefreshState::OtherProcess(by) => self.tell_other(by),
             _ if !self.told_refreshing.swap(true, Ordering::Relaxed) => self.printer.note(REFRESHING),
             _ => {}
         }
+    }
+
+    fn tell_other(&self, by: Option<u32>) {
+        if self.told_other.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let which = by.map(|process| format!(" ({process})")).unwrap_or_default();
+        let text = format!("waiting for another process{which} that renews the login of `{}`", self.server);
+        self.printer.event(&text, "login_refreshed_elsewhere", &json!({ "server": self.server, "pid": by }));
     }
 
     fn tell_unwritten(&self, error: &AuthError) {
@@ -177,6 +190,7 @@ async fn attend(used: Arc<Used>, mut states: watch::Receiver<RefreshState>) {
         }
         match &state {
             RefreshState::Store(error) => used.tell_unwritten(error),
+            RefreshState::OtherProcess(by) => used.tell_other(*by),
             RefreshState::Idle if used.told_unwritten.swap(false, Ordering::Relaxed) => {
                 used.printer.note(&format!("the login of `{}` is written down by now", used.server));
             }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bowline_auth::{AuthError, AuthErrorKind, Refusal};
+use bowline_auth::{AuthError, AuthErrorKind, RefreshState, Refusal};
 use bowline_proto::era::Reply;
-use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::session::{Attempt, Command, Event, Status};
 use bowline_proto::wire::outgoing::Frame;
 use bowline_transport::http::Answer;
@@ -90,9 +90,21 @@ impl Shared {
     /// the way.
     pub(super) async fn prepare(&self) -> Result<(), Fault> {
         let Some(auth) = &self.auth else { return Ok(()) };
-        let prepared = match auth.load().await {
-            Ok(()) => auth.fresh().await,
-            Err(error) => Err(error),
+        let preparing = async {
+            auth.load().await?;
+            auth.fresh().await
+        };
+        tokio::pin!(preparing);
+        // A little sooner than the whole attempt is given up, which could not say what it waited for.
+        let limit = self.timeouts.connect.mul_f64(0.9);
+        let prepared = if let Ok(prepared) = timeout(limit, &mut preparing).await {
+            prepared
+        } else {
+            let state = auth.refresh_state().borrow().clone();
+            match slow_refresh(&state, limit) {
+                Some(fault) => return Err(fault),
+                None => preparing.await,
+            }
         };
         match prepared {
             Err(error) if matches!(error.kind, AuthErrorKind::Command | AuthErrorKind::PlainHttp) => {
@@ -241,6 +253,26 @@ fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
         _ => Cause::LoginRequired { code, challenge: challenge.to_vec() },
     };
     Fault::before_sending(cause).note(words)
+}
+
+/// Says whom a connection waits for that is not opened because the login is refreshed first; `None`: it is not.
+fn slow_refresh(state: &RefreshState, waited: Duration) -> Option<Fault> {
+    let seconds = waited.as_secs();
+    let what = match state {
+        RefreshState::AuthorizationServer => {
+            format!("the token endpoint of its authorization server has not answered for {seconds} s")
+        }
+        RefreshState::OtherProcess(Some(process)) => {
+            format!("process {process}, which does that, is not done after {seconds} s")
+        }
+        RefreshState::OtherProcess(None) => {
+            format!("another process, which does that, is not done after {seconds} s")
+        }
+        RefreshState::Store(error) => error.what.clone(),
+        _ => return None,
+    };
+    let note = format!("the login is renewed first, and {what}; nothing is lost: try again later");
+    Some(Fault::before_sending(Cause::Timeout(Limit::Connect)).note(note))
 }
 
 /// How often it is looked whether a person is still asked.

@@ -60,6 +60,15 @@ impl Site {
         Some(writer)
     }
 
+    /// A bowline on the same machine whose disk is not full.
+    fn waiter(&self) -> Writer {
+        let mut command = self.bowline(&CALL);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("it starts");
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        Writer { child, stderr, said: String::new() }
+    }
+
     /// The login is as good as before, and nobody was asked.
     fn is_kept(&self) {
         let shown = self.calls();
@@ -122,9 +131,17 @@ async fn a_command_does_not_end_before_a_renewed_login_is_written_down() {
     let read = stdout.read_line(&mut result);
     tokio::time::timeout(PATIENCE * 2, read).await.expect("a result").expect("text");
     assert_eq!(result, "{\"message\":\"ahoy\"}\n");
+    // Another process that used the token once more would cost the login.
+    let mut other = site.waiter();
+    other
+        .says(&format!("waiting for another process ({}) that renews the login of `docs`", writer.pid()))
+        .await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(writer.child.try_wait().expect("a status"), None, "it goes on trying");
+    assert_eq!(site.auth.count("refresh_token"), 1, "the other one waits");
     writer.limit("unlimited");
+    let (code, shown, said) = other.ends().await;
+    assert!(code == Some(0) && shown.contains("ahoy"), "{code:?}: {said}");
     let (code, _, said) = writer.ends().await;
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(said.matches(UNWRITTEN).count(), 1, "{said}");

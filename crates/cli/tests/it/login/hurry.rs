@@ -87,3 +87,23 @@ async fn a_slow_authorization_server_costs_no_login() {
     assert!(shown.contains("ahoy"), "{shown}");
     assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
 }
+
+/// A token that has ended is renewed before the server is asked anything, and that can take longer than a connection may.
+#[tokio::test]
+async fn a_token_endpoint_that_outlasts_the_connection_is_named() {
+    let site = Site::new().await;
+    let lifetime = Duration::from_secs(1);
+    site.auth.arm(Twist::lifetime(lifetime).on("authorization_code"));
+    site.logs_in().await;
+    // Only the clock ends a token.
+    tokio::time::sleep(lifetime).await;
+    site.auth.arm(Twist::delay(Duration::from_secs(6)).on("refresh_token"));
+    let shown = site.shown(&["call", "docs", "echo", "message=ahoy", "--connect-timeout", "3"]);
+    assert!(shown.starts_with("exit: 4\n"), "{shown}");
+    let told = "the login is renewed first, and the token endpoint of its authorization server has not answered for 2 s";
+    assert!(shown.contains(told) && shown.contains("try again later"), "{shown}");
+    assert!(shown.contains("hint: allow more time with --connect-timeout\n"), "{shown}");
+    let shown = site.calls();
+    assert!(shown.contains("ahoy"), "{shown}");
+    assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
+}
