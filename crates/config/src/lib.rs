@@ -62,6 +62,7 @@
 //! `resolve` (placeholders, checks, defaults) → [`Server`]. Everything wrong is collected on the
 //! way: [`Errors`] holds all of it, not the first.
 
+mod anchor;
 mod auth;
 mod check;
 mod config;
