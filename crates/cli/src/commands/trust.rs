@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bowline::config::{EndpointOutline, Outline, ProgramOutline, Source, outline};
+use bowline::config::{EndpointOutline, Outline, ProgramOutline, SettingOutline, Source, outline};
 use serde_json::{Value, json};
 
 use crate::again::quoted;
@@ -143,13 +143,15 @@ fn named(path: PathBuf) -> Outcome<PathBuf> {
 
 /// What the file would do, for a person. Nothing is cut: what is left out could be what matters.
 fn described(place: &Path, outline: &Outline, standing: Standing, printer: &Printer) -> String {
-    let Outline { servers: _, programs, endpoints, variables, files, folders, problem: _ } = outline;
-    let sections: [(&str, Vec<String>); 5] = [
+    let Outline { servers: _, programs, endpoints, variables, files, folders, settings, problem: _ } =
+        outline;
+    let sections: [(&str, Vec<String>); 6] = [
         ("start", programs.iter().flat_map(program).collect()),
         ("reach", endpoints.iter().flat_map(endpoint).collect()),
         ("read these variables", variables.iter().cloned().collect()),
         ("read these files", files.iter().cloned().collect()),
         ("tell servers of these folders", folders.clone()),
+        ("set what servers may do and what leaves this machine", settings.iter().map(setting).collect()),
     ];
     let does_nothing = sections.iter().all(|(_, lines)| lines.is_empty());
     let place = place.display().to_string();
@@ -186,6 +188,18 @@ fn endpoint(endpoint: &EndpointOutline) -> Vec<String> {
     lines
 }
 
+fn setting(setting: &SettingOutline) -> String {
+    let SettingOutline { key, value } = setting;
+    // The last part says what it is, whatever table it is in.
+    let means = match key.rsplit('.').next().unwrap_or_default() {
+        "sampling" | "policy" if value == "allow" => "  (servers use your model, and nobody asks you)",
+        "allow_http" if value == "true" => "  (credentials go over connections that others can read)",
+        "ca_file" => "  (whose certificates are believed)",
+        _ => "",
+    };
+    format!("{key} = {}{means}", quoted(value))
+}
+
 fn for_machines(place: &Path, outline: &Outline) -> Value {
     let programs = outline.programs.iter().map(|it| {
         let env: serde_json::Map<String, Value> =
@@ -202,5 +216,6 @@ fn for_machines(place: &Path, outline: &Outline) -> Value {
         "variables": outline.variables,
         "files": outline.files,
         "folders": outline.folders,
+        "settings": outline.settings.iter().map(|it| json!({ "key": it.key, "value": it.value })).collect::<Vec<_>>(),
     })
 }
