@@ -73,7 +73,7 @@ pub(super) fn undo(args: UntrustArgs, settings: &Settings) -> Outcome {
     let said =
         if records.forget(&place).map_err(failed)? { "is no longer trusted" } else { "was not trusted" };
     if settings.printer.is_json() {
-        settings.printer.json(&json!({ "path": place, "trusted": false }).to_string())?;
+        settings.printer.json(&json!({ "path": place.to_string_lossy(), "trusted": false }).to_string())?;
     }
     settings.printer.note(&format!("{} {said}", place.display()));
     Ok(Exit::Ok)
@@ -85,7 +85,8 @@ fn list(records: &Records, settings: &Settings) -> Outcome {
         .list()
         .map_err(|error| Failure::usage(format!("what you trust cannot be listed: {error}")))?;
     if printer.is_json() {
-        let all = all.iter().map(|listed| json!({ "path": listed.path, "state": listed.state }));
+        // A path that is no text is none in JSON either.
+        let all = all.iter().map(|it| json!({ "path": it.path.to_string_lossy(), "state": it.state }));
         printer.json(&json!({ "trusted": all.collect::<Vec<_>>() }).to_string())?;
         return Ok(Exit::Ok);
     }
@@ -209,7 +210,7 @@ fn for_machines(place: &Path, outline: &Outline) -> Value {
     let endpoints =
         outline.endpoints.iter().map(|it| json!({ "key": it.key, "url": it.url, "headers": it.headers }));
     json!({
-        "path": place,
+        "path": place.to_string_lossy(),
         "trusted": true,
         "starts": programs.collect::<Vec<_>>(),
         "reaches": endpoints.collect::<Vec<_>>(),

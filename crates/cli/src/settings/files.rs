@@ -154,6 +154,10 @@ impl Layers {
                 }
                 Err(found) => Distrust::Unsafe(found),
             },
+            Standing::Damaged => match records.and_then(Records::exposure) {
+                Some(why) => Distrust::Exposed(why),
+                None => Distrust::Standing(Standing::Damaged),
+            },
             standing => Distrust::Standing(standing),
         };
         let outline = outline(&Source::new(path, file.text));
