@@ -5,7 +5,7 @@ use std::fmt;
 /// Why there is no token, or none that is good.
 ///
 /// Nothing in it is secret: what servers say is bounded and kept apart from what we sent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthError {
     /// What it means.
     pub kind: AuthErrorKind,

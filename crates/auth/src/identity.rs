@@ -6,6 +6,7 @@
 //! | `sign` | what a request carries |
 //! | `renew` | when the token is renewed, and what comes of it |
 //! | `unsaved` | how what could not be written down is written down after all |
+//! | `waiting` | what a refresh waits for at the moment |
 //! | `made` | when the command for headers is run |
 //! | `answer` | what a refusal means |
 //! | `authorize` | how a new login comes about, without a person or with one |
@@ -23,6 +24,7 @@ mod memory;
 mod renew;
 mod sign;
 mod unsaved;
+mod waiting;
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,6 +43,7 @@ use self::held::Held;
 use self::made::{Run, Tries};
 use self::memory::{Answers, Failures};
 use self::sign::Signer;
+pub use self::waiting::RefreshState;
 use crate::account::Account;
 use crate::ctx::{App, Ctx};
 use crate::error::AuthError;
@@ -59,7 +62,8 @@ use crate::refresh::drive::Shelf;
 ///   one got. Only if it cannot be written down for many seconds is it used all the same, with a warning: to lose it
 ///   would be to lose the login. [`Identity::keep`] goes on trying to write it down.
 /// - A renewal that is under way goes on when whoever wanted it is dropped. Before the program ends,
-///   [`Identity::settle`] waits for it.
+///   [`Identity::settle`] waits for it, and goes on trying to write down what could not be.
+/// - What a renewal waits for is told by [`Identity::refresh_state`].
 /// - What may pass (no network, an authorization server that is overloaded, a store that is busy) changes nothing. The
 ///   old token is used for as long as it is good, and further attempts come at growing intervals.
 #[derive(Clone)]
@@ -146,6 +150,8 @@ struct Inner {
     tries: Tries,
     /// Attempts to write down what could not be.
     saves: Task,
+    /// What a refresh waits for.
+    waiting: watch::Sender<RefreshState>,
     /// Logins that a refusal brought about.
     logins: Errand,
     failures: Failures,
@@ -180,6 +186,7 @@ impl Identity {
                 runs: Task::default(),
                 tries: Tries::default(),
                 saves: Task::default(),
+                waiting: watch::Sender::default(),
                 logins: Errand::default(),
                 failures: Failures::default(),
                 answers: Answers::default(),
@@ -267,10 +274,20 @@ impl Identity {
         self.inner.keep().await;
     }
 
-    /// Waits for a renewal that is under way, and begins no other. To be done before the program ends: what an
-    /// authorization server gave and nobody wrote down is lost, and the login with it. Bounded in time.
-    pub async fn settle(&self) {
-        self.inner.settle().await;
+    /// Waits for a renewal that is under way, and begins no other; then goes on trying to write down what could not
+    /// be, for five minutes at most. To be done before the program ends: what an authorization server gave and nobody
+    /// wrote down is lost, and the login with it.
+    ///
+    /// `Ok`: everything is written down. [`AuthErrorKind::Store`]: it could not be, and why.
+    ///
+    /// Dropping the future does not end the renewal, and lets none begin all the same.
+    pub async fn settle(&self) -> Result<(), AuthError> {
+        self.inner.settle().await
+    }
+
+    /// What a renewal of the login waits for, now and whenever that changes.
+    pub fn refresh_state(&self) -> watch::Receiver<RefreshState> {
+        self.inner.waiting.subscribe()
     }
 
     /// Has a person log in, whatever is remembered. Without a person, where none is needed.

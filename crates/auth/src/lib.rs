@@ -70,7 +70,7 @@ pub use client::{ClientOrigin, OAuthClient};
 pub use ctx::{App, Ctx};
 pub use error::{AuthError, AuthErrorKind};
 pub use export::{Overwrite, export, export_these, import, import_with};
-pub use identity::{Begun, Identity, IdentitySetup, LoggedOut, LoginOptions, Refusal};
+pub use identity::{Begun, Identity, IdentitySetup, LoggedOut, LoginOptions, RefreshState, Refusal};
 pub use net::Net;
 pub use place::{Metadata, Place, PlaceKind};
 pub use prompt::{Asked, DeviceCode, HostReply, LoginPage, LoginPrompt, OtherHost, PageReply};

@@ -15,7 +15,7 @@ pub(crate) enum Exit {
     Connection,
     /// A time limit ran out.
     Timeout,
-    /// The server wants credentials.
+    /// The server wants credentials, or those that it gave could not be kept.
     Login,
     /// The server answered with an error, or does not offer what was asked for.
     Server,
@@ -56,6 +56,15 @@ impl Exit {
         }
     }
 
+    /// How a command ends that has also lost a login. Whoever relies on the exit code has to know that the next command
+    /// will want one.
+    pub(crate) const fn with_lost_login(self) -> Self {
+        match self {
+            Self::Ok => Self::Login,
+            failed => failed,
+        }
+    }
+
     /// The name in machine output.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -90,7 +99,7 @@ Exit codes:
     2  wrong usage or configuration; nothing was sent
     3  the server could not be reached, started or understood
     4  a time limit ran out
-    5  the server wants a login
+    5  the server wants a login, or a login was lost because it could not be written down
     6  the server answered with an error, or does not offer this
     7  the output could not be written; the call was made
     8  the tool's result does not fit its own output schema; it is printed all the same
@@ -102,6 +111,12 @@ Exit codes:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lost_login_shows_in_the_exit_code_of_a_command_that_succeeded() {
+        assert_eq!(Exit::Ok.with_lost_login(), Exit::Login);
+        assert_eq!(Exit::Tool.with_lost_login(), Exit::Tool);
+    }
 
     #[test]
     fn help_tells_the_codes_there_are() {

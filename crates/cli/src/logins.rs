@@ -69,7 +69,7 @@ impl Settings {
 
     /// How a command proves who it is to `server`. `None`: by nothing that is kept.
     pub(crate) fn auth(&self, server: &Server) -> Option<Auth> {
-        can_log_in(server).then(|| self.logins().auth())
+        can_log_in(server).then(|| self.refreshes.watch(self.logins().auth(), &self.printer))
     }
 }
 

@@ -64,6 +64,8 @@ fn run(cli: Cli, env: env::System) -> Exit {
     let outcome = runtime.block_on(commands::run(cli.verb, &settings));
     let exit = end(&settings.printer, outcome);
     runtime.block_on(settings.closings.wait());
+    let lost = runtime.block_on(settings.refreshes.settle(&settings.printer));
+    let exit = if lost { exit.with_lost_login() } else { exit };
     // Servers were closed. Where somebody was too impatient for that, dropping the tasks ends their
     // processes; a read of stdin, which cannot be dropped, must not hold us.
     runtime.shutdown_timeout(LEAVING);

@@ -1,6 +1,7 @@
 //! Owns the life of a connection in a command: connect, work, and close, whatever happens between.
 
 mod closing;
+mod refreshes;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use bowline::negotiation::{FolderCache, NegotiationCache};
 use bowline::{Builder, Client, SavedSession, TraceContext};
 
 pub(crate) use closing::Closings;
+pub(crate) use refreshes::Refreshes;
 
 use self::closing::Leaving;
 use crate::env;
@@ -118,7 +120,7 @@ pub(crate) async fn with_session<T>(
     // What a server still asks has nothing to be for any more.
     dialogs.dismiss().await;
     let interrupted = matches!(outcome, Err(Failure::Signal(_)));
-    let leaving = Leaving { client, printer: printer.clone(), interrupt, interrupted };
+    let leaving = Leaving { client, interrupt, interrupted, refreshes: settings.refreshes.clone() };
     match stay.0.take() {
         Some(told) => {
             let client = leaving.client.clone();

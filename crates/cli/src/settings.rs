@@ -19,7 +19,7 @@ use crate::args::{Format, GlobalArgs, HostArgs};
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::print::Printer;
-use crate::session::{Closings, Folders};
+use crate::session::{Closings, Folders, Refreshes};
 use crate::trust::Records;
 use files::{Choice, Layers};
 
@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) env: Box<dyn Environment>,
     /// Connections that commands are done with.
     pub(crate) closings: Closings,
+    /// The logins that this process uses.
+    pub(crate) refreshes: Refreshes,
     /// The configuration files, once they were read.
     layers: OnceLock<Layers>,
     /// The state folder, once it was looked at.
@@ -64,9 +66,9 @@ impl Settings {
             None => Choice::Layers { user: env::user_config(&*env), project: project_file()? },
         };
         let trust = if trust_project { Trust::ThisRun } else { Trust::Recorded };
-        let closings = Closings::default();
+        let (closings, refreshes) = (Closings::default(), Refreshes::default());
         let (layers, state) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { printer, files, trust, host, env, closings, layers, state })
+        Ok(Self { printer, files, trust, host, env, closings, refreshes, layers, state })
     }
 
     /// The configuration files. They are read once: what was trusted is what is used, whatever becomes of the file.

@@ -36,6 +36,9 @@ struct Record {
     version: u32,
     /// Where the project's file is, for people: what counts is the name of the record.
     path: String,
+    /// The bytes of that path in hexadecimal digits, where it is no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
     /// The SHA-256 of the file, in hexadecimal digits.
     sha256: String,
 }
@@ -62,6 +65,8 @@ pub(crate) enum Distrust {
     Unsafe(Exposure),
     /// It cannot be read.
     Unreadable(String),
+    /// No record of trust counts, because others could have written it; with what to run about that.
+    Exposed(String),
 }
 
 /// A file that others could change, or have put where it is.
@@ -91,7 +96,7 @@ impl Records {
 
     /// How the file stands.
     pub(crate) fn standing(&self, file: &ProjectFile) -> Standing {
-        if private::check(&self.folder).is_err() {
+        if self.exposure().is_some() {
             return Standing::Damaged;
         }
         match read(&self.record(&file.place)) {
@@ -102,11 +107,18 @@ impl Records {
         }
     }
 
+    /// Why no record counts, with what to run about it: others could have written them.
+    pub(crate) fn exposure(&self) -> Option<String> {
+        private::check(&self.folder).err().map(|error| error.to_string())
+    }
+
     /// Vouches for the file as it was read.
     pub(crate) fn keep(&self, file: &ProjectFile) -> io::Result<()> {
         private::folder(&self.folder)?;
         let path = file.place.to_string_lossy().into_owned();
-        let record = Record { version: VERSION, path, sha256: file.sha256.clone() };
+        let path_bytes =
+            file.place.to_str().is_none().then(|| hex(file.place.as_os_str().as_encoded_bytes()));
+        let record = Record { version: VERSION, path, path_bytes, sha256: file.sha256.clone() };
         replace_file(&self.record(&file.place), &serde_json::to_vec(&record)?)
     }
 
@@ -134,10 +146,9 @@ impl Records {
     }
 
     fn listed(&self, record: PathBuf) -> TrustEntry {
-        let Ok(Some(Record { path, .. })) = read(&record) else {
+        let Some(path) = read(&record).ok().flatten().and_then(Record::place) else {
             return TrustEntry { path: record, state: "damaged" };
         };
-        let path = PathBuf::from(path);
         let state = match ProjectFile::read(&path) {
             Err(_) => "gone",
             Ok(file) => match self.standing(&file) {
@@ -154,6 +165,16 @@ impl Records {
     }
 }
 
+impl Record {
+    /// Where the project's file is; `None`: that cannot be read.
+    fn place(self) -> Option<PathBuf> {
+        match self.path_bytes {
+            None => Some(PathBuf::from(self.path)),
+            Some(bytes) => path_of(unhex(&bytes)?),
+        }
+    }
+}
+
 impl Distrust {
     /// After the name of the file.
     pub(crate) fn why(&self) -> String {
@@ -165,6 +186,7 @@ impl Distrust {
             Self::Standing(Standing::Unknown | Standing::Trusted) => "is not trusted".to_owned(),
             Self::Unsafe(found) => format!("cannot be trusted: {}", found.what),
             Self::Unreadable(why) => format!("cannot be read: {why}"),
+            Self::Exposed(_) => "is not trusted: no record of what you trust can be used".to_owned(),
         }
     }
 
@@ -177,6 +199,7 @@ impl Distrust {
             ),
             Self::Unsafe(found) => found.next.clone(),
             Self::Unreadable(_) => "make it a text that you can read, or take it away".to_owned(),
+            Self::Exposed(why) => why.clone(),
         }
     }
 }
@@ -203,10 +226,31 @@ fn read(path: &Path) -> io::Result<Option<Record>> {
 
 /// The SHA-256, in hexadecimal digits.
 fn hex_hash(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().fold(String::new(), |mut hex, byte| {
+    hex(digest(&SHA256, bytes).as_ref())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
         write!(hex, "{byte:02x}").expect("writing to a string");
         hex
     })
+}
+
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    (0..digits.len()).step_by(2).map(pair).collect()
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere not all bytes are a path")]
+fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
+    Some(PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes)))
+}
+
+/// A path that is no text cannot be made of bytes without unsafe code there.
+#[cfg(not(unix))]
+fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
+    String::from_utf8(bytes).ok().map(PathBuf::from)
 }
 
 const VERSION: u32 = 1;
@@ -277,6 +321,24 @@ mod tests {
         fs::remove_dir(&path).unwrap();
         records.keep(&file).unwrap();
         assert_eq!(records.standing(&file), Standing::Trusted);
+    }
+
+    /// macOS has no such names.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_path_that_is_no_text_is_listed_as_it_is() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let scene = Scene::new();
+        let folder = scene.folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("bowline.toml");
+        fs::write(&path, "a = 1").unwrap();
+        let file = ProjectFile::read(&path).unwrap();
+        scene.records.keep(&file).unwrap();
+        assert_eq!(scene.records.standing(&file), Standing::Trusted);
+        let listed = scene.records.list().unwrap();
+        assert_eq!((listed[0].path.as_path(), listed.len()), (&*file.place, 1));
+        assert_ne!(listed[0].state, "gone");
     }
 
     #[cfg(unix)]

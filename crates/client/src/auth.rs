@@ -32,7 +32,8 @@ use std::sync::Arc;
 pub use bowline_auth::{
     Account, AccountState, App, Asked, AuthError, AuthErrorKind, Begun, ClientOrigin, DeviceCode, HostReply,
     Identity, IdentitySetup, LoggedOut, LoginOptions, LoginPage, LoginPrompt, OtherHost, Overwrite,
-    PageReply, Refusal, Scheme, accounts, document, export, export_these, import, import_with, wanted_scopes,
+    PageReply, RefreshState, Refusal, Scheme, accounts, document, export, export_these, import, import_with,
+    wanted_scopes,
 };
 use bowline_config::{Grant, Http, Server, Transport};
 pub use bowline_store as store;
@@ -50,12 +51,16 @@ pub struct Auth {
     safe: Safe,
     app: Arc<App>,
     prompt: Option<Arc<dyn LoginPrompt>>,
+    on_identity: Option<Arc<OnIdentity>>,
 }
+
+/// Is told of each identity that is made.
+type OnIdentity = dyn Fn(&Server, &Identity) + Send + Sync;
 
 impl Auth {
     /// Remembers logins in `safe`; [`store::open`] opens the usual one.
     pub fn new(safe: Safe) -> Self {
-        Self { safe, app: Arc::new(App::default()), prompt: None }
+        Self { safe, app: Arc::new(App::default()), prompt: None, on_identity: None }
     }
 
     /// Remembers logins for as long as it lives.
@@ -78,6 +83,14 @@ impl Auth {
         self
     }
 
+    /// Is told of each identity that is made with it, whether for a connection or by [`Auth::identity`]: for a program
+    /// that tells what refreshes wait for, and settles all logins before it ends. It must not block.
+    #[must_use]
+    pub fn on_identity(mut self, observer: impl Fn(&Server, &Identity) + Send + Sync + 'static) -> Self {
+        self.on_identity = Some(Arc::new(observer));
+        self
+    }
+
     /// Who we are to one server: to log in and out without a connection. `None` for one that is started as a
     /// process, which knows who started it.
     pub fn identity(&self, server: &Server) -> Option<Identity> {
@@ -93,14 +106,18 @@ impl Auth {
 
     fn identity_with(&self, server: &Server, prompt: Option<Arc<dyn LoginPrompt>>) -> Option<Identity> {
         let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
-        Some(Identity::new(IdentitySetup {
+        let identity = Identity::new(IdentitySetup {
             server: Arc::from(&*server.name),
             http: http.clone(),
             app: Arc::clone(&self.app),
             safe: self.safe.clone(),
             prompt,
             proxies: Proxies::System,
-        }))
+        });
+        if let Some(observer) = &self.on_identity {
+            observer(server, &identity);
+        }
+        Some(identity)
     }
 
     /// What is remembered of logins.
@@ -123,11 +140,12 @@ fn needs_nobody(http: &Http) -> bool {
 
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { safe, app, prompt } = self;
+        let Self { safe, app, prompt, on_identity } = self;
         f.debug_struct("Auth")
             .field("safe", safe)
             .field("app", app)
             .field("prompt", &prompt.is_some())
+            .field("on_identity", &on_identity.is_some())
             .finish()
     }
 }

@@ -253,13 +253,20 @@ impl Client {
         self.inner.ended.cancelled().await;
     }
 
-    /// Waits for a renewal of the login that is under way, and lets no other begin. [`Client::close`] does so too, for
-    /// 25 seconds at most; this is for a program that ends. What the authorization server gives is lost with it, and the
-    /// login too, and it may take minutes to answer.
+    /// Waits for a renewal of the login that is under way, and lets no other begin; then goes on trying to write down
+    /// what could not be, for five minutes at most. [`Client::close`] does so too, for 25 seconds at most; this is for a
+    /// program that ends. What the authorization server gives is lost with it, and the login too, and it may take minutes
+    /// to answer.
     ///
-    /// Dropping the future does not end the renewal, and lets none begin all the same.
-    pub async fn settle_login(&self) {
-        self.shared().settle_login().await;
+    /// `Ok`: everything is written down, or there is no login. Dropping the future does not end the renewal, and lets
+    /// none begin all the same.
+    pub async fn settle_login(&self) -> std::result::Result<(), auth::AuthError> {
+        self.shared().settle_login().await
+    }
+
+    /// Who we are to the server; `None` for one that wants no login, or whose host said nothing of one.
+    pub fn identity(&self) -> Option<&auth::Identity> {
+        self.shared().identity()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

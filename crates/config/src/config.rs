@@ -83,11 +83,18 @@ impl Config {
     /// the user's as a whole, for the same reason. Where logins are kept is the user's alone: what the
     /// project says about that becomes a note.
     ///
+    /// The project's programs are in the folder of its file ([`Config::anchored`]).
+    ///
     /// Everything of the project is then as good as the user's own, and its commands will be run.
     /// Lay it over only after its user has said that it is trusted.
     #[must_use]
     pub fn layered(user: Self, project: Self) -> Self {
         let unused = project.unused_in_project();
+        let folder = project.sources.last().and_then(|file| file.parent()).map(Path::to_owned);
+        let project = match folder.filter(|folder| !folder.as_os_str().is_empty()) {
+            Some(folder) => project.anchored(&folder),
+            None => project,
+        };
         let Self { servers, hooks, sampling, elicitation, roots, auth, keeping: _, left_out, sources, notes } =
             project;
         let mut layered = user;

@@ -62,6 +62,7 @@
 //! `resolve` (placeholders, checks, defaults) → [`Server`]. Everything wrong is collected on the
 //! way: [`Errors`] holds all of it, not the first.
 
+mod anchor;
 mod auth;
 mod check;
 mod config;
@@ -95,7 +96,7 @@ pub use elicitation::ElicitationPolicy;
 pub use environment::{Environment, Fixed};
 pub use hook::{Hook, HookAction, HookEvent, UnknownEvent};
 pub use keeping::{Backend, Keeping, KeyPlace};
-pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, outline};
+pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, SettingOutline, outline};
 pub use problem::{Errors, Problem, ProblemKind};
 pub use sampling::{Sampling, SamplingApi, SamplingPolicy, UnknownWord};
 pub use schema::json_schema;

@@ -28,6 +28,9 @@ pub struct Outline {
     pub files: BTreeSet<String>,
     /// The folders that servers would be told of.
     pub folders: Vec<String>,
+    /// Every other setting, except those that only say how long something takes or how a server is spoken to: a policy,
+    /// a limit, a grant, a permission.
+    pub settings: Vec<SettingOutline>,
     /// Why the text cannot be read, if it cannot. Everything else is empty then.
     pub problem: Option<Problem>,
 }
@@ -67,13 +70,22 @@ pub struct EndpointOutline {
     pub headers: Vec<String>,
 }
 
+/// A setting, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingOutline {
+    /// The dotted path of the key.
+    pub key: String,
+    /// Its value: a text, a number, `true` or `false`, or several of them.
+    pub value: String,
+}
+
 /// Says what `source` would do. Nothing is opened, filled in or checked beyond its syntax.
 pub fn outline(source: &Source) -> Outline {
     let mut report = Report::new(source);
     let mut outline = Outline::default();
     if let Some(root) = tree::read(source, &mut report) {
         outline.servers = servers(&root.value);
-        outline.look(&root.value, &Place::root());
+        outline.look(&root.value, &Place::root(), Keys::Settings);
     }
     let (problems, _) = report.finish();
     outline.problem = problems.into_iter().next();
@@ -86,13 +98,13 @@ impl Outline {
         self.servers.iter().find(|server| server.name == name)
     }
 
-    fn look(&mut self, value: &Value, place: &Place) {
+    fn look(&mut self, value: &Value, place: &Place, keys: Keys) {
         match value {
-            Value::Table(fields) => self.table(fields, place),
+            Value::Table(fields) => self.table(fields, place, keys),
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
                     let place = Place::new(item.offset, format!("{}[{index}]", place.key));
-                    self.look(&item.value, &place);
+                    self.look(&item.value, &place, keys);
                 }
             }
             Value::String(text) => self.placeholders(text),
@@ -100,7 +112,11 @@ impl Outline {
         }
     }
 
-    fn table(&mut self, fields: &[(Key, Node)], place: &Place) {
+    fn table(&mut self, fields: &[(Key, Node)], place: &Place, keys: Keys) {
+        // What a server is called does not change what its keys mean.
+        let holds_servers = SERVER_TABLES.contains(&place.key.as_str());
+        // The file as a whole has tables, and no settings.
+        let is_file = place.key.is_empty();
         let field = |name: &str| fields.iter().find(|(key, _)| key.name == name).map(|(_, node)| &node.value);
         let command = field("command").map(words).filter(|words| !words.is_empty());
         if let Some(mut all) = command {
@@ -115,16 +131,20 @@ impl Outline {
             // Arguments and variables of a program are told with it.
             let is_told = matches!(key.name.as_str(), "command" | "args" | "env");
             let program = if key.name == HEADERS_COMMAND { words(&node.value) } else { vec![] };
+            let mut is_setting = keys == Keys::Settings && !is_told && !is_file;
             if !program.is_empty() {
+                is_setting = false;
                 let (key, words) = (place.key.clone(), program);
                 self.programs.push(ProgramOutline { key, words, env: vec![], cwd: None });
             } else if let Value::String(text) = &node.value {
                 if SERVED_URLS.contains(&key.name.as_str()) {
                     let (key, url) = (place.key.clone(), text.clone());
                     self.endpoints.push(EndpointOutline { key, url, headers: headers() });
+                    is_setting = false;
                 } else if !is_told && (OTHER_URLS.contains(&key.name.as_str()) || text.contains("://")) {
                     let (key, url) = (place.key.clone(), text.clone());
                     self.endpoints.push(EndpointOutline { key, url, headers: vec![] });
+                    is_setting = false;
                 }
                 if FILES.contains(&key.name.as_str()) {
                     self.files.insert(text.clone());
@@ -134,8 +154,16 @@ impl Outline {
                 }
             } else if key.name == SERVER_ROOTS || place.key == ROOT_FOLDERS {
                 self.folders.extend(words(&node.value));
+                is_setting = false;
             }
-            self.look(&node.value, &place);
+            if is_setting
+                && !TOLD_OR_HARMLESS.contains(&key.name.as_str())
+                && let Some(value) = scalar(&node.value)
+            {
+                self.settings.push(SettingOutline { key: place.key.clone(), value });
+            }
+            let free = keys == Keys::Names || (!holds_servers && NAMED_VALUES.contains(&key.name.as_str()));
+            self.look(&node.value, &place, if free { Keys::Names } else { Keys::Settings });
         }
     }
 
@@ -147,6 +175,15 @@ impl Outline {
             };
         }
     }
+}
+
+/// What the keys of a table are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    /// Ours: each is a setting.
+    Settings,
+    /// Names that the file chooses, of variables and headers, which are told elsewhere.
+    Names,
 }
 
 /// The servers by name. A host's file has them under another key, or under both.
@@ -184,6 +221,19 @@ fn words(value: &Value) -> Vec<String> {
     }
 }
 
+/// A value that is no table, or a list of such values.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(text) | Value::String(text) => Some(text.clone()),
+        Value::Array(items) => {
+            let items = items.iter().map(|item| scalar(&item.value)).collect::<Option<Vec<_>>>()?;
+            (!items.is_empty()).then(|| items.join(", "))
+        }
+        Value::Null | Value::Date | Value::Table(_) => None,
+    }
+}
+
 fn names(value: &Value) -> Vec<String> {
     entries(value).iter().map(|(key, _)| key.name.clone()).collect()
 }
@@ -203,6 +253,35 @@ const ROOT_FOLDERS: &str = "roots.folders";
 const SERVED_URLS: [&str; 5] = ["url", "webhook", "base_url", "serverUrl", "httpUrl"];
 /// What is reached or shown on the way to a login.
 const OTHER_URLS: [&str; 5] = ["token_endpoint", "client_metadata_url", "issuer", "redirect_uri", "resource"];
+/// Tables whose keys are names of variables or headers.
+const NAMED_VALUES: [&str; 3] = ["env", "headers", "http_headers"];
+/// Keys that are told in another place, or that widen nothing: times, the way a server is spoken to, and what proves who a
+/// client is, which is not for the screen. A key that is added one day is told until it stands here.
+const TOLD_OR_HARMLESS: [&str; 23] = [
+    "client_cert",
+    "client_key",
+    "client_secret",
+    "connect_timeout",
+    "cwd",
+    "enabled",
+    "file",
+    "keepalive_interval",
+    "key_env",
+    "max_timeout",
+    "on",
+    "path",
+    "private_key",
+    "probe_timeout",
+    "protocol",
+    "reconnect_wait",
+    "serverUrl",
+    "timeout",
+    "transport",
+    "ttl",
+    "type",
+    "url",
+    "value",
+];
 /// Keys that name a file.
 const FILES: [&str; 5] = ["ca_file", "client_cert", "client_key", "file", "path"];
 
@@ -282,6 +361,75 @@ mod tests {
         let files: Vec<&str> = outline.files.iter().map(String::as_str).collect();
         assert_eq!(files, ["/run/token", "ca.pem", "run.sh"]);
         assert_eq!((outline.folders.join(" "), outline.problem), ("/ ~ /srv".to_owned(), None));
+    }
+
+    #[test]
+    fn everything_that_widens_what_a_server_may_do_is_told() {
+        let outline = of(r#"
+            [sampling]
+            provider = "openai"
+            base_url = "http://model/v1"
+            model = "m"
+            policy = "allow"
+            tokens_per_hour = 1000000
+
+            [elicitation]
+            policy = "cancel"
+
+            [auth]
+            client_name = "Your bank"
+
+            [servers.env]
+            url = "http://h/mcp"
+            allow_http = true
+            sampling = "allow"
+            ca_file = "ca.pem"
+            timeout = 5
+            env = { sampling = "a variable" }
+            headers = { policy = "a header" }
+            auth = { scope = ["a", "b"], dpop = false, client_secret = "s3cret", authorize_params = { prompt = "none" } }
+        "#);
+        let told: Vec<(&str, &str)> =
+            outline.settings.iter().map(|it| (it.key.as_str(), it.value.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                ("sampling.provider", "openai"),
+                ("sampling.model", "m"),
+                ("sampling.policy", "allow"),
+                ("sampling.tokens_per_hour", "1000000"),
+                ("elicitation.policy", "cancel"),
+                ("auth.client_name", "Your bank"),
+                ("servers.env.allow_http", "true"),
+                ("servers.env.sampling", "allow"),
+                ("servers.env.ca_file", "ca.pem"),
+                ("servers.env.auth.scope", "a, b"),
+                ("servers.env.auth.dpop", "false"),
+                ("servers.env.auth.authorize_params.prompt", "none"),
+            ]
+        );
+    }
+
+    /// No table hides a key that may widen something: only those are left out that are listed.
+    #[test]
+    fn no_setting_is_left_out_that_is_not_listed() {
+        let programs_and_urls = ["command", "args", "env", "headers", "headers_command", "roots"];
+        let told = |key: &str| {
+            [&SERVED_URLS[..], &OTHER_URLS[..], &programs_and_urls[..]].iter().any(|keys| keys.contains(&key))
+        };
+        let tables: [(&str, &[&str]); 5] = [
+            ("servers.a", &RawServer::KEYS),
+            ("servers.a.auth", &RawAuth::KEYS),
+            ("servers.a.auth.idp", &RawIdp::KEYS),
+            ("sampling", &RawSampling::KEYS),
+            ("auth", &RawApp::KEYS),
+        ];
+        for (table, keys) in tables {
+            for key in keys.iter().filter(|key| !told(key) && !TOLD_OR_HARMLESS.contains(key)) {
+                let outline = of(&format!("[{table}]\n{key} = 'x'\n"));
+                assert_eq!(outline.settings.len(), 1, "{table}.{key}");
+            }
+        }
     }
 
     /// A key that is added one day is told of without a change here.

@@ -82,7 +82,8 @@ pub(crate) struct RawFile {
     )
 )]
 pub(crate) struct RawServer {
-    /// The program to start: a path, or a name to be searched for in PATH.
+    /// The program to start: a path, or a name to be searched for in PATH. A relative path starts from the folder that it
+    /// runs in.
     #[schemars(with = "String")]
     pub(crate) command: Option<Located<String>>,
 
@@ -94,7 +95,8 @@ pub(crate) struct RawServer {
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) env: Option<Located<RawMap>>,
 
-    /// The folder to run it in. A relative path starts from the folder of this file.
+    /// The folder to run it in. A relative path starts from the folder of this file. Without it, the folder of a project's
+    /// file, and otherwise the folder that you are in.
     #[schemars(with = "String")]
     pub(crate) cwd: Option<Located<String>>,
 
@@ -226,7 +228,8 @@ pub(crate) struct RawHook {
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) env: Option<Located<RawMap>>,
 
-    /// The folder to run it in. A relative path starts from the folder of this file.
+    /// The folder to run it in. A relative path starts from the folder of this file. Without it, the folder of a project's
+    /// file, and otherwise the folder that you are in.
     #[schemars(with = "String")]
     pub(crate) cwd: Option<Located<String>>,
 

@@ -78,7 +78,8 @@ pub struct Stdio {
     pub args: Vec<String>,
     /// What is added to its environment. Names have no `=`; neither names nor values have NUL.
     pub env: BTreeMap<String, Secret>,
-    /// The folder it runs in. `None` is the folder of the process that starts it.
+    /// The folder it runs in, in which a relative path of `command` is looked for as well. `None` is the folder of the
+    /// process that starts it.
     pub cwd: Option<PathBuf>,
 }
 

@@ -148,7 +148,7 @@ impl Redactor {
 
 /// Whether a variable is one that holds a secret, by what people call those.
 fn is_secret_name(name: &str) -> bool {
-    const WITHIN: [&str; 10] = [
+    const WITHIN: [&str; 11] = [
         "TOKEN",
         "SECRET",
         "PASSWORD",
@@ -159,9 +159,20 @@ fn is_secret_name(name: &str) -> bool {
         "ACCESS_KEY",
         "PRIVATE_KEY",
         "CREDENTIAL",
+        "COOKIE",
     ];
+    // As words of their own: an AUTHOR is nobody's secret, and most of a URL is none.
+    const WORDS: [&str; 8] = ["AUTH", "AUTHORIZATION", "BEARER", "DSN", "JWT", "PASS", "PAT", "PWD"];
+    // These hold a password as a rule, between a user and a host.
+    const ENDS: [&str; 5] = ["_KEY", "CONNECTION_STRING", "CONNECTIONSTRING", "DATABASE_URL", "DATABASE_URI"];
     let name = name.to_ascii_uppercase();
-    name.ends_with("_KEY") || name.ends_with("_PAT") || WITHIN.iter().any(|word| name.contains(word))
+    // Where the shell is, and where it was.
+    if name == "PWD" || name == "OLDPWD" {
+        return false;
+    }
+    WITHIN.iter().any(|word| name.contains(word))
+        || ENDS.iter().any(|end| name.ends_with(end))
+        || name.split(['_', '-', '.']).any(|word| WORDS.contains(&word))
 }
 
 /// The text without what a finder finds; `None`: it finds nothing.
@@ -322,11 +333,24 @@ mod tests {
             ("ROOT", "/home/ada/documents"),
             ("LOG_LEVEL", "verbose-logging"),
             ("GOOGLE_CREDENTIALS", "/home/ada/key.json"),
+            ("DATABASE_URL", "postgres://ada:hunter2@db/ships"),
+            ("SESSION_COOKIE", "sid=0123456789"),
+            ("AUTH", "basic-0123456789"),
+            ("AZURE_CONNECTION_STRING", "AccountKey=0123456789"),
+            ("SENTRY_DSN", "https://0123456789@sentry"),
+            ("PAT", "pat-0123456789"),
+            ("AUTHOR", "Ada Lovelace"),
+            ("COMPATIBLE", "since-2015"),
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), Secret::new(value))).into();
         let said = "ghp_0123456789 sk-0123456789 /home/ada/documents verbose-logging /home/ada/key.json";
         let shown = "[redacted] [redacted] /home/ada/documents verbose-logging /home/ada/key.json";
-        assert_eq!(Redactor::of_environment(&environment).text(said), shown);
+        let redactor = Redactor::of_environment(&environment);
+        assert_eq!(redactor.text(said), shown);
+        let said = "postgres://ada:hunter2@db/ships, sid=0123456789, basic-0123456789, AccountKey=0123456789, \
+                    https://0123456789@sentry, pat-0123456789, Ada Lovelace, since-2015";
+        let shown = "[redacted], [redacted], [redacted], [redacted], [redacted], [redacted], Ada Lovelace, since-2015";
+        assert_eq!(redactor.text(said), shown);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
+use bowline_proto::fault::Cause;
 use bowline_transport::Redactor;
 use bowline_transport::http::{Answer, Body, Credentials};
 use bytes::Bytes;
@@ -105,4 +106,25 @@ async fn events_are_redacted_with_the_secrets_of_the_moment() {
     events.send(said).await.unwrap();
     let data = stream.next().await.unwrap().unwrap().data;
     assert_eq!(data, r#"{"a":"hunter2hunter2 [redacted]"}"#);
+}
+
+/// The address that a server would send us to is its own choice, and so it may hold what we have just shown it.
+#[tokio::test]
+async fn the_address_of_a_refused_redirect_is_redacted() {
+    for place in
+        ["/%TOKEN%", "/a?access_token=%TOKEN%", "/a#%TOKEN%", "/b/%TOKEN%?t=%TOKEN%", "//u:%TOKEN%@h/"]
+    {
+        let server = Server::start(move |seen: Seen| {
+            let token = Redactor::of_header(seen.headers["authorization"].to_str().unwrap()).to_owned();
+            let place = place.replace("%TOKEN%", &token);
+            let origin = if place.starts_with("//") { "http:" } else { "http://elsewhere.example" };
+            std::future::ready(with(reply(307, "", ""), "location", &format!("{origin}{place}")))
+        })
+        .await;
+        let signer = Arc::new(Signer(Mutex::new("Bearer hunter2hunter2".to_owned())));
+        let config = config_with(&format!("http://{}/mcp", server.address), &[]);
+        let fault = post(&link_to(&config).authorized(signer)).await.unwrap_err();
+        assert!(matches!(fault.cause, Cause::Redirect { .. }), "{place}: {fault:?}");
+        assert!(!format!("{fault} {fault:?}").contains("hunter2hunter2"), "{place}: {fault:?}");
+    }
 }

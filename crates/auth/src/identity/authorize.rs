@@ -16,7 +16,7 @@ use super::held::Login as HeldLogin;
 use super::made::Run;
 use super::memory::JUST_NOW;
 use super::renew::{is_passing, without_a_person};
-use super::{Begun, Inner, LoginOptions};
+use super::{Begun, Inner, LoginOptions, RefreshState};
 use crate::account::Account;
 use crate::challenge::Challenge;
 use crate::client::OAuthClient;
@@ -30,7 +30,7 @@ use crate::login::{self, How, Login};
 use crate::place::{Place, PlaceKind};
 use crate::prompt::LoginPrompt;
 use crate::record::{By, Made, Record};
-use crate::refresh::core::{Over, Unsaved};
+use crate::refresh::core::{KeptLock, Over, Unsaved};
 use crate::refresh::drive::{TTL, holding};
 use crate::refresh::due;
 use crate::register;
@@ -308,6 +308,8 @@ impl Inner {
                         %server, %error,
                         "the login cannot be written down: unless it can be before this program ends, it is lost"
                     );
+                    let unwritten = self.unwritten(&Over::Login(None), &error.to_string());
+                    self.wait_for(RefreshState::Store(unwritten));
                     break None;
                 }
                 Err(_) => {
@@ -319,7 +321,7 @@ impl Inner {
         let before = self.held.login();
         let unsaved = version.is_none().then(|| {
             let replaced = before.as_deref().and_then(HeldLogin::kept_since);
-            Unsaved { record: record.clone(), over: Over::Login(replaced) }
+            Unsaved { record: record.clone(), over: Over::Login(replaced), lock: KeptLock::default() }
         });
         let mut login = HeldLogin::of(&self.ctx.safe, record, version, before.as_deref()).await?;
         login.unsaved = unsaved;

@@ -9,7 +9,6 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::error::{AuthError, AuthErrorKind};
-use crate::refresh::drive::Pass;
 
 /// What came of it, for each who waited.
 pub(super) type Landing = Shared<Flying>;
@@ -101,17 +100,6 @@ impl Gate {
             passage.inside |= entered;
         });
         entered
-    }
-
-    /// Both, as a renewal asks for it. `false`: it must not begin.
-    pub(super) fn pass(&self, pass: Pass) -> bool {
-        match pass {
-            Pass::In => self.enter(),
-            Pass::Out => {
-                self.leave();
-                true
-            }
-        }
     }
 
     /// It is over.

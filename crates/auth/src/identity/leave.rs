@@ -22,6 +22,7 @@ impl Inner {
         }
         let held = self.held.login();
         self.held.drop_login();
+        self.wait_no_longer();
         self.failures.clear();
         // What is held may be newer, or all there is, if it could not be written down.
         let record = match (held, found) {

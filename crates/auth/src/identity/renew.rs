@@ -128,6 +128,7 @@ impl Inner {
                 return Err(error);
             }
             let outcome = Box::pin(Arc::clone(&inner).renew(stale)).await;
+            inner.wait_no_longer();
             inner.gate.leave();
             outcome
         })
@@ -147,7 +148,7 @@ impl Inner {
         let entry = (&*self.ctx.auth, &self.ctx.url);
         let wish = Wish { stale: Some(stale), unsaved };
         let ask = |record, fence| Box::pin(self.ask(record, fence));
-        let outcome = drive::renew(&self.shelf, entry, wish, ask, |pass| self.gate.pass(pass)).await;
+        let outcome = drive::renew(&self.shelf, entry, wish, ask, |pass| self.pass(pass)).await;
         let server = &self.ctx.server;
         match outcome {
             Outcome::Good(record, version) => {
@@ -252,6 +253,9 @@ impl Inner {
             if self.held.swap(before.as_ref(), login) {
                 if renewable {
                     self.set_missing(false);
+                }
+                if unsaved.is_some() {
+                    self.wait_no_longer();
                 }
                 return Ok(());
             }

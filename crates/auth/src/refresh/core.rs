@@ -16,10 +16,11 @@
 //! write loses what it was given. And where there is no lock, because processes of several machines share the store, so
 //! does one that stands still for longer than the lease after the token was sent.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bowline_config::Secret;
-use bowline_store::Version;
+use bowline_store::{Lock, Version};
 
 use super::due;
 use crate::client::ClientOrigin;
@@ -56,7 +57,22 @@ pub(crate) struct Wish {
 pub(crate) struct Unsaved {
     pub(crate) record: Record,
     pub(crate) over: Over,
+    /// Held until it is written down: whoever got the lock would use a refresh token that is spent.
+    pub(crate) lock: KeptLock,
 }
+
+/// The lock for refreshes of a login, held beyond the refresh that took it. The last clone gives it back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptLock(pub(crate) Option<Arc<Lock>>);
+
+/// Two logins are equal by what they hold, whoever has the lock.
+impl PartialEq for KeptLock {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for KeptLock {}
 
 /// In place of what something is to be written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,7 +245,8 @@ impl Renewal {
             }
             (Phase::Dialing { base, version } | Phase::Tokens { base, version }, News::Given(tokens)) => {
                 let over = Over::Renewed(base.refresh.clone());
-                let mine = Unsaved { record: base.renewed(&tokens, now.wall), over };
+                let record = base.renewed(&tokens, now.wall);
+                let mine = Unsaved { record, over, lock: KeptLock::default() };
                 self.save(Saving::new(now, mine, Source::Now), Some(version))
             }
             (Phase::Dialing { base, .. } | Phase::Tokens { base, .. }, News::Refused(error)) => {

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bowline_config::Auth;
@@ -12,16 +13,24 @@ use bowline_transport::http::{Fence, Window};
 use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
-use super::core::{News, Now, Outcome, Renewal, Step, Wish};
+use super::core::{KeptLock, News, Now, Outcome, Renewal, Step, Wish};
 use crate::error::{AuthError, AuthErrorKind};
 use crate::record::Record;
 use crate::tokens::Tokens;
 
-/// What must not be broken off is about to begin, or is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a refresh tells whoever carries it out, as it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
+    /// What must not be broken off is about to begin. Whoever is told may refuse it.
     In,
+    /// It did not begin after all.
     Out,
+    /// Another process holds the lock or the lease, and is waited for; its id, where that is known.
+    Others(Option<u32>),
+    /// The authorization server is about to be asked.
+    Asking,
+    /// What it gave could not be written down yet, and why.
+    Unwritten(AuthError),
 }
 
 /// Where one login is kept.
@@ -81,7 +90,7 @@ impl Shelf {
 struct Held {
     lease: Lease,
     /// Given back last.
-    _lock: Lock,
+    lock: Arc<Lock>,
 }
 
 /// A request that waits for its fence.
@@ -95,6 +104,10 @@ struct Ready<F> {
 /// Carries out a renewal. `ask` has tokens given for a record; it holds the request back until the fence opens if it
 /// sends something that can be used once. `pass` is told when the lease is about to be had, and may say no because the
 /// program is ending; and when it was not had after all. A lease that nobody gives back holds up every other process.
+/// What else `pass` is told needs no answer.
+///
+/// What could not be written down keeps the lock, in [`Unsaved::lock`](super::core::Unsaved::lock): as soon as the disk
+/// has room again, another process would use the refresh token that was spent for it.
 ///
 /// To be run in a task of its own: whoever drops it may lose what was given.
 pub(crate) async fn renew<F>(
@@ -108,6 +121,7 @@ where
     F: Future<Output = Result<Tokens, AuthError>>,
 {
     let mut held: Option<Held> = None;
+    let kept = wish.unsaved.as_ref().and_then(|mine| mine.lock.0.clone());
     let mut ready: Option<Ready<F>> = None;
     let mut pauses = 0;
     let (mut renewal, mut step) = Renewal::new(now(), wish);
@@ -121,9 +135,12 @@ where
                 return Outcome::Failed(AuthError::new(AuthErrorKind::Unavailable, "the program is ending"));
             }
             Step::Acquire => {
-                let news = acquire(shelf, &mut held).await;
+                let news = acquire(shelf, kept.clone(), &mut held).await;
                 if held.is_none() {
                     pass(Pass::Out);
+                }
+                if let News::Taken(by) = news {
+                    pass(Pass::Others(by));
                 }
                 news
             }
@@ -134,6 +151,7 @@ where
                 News::Waited
             }
             Step::Dial(record) => {
+                pass(Pass::Asking);
                 let fence = Fence::new(ANSWERING);
                 let asking = Box::pin(ask(*record, fence.clone()));
                 let mut request = Ready { asking, fence, window: None };
@@ -170,15 +188,21 @@ where
                 match holding(&shelf.safe, held.lease(), write).await {
                     Ok(Some(version)) => News::Wrote(version),
                     Ok(None) => News::Outrun,
-                    Err(error) => News::StoreFailed(error),
+                    Err(error) => {
+                        pass(Pass::Unwritten(error.clone()));
+                        News::StoreFailed(error)
+                    }
                 }
             }
             Step::Hold(wait) => {
                 holding(&shelf.safe, held.lease(), sleep(wait)).await;
                 News::Waited
             }
-            Step::Done(outcome) => {
+            Step::Done(mut outcome) => {
                 if let Some(held) = held.take() {
+                    if let Outcome::Unsaved(mine) = &mut *outcome {
+                        mine.lock = KeptLock(Some(Arc::clone(&held.lock)));
+                    }
                     held.release(&shelf.safe).await;
                 }
                 return *outcome;
@@ -188,17 +212,20 @@ where
     }
 }
 
-/// Takes the lock first: whoever holds that may be standing still, and its lease has ended.
-async fn acquire(shelf: &Shelf, held: &mut Option<Held>) -> News {
+/// Takes the lock first, unless it was `kept`: whoever holds that may be standing still, and its lease has ended.
+async fn acquire(shelf: &Shelf, kept: Option<Arc<Lock>>, held: &mut Option<Held>) -> News {
     let name = shelf.lease();
-    let lock = match shelf.safe.lock(&name).await {
-        Ok(Ok(lock)) => lock,
-        Ok(Err(locked)) => return News::Taken(locked.by),
-        Err(error) => return News::StoreFailed(error.into()),
+    let lock = match kept {
+        Some(lock) => lock,
+        None => match shelf.safe.lock(&name).await {
+            Ok(Ok(lock)) => Arc::new(lock),
+            Ok(Err(locked)) => return News::Taken(locked.by),
+            Err(error) => return News::StoreFailed(error.into()),
+        },
     };
     match shelf.safe.acquire(&name, TTL).await {
         Ok(Some(lease)) => {
-            *held = Some(Held { lease, _lock: lock });
+            *held = Some(Held { lease, lock });
             News::Acquired
         }
         Ok(None) => News::Taken(None),

@@ -38,6 +38,11 @@ impl Flaky {
         self.denied.subscribe().changed().await.unwrap();
     }
 
+    /// How often a login was not written.
+    pub(crate) fn denials(&self) -> u32 {
+        *self.denied.borrow()
+    }
+
     /// Waits until a login was written.
     pub(crate) async fn written(&self) {
         self.written.subscribe().changed().await.unwrap();

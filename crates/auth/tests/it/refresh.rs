@@ -55,7 +55,7 @@ async fn a_program_that_ends_waits_for_what_was_given() {
         _ = sent => {}
     }
     let before = host.account().await;
-    host.identity.settle().await;
+    host.identity.settle().await.unwrap();
     assert_ne!(host.account().await.refreshed_at, before.refreshed_at, "it is written down by now");
     // From here on nothing is begun that could be lost.
     stage.auth.revoke_all_access();

@@ -75,5 +75,5 @@ async fn everything(shown: &mut String) {
     let json = serde_json::json!(account);
     write!(shown, "{account:?} {json} {error:?} {refusal:?} {:?}", stage.safe).unwrap();
     host.identity.logout().await.unwrap();
-    tokio::time::timeout(SOON, host.identity.settle()).await.unwrap();
+    tokio::time::timeout(SOON, host.identity.settle()).await.unwrap().unwrap();
 }

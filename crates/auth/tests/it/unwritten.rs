@@ -4,13 +4,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_auth::{LoggedOut, LoginOptions};
+use bowline_auth::{AuthErrorKind, LoggedOut, LoginOptions, RefreshState};
 use bowline_config::{Backend, Keeping, KeyPlace};
 use bowline_testkit::{AuthScript, RefreshTokens, Twist, auth_server};
 use tokio::time::timeout;
 
 use crate::flaky::Flaky;
 use crate::support::{Host, SOON, Stage};
+
+const UNWRITTEN: &str = "the renewed login of `search` could not be written down: the disk is full";
 
 async fn stage(script: AuthScript) -> (Arc<Flaky>, Stage) {
     let (store, safe) = Flaky::new();
@@ -72,7 +74,7 @@ async fn a_program_that_ends_writes_it_down() {
     stage.auth.revoke_all_access();
     assert_eq!(unwritten(&store, &host, host.call("tools/list")).await.unwrap(), 200);
     store.set_broken(false);
-    host.identity.settle().await;
+    host.identity.settle().await.unwrap();
     stage.auth.revoke_all_access();
     let next = stage.lonely();
     next.identity.load().await.unwrap();
@@ -81,13 +83,41 @@ async fn a_program_that_ends_writes_it_down() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_does_not_wait_for_a_broken_store_for_long() {
+async fn a_program_that_ends_goes_on_trying_to_write_a_renewed_token() {
+    let (store, stage) = stage(auth_server()).await;
+    let host = stage.logged_in().await;
+    stage.auth.revoke_all_access();
+    unwritten(&store, &host, host.call("tools/list")).await.unwrap();
+    let waiting = host.identity.refresh_state();
+    assert!(matches!(&*waiting.borrow(), RefreshState::Store(error) if error.what == UNWRITTEN));
+    tokio::time::pause();
+    let mended = async {
+        tokio::time::sleep(Duration::from_secs(240)).await;
+        store.set_broken(false);
+    };
+    let (settled, ()) = tokio::join!(host.identity.settle(), mended);
+    tokio::time::resume();
+    settled.unwrap();
+    assert_eq!(*waiting.borrow(), RefreshState::Idle);
+    stage.auth.revoke_all_access();
+    let next = stage.lonely();
+    next.identity.load().await.unwrap();
+    assert_eq!(next.call("tools/list").await.unwrap(), 200);
+    assert_eq!((stage.auth.refreshes(), stage.auth.reuse_detected()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_renewed_token_that_stays_unwritten_is_reported_when_a_program_ends() {
     let (store, stage) = stage(auth_server()).await;
     let host = stage.logged_in().await;
     stage.auth.revoke_all_access();
     unwritten(&store, &host, host.call("tools/list")).await.unwrap();
     tokio::time::pause();
-    timeout(Duration::from_secs(10), host.identity.settle()).await.expect("it ends");
+    let settled = timeout(Duration::from_secs(301), host.identity.settle()).await.expect("it ends");
+    let error = settled.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::Store);
+    assert_eq!(error.what, UNWRITTEN);
+    assert!(store.denials() > 20, "it was tried again and again: {}", store.denials());
 }
 
 #[tokio::test]
@@ -123,7 +153,7 @@ async fn a_login_elsewhere_counts_more_than_one_that_was_not_written() {
     store.set_broken(false);
     stage.host().identity.login(&login).await.unwrap();
     let elsewhere = host.account().await;
-    host.identity.settle().await;
+    host.identity.settle().await.unwrap();
     assert_eq!(host.account().await, elsewhere, "it is not overwritten");
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
 }
@@ -151,7 +181,7 @@ async fn what_was_not_written_is_ended_by_a_logout() {
     store.set_broken(false);
     assert_eq!(host.identity.logout().await.unwrap(), LoggedOut::Revoked);
     assert!(!host.identity.has_credentials());
-    host.identity.settle().await;
+    host.identity.settle().await.unwrap();
     assert!(host.identity.account().await.unwrap().is_none());
 }
 

@@ -82,7 +82,7 @@ async fn works_when_told_to() {
             Err(error) => say(&format!("{:?}: {error}", error.kind)),
         }
     }
-    host.identity.settle().await;
+    host.identity.settle().await.unwrap();
 }
 
 /// Says something to whoever started us, at once.

@@ -28,7 +28,7 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     let logins = settings.logins();
     let kept = logins.open().await?;
     kept.notes.iter().for_each(|note| settings.printer.note(note));
-    let auth = logins.with(&kept).prompt(prompt);
+    let auth = settings.refreshes.watch(logins.with(&kept), &settings.printer).prompt(prompt);
     let identity = auth.identity(&server).ok_or_else(|| no_login(&server))?;
     let options = LoginOptions { scopes, device };
     // A code for another device is shown and waited for; nothing is typed here.

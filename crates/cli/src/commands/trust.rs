@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bowline::config::{EndpointOutline, Outline, ProgramOutline, Source, outline};
+use bowline::config::{EndpointOutline, Outline, ProgramOutline, SettingOutline, Source, outline};
 use serde_json::{Value, json};
 
 use crate::again::quoted;
@@ -73,7 +73,7 @@ pub(super) fn undo(args: UntrustArgs, settings: &Settings) -> Outcome {
     let said =
         if records.forget(&place).map_err(failed)? { "is no longer trusted" } else { "was not trusted" };
     if settings.printer.is_json() {
-        settings.printer.json(&json!({ "path": place, "trusted": false }).to_string())?;
+        settings.printer.json(&json!({ "path": place.to_string_lossy(), "trusted": false }).to_string())?;
     }
     settings.printer.note(&format!("{} {said}", place.display()));
     Ok(Exit::Ok)
@@ -85,7 +85,8 @@ fn list(records: &Records, settings: &Settings) -> Outcome {
         .list()
         .map_err(|error| Failure::usage(format!("what you trust cannot be listed: {error}")))?;
     if printer.is_json() {
-        let all = all.iter().map(|listed| json!({ "path": listed.path, "state": listed.state }));
+        // A path that is no text is none in JSON either.
+        let all = all.iter().map(|it| json!({ "path": it.path.to_string_lossy(), "state": it.state }));
         printer.json(&json!({ "trusted": all.collect::<Vec<_>>() }).to_string())?;
         return Ok(Exit::Ok);
     }
@@ -143,13 +144,15 @@ fn named(path: PathBuf) -> Outcome<PathBuf> {
 
 /// What the file would do, for a person. Nothing is cut: what is left out could be what matters.
 fn described(place: &Path, outline: &Outline, standing: Standing, printer: &Printer) -> String {
-    let Outline { servers: _, programs, endpoints, variables, files, folders, problem: _ } = outline;
-    let sections: [(&str, Vec<String>); 5] = [
+    let Outline { servers: _, programs, endpoints, variables, files, folders, settings, problem: _ } =
+        outline;
+    let sections: [(&str, Vec<String>); 6] = [
         ("start", programs.iter().flat_map(program).collect()),
         ("reach", endpoints.iter().flat_map(endpoint).collect()),
         ("read these variables", variables.iter().cloned().collect()),
         ("read these files", files.iter().cloned().collect()),
         ("tell servers of these folders", folders.clone()),
+        ("set what servers may do and what leaves this machine", settings.iter().map(setting).collect()),
     ];
     let does_nothing = sections.iter().all(|(_, lines)| lines.is_empty());
     let place = place.display().to_string();
@@ -186,6 +189,18 @@ fn endpoint(endpoint: &EndpointOutline) -> Vec<String> {
     lines
 }
 
+fn setting(setting: &SettingOutline) -> String {
+    let SettingOutline { key, value } = setting;
+    // The last part says what it is, whatever table it is in.
+    let means = match key.rsplit('.').next().unwrap_or_default() {
+        "sampling" | "policy" if value == "allow" => "  (servers use your model, and nobody asks you)",
+        "allow_http" if value == "true" => "  (credentials go over connections that others can read)",
+        "ca_file" => "  (whose certificates are believed)",
+        _ => "",
+    };
+    format!("{key} = {}{means}", quoted(value))
+}
+
 fn for_machines(place: &Path, outline: &Outline) -> Value {
     let programs = outline.programs.iter().map(|it| {
         let env: serde_json::Map<String, Value> =
@@ -195,12 +210,13 @@ fn for_machines(place: &Path, outline: &Outline) -> Value {
     let endpoints =
         outline.endpoints.iter().map(|it| json!({ "key": it.key, "url": it.url, "headers": it.headers }));
     json!({
-        "path": place,
+        "path": place.to_string_lossy(),
         "trusted": true,
         "starts": programs.collect::<Vec<_>>(),
         "reaches": endpoints.collect::<Vec<_>>(),
         "variables": outline.variables,
         "files": outline.files,
         "folders": outline.folders,
+        "settings": outline.settings.iter().map(|it| json!({ "key": it.key, "value": it.value })).collect::<Vec<_>>(),
     })
 }

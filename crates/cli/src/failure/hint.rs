@@ -18,9 +18,10 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
         Cause::Tls => "for a certificate of your own, set `ca_file` in the server's configuration",
         Cause::Timeout(Limit::Idle) => "allow longer silence with --timeout",
         Cause::Timeout(Limit::Total) => "allow more time with --max-timeout",
-        Cause::Timeout(Limit::Connect) => {
+        Cause::Timeout(Limit::Connect) if matches!(server.transport, Transport::Stdio(_)) => {
             "allow more time with --connect-timeout; a first start may have to download"
         }
+        Cause::Timeout(Limit::Connect) => "allow more time with --connect-timeout",
         Cause::Status { retry_after: Some(after), .. } => {
             return Some(format!("the server asks to be left alone for {}", seconds(*after)));
         }

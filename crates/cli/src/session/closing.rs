@@ -11,8 +11,8 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::refreshes::{NOTE_DELAY, Refreshes};
 use crate::interrupt::Interrupt;
-use crate::print::Printer;
 
 /// The connections of this process that are being closed.
 #[derive(Default)]
@@ -38,47 +38,43 @@ impl Closings {
 /// A connection that a command is done with.
 pub(super) struct Leaving {
     pub(super) client: Client,
-    pub(super) printer: Printer,
     pub(super) interrupt: Interrupt,
     /// The work was ended by a signal.
     pub(super) interrupted: bool,
+    pub(super) refreshes: Refreshes,
 }
 
 impl Leaving {
-    /// Waits for `closed`, at most [`CLOSING_TIMEOUT`], and for a refresh of the login, at most [`REFRESH_TIMEOUT`]. The next
+    /// Waits for `closed`, at most [`CLOSING_TIMEOUT`], and for a refresh of the login, as long as that takes. The next
     /// signal waits for nothing but a refresh of the login, the one after it for nothing.
     pub(super) async fn finish(self, closed: impl Future<Output = ()>) {
-        let Self { client, printer, mut interrupt, interrupted } = self;
-        let mut noted = interrupted && is_refreshing(&client);
-        if noted {
-            printer.note(REFRESHING);
+        let Self { client, mut interrupt, interrupted, refreshes } = self;
+        if interrupted && is_refreshing(&client) {
+            refreshes.tell(client.name());
         }
         let closing = async {
             let mut closed = pin!(closed);
             if timeout(NOTE_DELAY, &mut closed).await.is_err() {
-                if !noted && is_refreshing(&client) {
-                    printer.note(REFRESHING);
-                    noted = true;
+                if is_refreshing(&client) {
+                    refreshes.tell(client.name());
                 }
                 // The server is told that we leave; one that does not listen is left all the same.
                 let _ = timeout(CLOSING_TIMEOUT, closed).await;
             }
-            // A connection is closed before a slow authorization server has answered.
-            let _ = timeout(REFRESH_TIMEOUT, client.settle_login()).await;
+            // A connection is closed before a slow authorization server has answered, or a full disk has room.
+            client.settle_login().await
         };
         let signal = tokio::select! {
-            () = closing => return,
+            settled = closing => return refreshes.record(client.name(), settled),
             signal = interrupt.next() => signal,
         };
         if is_refreshing(&client) {
-            if !noted {
-                printer.note(REFRESHING);
-            }
+            refreshes.tell(client.name());
             // What an authorization server gives and nobody writes down is the end of the login, which takes longer
             // to have again than this.
             tokio::select! {
-                _ = timeout(REFRESH_TIMEOUT, client.settle_login()) => {}
-                _ = interrupt.next() => {}
+                settled = client.settle_login() => refreshes.record(client.name(), settled),
+                _ = interrupt.next() => refreshes.give_up(),
             }
         }
         drop(client);
@@ -86,16 +82,10 @@ impl Leaving {
     }
 }
 
-/// Whether a login is being refreshed. No other refresh begins after that: it is asked when we leave.
+/// Whether a login is being refreshed, or not written down. No other refresh begins after that: it is asked when we leave.
 fn is_refreshing(client: &Client) -> bool {
     client.settle_login().now_or_never().is_none()
 }
 
-const REFRESHING: &str = "the login is just being renewed; that is finished first, so that it is not lost";
-
-/// How long a command that is done waits without saying why.
-const NOTE_DELAY: Duration = Duration::from_secs(2);
 /// Longer than a process is given to end: stdin closed, then TERM, then KILL.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longer than an authorization server is given to answer.
-const REFRESH_TIMEOUT: Duration = Duration::from_secs(310);

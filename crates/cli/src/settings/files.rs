@@ -154,6 +154,10 @@ impl Layers {
                 }
                 Err(found) => Distrust::Unsafe(found),
             },
+            Standing::Damaged => match records.and_then(Records::exposure) {
+                Some(why) => Distrust::Exposed(why),
+                None => Distrust::Standing(Standing::Damaged),
+            },
             standing => Distrust::Standing(standing),
         };
         let outline = outline(&Source::new(path, file.text));
@@ -231,6 +235,11 @@ impl UntrustedFile {
 impl Layer {
     fn parse(path: &Path, origin: Origin, text: String, env: &dyn Environment) -> Self {
         let (config, errors) = parse_partial(&Source::new(path, text), env);
+        // Whoever trusts a project's file trusts one program by it, whatever folder they stand in.
+        let config = match (origin, path.parent()) {
+            (Origin::Project, Some(folder)) => config.anchored(folder),
+            _ => config,
+        };
         let problems = errors.into_iter().flatten().collect();
         Self { path: path.to_owned(), origin, config, problems }
     }

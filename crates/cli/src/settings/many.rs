@@ -108,7 +108,7 @@ impl Settings {
         let folders = self.folders();
         session::sweep(folders.records.clone());
         // Nobody is asked here: a server that wants a login is shown to want one.
-        let auth = self.logins().auth();
+        let auth = self.refreshes.watch(self.logins().auth(), &self.printer);
         Registry::builder().each(move |server| {
             let auth = logins::can_log_in(&server).then(|| auth.clone());
             session::builder(server, &folders, auth)

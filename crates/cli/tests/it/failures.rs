@@ -155,7 +155,7 @@ async fn a_server_that_never_becomes_ready() {
       phase: connecting
       transport: http
 
-    hint: allow more time with --connect-timeout; a first start may have to download
+    hint: allow more time with --connect-timeout
     ---
     ");
 }

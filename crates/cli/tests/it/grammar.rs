@@ -59,7 +59,7 @@ fn help_in_short() {
         2  wrong usage or configuration; nothing was sent
         3  the server could not be reached, started or understood
         4  a time limit ran out
-        5  the server wants a login
+        5  the server wants a login, or a login was lost because it could not be written down
         6  the server answered with an error, or does not offer this
         7  the output could not be written; the call was made
         8  the tool's result does not fit its own output schema; it is printed all the same

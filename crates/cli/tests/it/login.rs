@@ -3,6 +3,7 @@
 
 mod again;
 mod elsewhere;
+mod full;
 mod guarded;
 mod host;
 mod hurry;

@@ -1,6 +1,8 @@
 //! A project's file is anybody's: nothing of it is acted on before its user said so.
 
 #[cfg(unix)]
+mod anchored;
+#[cfg(unix)]
 mod asked;
 #[cfg(unix)]
 mod inert;

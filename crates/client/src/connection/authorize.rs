@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bowline_auth::{AuthError, AuthErrorKind, Refusal};
+use bowline_auth::{AuthError, AuthErrorKind, RefreshState, Refusal};
 use bowline_proto::era::Reply;
-use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::session::{Attempt, Command, Event, Status};
 use bowline_proto::wire::outgoing::Frame;
 use bowline_transport::http::Answer;
@@ -31,15 +31,21 @@ impl Shared {
         self.auth.as_ref().map_or(0, bowline_auth::Identity::generation)
     }
 
+    /// Who we are to the server, if it may want to know.
+    pub(crate) fn identity(&self) -> Option<&bowline_auth::Identity> {
+        self.auth.as_ref()
+    }
+
     /// Whether requests carry something that proves who we are.
     pub(super) fn proves_who(&self, live: &Live) -> bool {
         live.credentials || self.auth.as_ref().is_some_and(bowline_auth::Identity::has_credentials)
     }
 
-    /// Waits for a renewal that is under way, and lets no other begin.
-    pub(crate) async fn settle_login(&self) {
-        if let Some(auth) = &self.auth {
-            auth.settle().await;
+    /// Waits for a renewal that is under way, and lets no other begin. Says whether everything is written down.
+    pub(crate) async fn settle_login(&self) -> Result<(), AuthError> {
+        match &self.auth {
+            Some(auth) => auth.settle().await,
+            None => Ok(()),
         }
     }
 
@@ -84,9 +90,21 @@ impl Shared {
     /// the way.
     pub(super) async fn prepare(&self) -> Result<(), Fault> {
         let Some(auth) = &self.auth else { return Ok(()) };
-        let prepared = match auth.load().await {
-            Ok(()) => auth.fresh().await,
-            Err(error) => Err(error),
+        let preparing = async {
+            auth.load().await?;
+            auth.fresh().await
+        };
+        tokio::pin!(preparing);
+        // A little sooner than the whole attempt is given up, which could not say what it waited for.
+        let limit = self.timeouts.connect.mul_f64(0.9);
+        let prepared = if let Ok(prepared) = timeout(limit, &mut preparing).await {
+            prepared
+        } else {
+            let state = auth.refresh_state().borrow().clone();
+            match slow_refresh(&state, limit) {
+                Some(fault) => return Err(fault),
+                None => preparing.await,
+            }
         };
         match prepared {
             Err(error) if matches!(error.kind, AuthErrorKind::Command | AuthErrorKind::PlainHttp) => {
@@ -235,6 +253,26 @@ fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
         _ => Cause::LoginRequired { code, challenge: challenge.to_vec() },
     };
     Fault::before_sending(cause).note(words)
+}
+
+/// Says whom a connection waits for that is not opened because the login is refreshed first; `None`: it is not.
+fn slow_refresh(state: &RefreshState, waited: Duration) -> Option<Fault> {
+    let seconds = waited.as_secs();
+    let what = match state {
+        RefreshState::AuthorizationServer => {
+            format!("the token endpoint of its authorization server has not answered for {seconds} s")
+        }
+        RefreshState::OtherProcess(Some(process)) => {
+            format!("process {process}, which does that, is not done after {seconds} s")
+        }
+        RefreshState::OtherProcess(None) => {
+            format!("another process, which does that, is not done after {seconds} s")
+        }
+        RefreshState::Store(error) => error.what.clone(),
+        _ => return None,
+    };
+    let note = format!("the login is renewed first, and {what}; nothing is lost: try again later");
+    Some(Fault::before_sending(Cause::Timeout(Limit::Connect)).note(note))
 }
 
 /// How often it is looked whether a person is still asked.

@@ -225,8 +225,14 @@ impl Driver {
         }
         if let Some(auth) = self.shared.auth.clone() {
             // What an authorization server has given is written down before we go. One that takes longer is waited for
-            // by the renewal, which goes on; whoever ends the program waits for that too (`Client::settle_login`).
-            self.closing.spawn(async move { drop(timeout(SETTLING, auth.settle()).await) });
+            // by the renewal, which goes on, and so it is with a full disk only while somebody waits: whoever ends the
+            // program does (`Client::settle_login`).
+            let name = Arc::clone(&self.shared.name);
+            self.closing.spawn(async move {
+                if timeout(SETTLING, auth.settle()).await.is_err() {
+                    tracing::warn!(server = %name, "closed before the renewed login could be written down");
+                }
+            });
         }
         // Whoever is still waiting waits for nobody: over HTTP a call outlives its link.
         self.shared.fail_calls(&Fault::new(Cause::Closed));

@@ -139,9 +139,10 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
 pub(super) fn meaning(path: &Path, error: &rusqlite::Error) -> StoreError {
     let path = path.display();
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            StoreError::Unavailable(format!("{path} is kept busy by other processes"))
-        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable(format!(
+            "{path} is locked by another bowline process, which does not go on; `bowline ps` lists what runs, and \
+                 a process that was stopped can be continued or ended"
+        )),
         Some(ErrorCode::NotADatabase) => {
             StoreError::Unusable(format!("{path} is not a SQLite file; move it away to start anew"))
         }

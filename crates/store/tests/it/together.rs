@@ -1,7 +1,7 @@
 //! Many processes with one file.
 
 use bowline_config::Keeping;
-use bowline_store::{KeyKind, Version};
+use bowline_store::{Expect, KeyKind, StoreError, Version};
 
 use crate::processes::{self, PROCESSES};
 use crate::text;
@@ -32,4 +32,21 @@ async fn tk_03_all_first_ones_agree_on_one_key() {
     let values: Vec<(_, String, _)> = opened.safe.list("test").await.unwrap();
     assert_eq!(values.len(), PROCESSES, "each wrote something, and all of it can be read with the one key");
     assert!(values.iter().all(|(key, value, _)| key.id == *value));
+}
+
+/// A process that was stopped in the middle of a change keeps the file, for as long as it stands still.
+#[tokio::test]
+async fn a_file_that_another_process_keeps_locked_is_named_with_the_next_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = crate::sqlite(&path).await;
+    let holder = rusqlite::Connection::open(&path).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = store.put(&crate::key("a"), b"1", Expect::Anything).await.unwrap_err();
+    let told = format!("{} is locked by another bowline process", path.display());
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused:?}");
+    assert!(refused.to_string().starts_with(&told), "{refused}");
+    assert!(refused.to_string().contains("`bowline ps`"), "{refused}");
+    holder.execute_batch("ROLLBACK").unwrap();
+    store.put(&crate::key("a"), b"1", Expect::Anything).await.unwrap();
 }

@@ -533,7 +533,8 @@ async fn what_must_not_be_broken_off_is_said_to_begin_and_to_be_over() {
     let renewed = renew(&bench.shelf, (&bench.auth, &url), wish(), ask, note);
     let (outcome, ()) = tokio::join!(renewed, other);
     assert_eq!(access(&outcome), "a2");
-    let passed = passed.into_inner().unwrap();
+    let mut passed = passed.into_inner().unwrap();
+    assert_eq!(passed.pop(), Some(Pass::Asking));
     assert_eq!(passed.last(), Some(&Pass::In), "it had the lease");
     assert!(passed.len() > 2 && passed.windows(2).all(|two| two[0] != two[1]), "{passed:?}");
 }

@@ -36,6 +36,7 @@ async fn a_renewal_is_finished_before_a_second_interrupt_counts() {
         let read = tokio::time::timeout(PATIENCE, stderr.read_line(&mut said)).await;
         assert!(read.expect("it is said").expect("text") > 0, "{said}");
     }
+    assert!(said.contains("Ctrl-C that is pressed several times ends the command at once"), "{said}");
     interrupt(&child);
     let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").expect("a status");
     stderr.read_to_string(&mut said).await.expect("text");
@@ -79,6 +80,26 @@ async fn a_slow_authorization_server_costs_no_login() {
     assert!(shown.contains("that has taken more than 45 s"), "{shown}");
     assert!(shown.contains("the login is just being renewed"), "{shown}");
     assert_eq!(site.auth.refreshes(), 1, "{shown}");
+    let shown = site.calls();
+    assert!(shown.contains("ahoy"), "{shown}");
+    assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
+}
+
+/// A token that has ended is renewed before the server is asked anything, and that can take longer than a connection may.
+#[tokio::test]
+async fn a_token_endpoint_that_outlasts_the_connection_is_named() {
+    let site = Site::new().await;
+    let lifetime = Duration::from_secs(1);
+    site.auth.arm(Twist::lifetime(lifetime).on("authorization_code"));
+    site.logs_in().await;
+    // Only the clock ends a token.
+    tokio::time::sleep(lifetime).await;
+    site.auth.arm(Twist::delay(Duration::from_secs(6)).on("refresh_token"));
+    let shown = site.shown(&["call", "docs", "echo", "message=ahoy", "--connect-timeout", "3"]);
+    assert!(shown.starts_with("exit: 4\n"), "{shown}");
+    let told = "the login is renewed first, and the token endpoint of its authorization server has not answered for 2 s";
+    assert!(shown.contains(told) && shown.contains("try again later"), "{shown}");
+    assert!(shown.contains("hint: allow more time with --connect-timeout\n"), "{shown}");
     let shown = site.calls();
     assert!(shown.contains("ahoy"), "{shown}");
     assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));

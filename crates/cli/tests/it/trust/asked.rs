@@ -104,3 +104,24 @@ fn a_person_is_asked() {
     person.presses(ESCAPE);
     assert_eq!(person.leaves().code, 2);
 }
+
+/// What a file lets servers do is as much a reason to refuse it as what it starts.
+#[test]
+fn settings_that_widen_what_a_server_may_do_are_shown() {
+    let context = Context::new();
+    context.project_config(
+        "[sampling]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:9/v1'\nmodel = 'm'\npolicy = 'allow'\n\
+         [servers.far]\nurl = 'http://far.example/mcp'\nallow_http = true\nsampling = 'allow'\ntimeout = 5\n",
+    );
+    let shown = context.run(context.bowline(["trust", "--yes"]));
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    let told = "set what servers may do and what leaves this machine\n  \
+                sampling.provider = openai\n  \
+                sampling.model = m\n  \
+                sampling.policy = allow  (servers use your model, and nobody asks you)\n  \
+                servers.far.allow_http = true  (credentials go over connections that others can read)\n  \
+                servers.far.sampling = allow  (servers use your model, and nobody asks you)\n---";
+    assert!(shown.contains(told), "{shown}");
+    let json = context.run(context.bowline(["trust", "--json"]));
+    assert!(json.contains(r#"{"key":"servers.far.sampling","value":"allow"}"#), "{json}");
+}

@@ -136,3 +136,23 @@ async fn a_cache_folder_of_others_is_not_used() {
         assert_eq!((shown.contains(told), kept()), (mode == 0o777, kept_after), "{shown}");
     }
 }
+
+/// Whoever could have written the records could have trusted anything, so that none counts. To trust the file once more
+/// does not help: the folder has to be mended.
+#[test]
+fn a_folder_of_records_that_others_can_write_to_is_named_with_what_to_run() {
+    let context = Context::new();
+    context.project_config("[servers.own]\ncommand = 'nowhere'\n").trust_project();
+    let folder = "home/.local/state/bowline/trust";
+    context.set_mode(folder, 0o777);
+    let shown = context.run(context.bowline(["ping", "own"]));
+    assert!(shown.starts_with("exit: 2\n"), "{shown}");
+    let next = format!("run `chmod 700 '[TMP]/{folder}'`");
+    assert!(shown.contains("others can write to") && shown.contains(&next), "{shown}");
+    assert!(!shown.contains("`bowline trust"), "{shown}");
+    let listed = context.run(context.bowline(["trust", "--list"]));
+    assert!(listed.contains(&next), "{listed}");
+    context.set_mode(folder, 0o700);
+    let shown = context.run(context.bowline(["ping", "own"]));
+    assert!(shown.contains("nowhere"), "{shown}");
+}

@@ -1,0 +1,218 @@
+//! Owns the refreshes of logins that a command waits for: what they wait for is told, no command ends before what they
+//! brought is written down, and a login that could not be kept is an error.
+
+use std::mem::discriminant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline::auth::{Auth, AuthError, Identity, RefreshState};
+use bowline::config::Server;
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::exit::Exit;
+use crate::failure::Report;
+use crate::interrupt::Interrupt;
+use crate::logins;
+use crate::print::Printer;
+
+/// The logins that this process uses. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Refreshes(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    used: Vec<Arc<Used>>,
+    /// What could not be kept.
+    lost: Vec<Report>,
+    /// Nothing is waited for any more: a person had enough, or the time is over.
+    over: bool,
+}
+
+/// A login that is used.
+struct Used {
+    identity: Identity,
+    server: String,
+    /// What to run to log in again.
+    login: Option<String>,
+    printer: Printer,
+    /// It was told that the authorization server is waited for.
+    told_refreshing: AtomicBool,
+    /// It was told that another process is waited for.
+    told_other: AtomicBool,
+    /// It was told that what was had cannot be written down.
+    told_unwritten: AtomicBool,
+}
+
+impl Refreshes {
+    /// Has every identity that is made with `auth` watched, and waited for before the process ends.
+    pub(crate) fn watch(&self, auth: Auth, printer: &Printer) -> Auth {
+        let (refreshes, printer) = (self.clone(), printer.clone());
+        auth.on_identity(move |server, identity| refreshes.add(server, identity, &printer))
+    }
+
+    fn add(&self, server: &Server, identity: &Identity, printer: &Printer) {
+        let used = Arc::new(Used {
+            identity: identity.clone(),
+            server: server.name.clone(),
+            login: logins::command(server),
+            printer: printer.clone(),
+            told_refreshing: AtomicBool::new(false),
+            told_other: AtomicBool::new(false),
+            told_unwritten: AtomicBool::new(false),
+        });
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(attend(Arc::clone(&used), identity.refresh_state()));
+        }
+        self.state().used.push(used);
+    }
+
+    /// Tells what a refresh of the login to `server` waits for, unless that was told before.
+    pub(super) fn tell(&self, server: &str) {
+        let used = self.state().used.clone();
+        used.iter().filter(|used| used.server == server).for_each(|used| used.tell_waiting());
+    }
+
+    /// What came of a login that was waited for.
+    pub(super) fn record(&self, server: &str, settled: Result<(), AuthError>) {
+        let Err(error) = settled else { return };
+        let mut state = self.state();
+        let used = state.used.iter().find(|used| used.server == server).cloned();
+        state.over = true;
+        state.lost.push(lost(&error, used.as_ref().and_then(|used| used.login.as_deref())));
+    }
+
+    /// Waits for nothing any more, and records what is lost by that.
+    pub(super) fn give_up(&self) {
+        let mut state = self.state();
+        state.over = true;
+        let unwritten: Vec<_> = state.used.iter().filter_map(|used| used.unwritten()).collect();
+        state.lost.extend(unwritten);
+    }
+
+    /// Waits for every refresh that is still under way, and tells which logins were lost. Says whether any was.
+    ///
+    /// The second signal ends the wait: hosts send two different ones at once to whatever they end.
+    pub(crate) async fn settle(&self, printer: &Printer) -> bool {
+        let used = if self.state().over { Vec::new() } else { self.state().used.clone() };
+        let pending = |used: &Arc<Used>| used.identity.settle().now_or_never().is_none();
+        let used: Vec<_> = used.into_iter().filter(pending).collect();
+        if !used.is_empty() {
+            let mut interrupt = Interrupt::listen();
+            let telling = async {
+                sleep(NOTE_DELAY).await;
+                for used in &used {
+                    used.tell_waiting();
+                }
+                std::future::pending::<()>().await;
+            };
+            let twice = async {
+                interrupt.next().await;
+                for used in &used {
+                    used.tell_waiting();
+                }
+                interrupt.next().await;
+            };
+            let settling = join_all(used.iter().map(|used| used.identity.settle()));
+            tokio::select! {
+                settled = settling => {
+                    used.iter().zip(settled).for_each(|(used, settled)| self.record(&used.server, settled));
+                }
+                () = twice => self.give_up(),
+                () = telling => {}
+            }
+        }
+        let lost = std::mem::take(&mut self.state().lost);
+        for report in &lost {
+            printer.failure(report);
+        }
+        !lost.is_empty()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Used {
+    /// Tells what is waited for, once.
+    fn tell_waiting(&self) {
+        let state = self.identity.refresh_state().borrow().clone();
+        match state {
+            RefreshState::Store(error) => self.tell_unwritten(&error),
+            RefreshState::OtherProcess(by) => self.tell_other(by),
+            _ if !self.told_refreshing.swap(true, Ordering::Relaxed) => self.printer.note(REFRESHING),
+            _ => {}
+        }
+    }
+
+    fn tell_other(&self, by: Option<u32>) {
+        if self.told_other.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let which = by.map(|process| format!(" ({process})")).unwrap_or_default();
+        let text = format!("waiting for another process{which} that renews the login of `{}`", self.server);
+        self.printer.event(&text, "login_refreshed_elsewhere", &json!({ "server": self.server, "pid": by }));
+    }
+
+    fn tell_unwritten(&self, error: &AuthError) {
+        if self.told_unwritten.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let text = format!("{error}; {FREE_SPACE}");
+        let members = json!({ "server": self.server, "message": error.to_string() });
+        self.printer.event(&text, "login_not_written", &members);
+    }
+
+    /// What is lost if the process ends now, if that is known.
+    fn unwritten(&self) -> Option<Report> {
+        match &*self.identity.refresh_state().borrow() {
+            RefreshState::Store(error) => Some(lost(error, self.login.as_deref())),
+            _ => None,
+        }
+    }
+}
+
+/// Tells what a refresh waits for if it does so for long, for as long as there is one to be watched.
+async fn attend(used: Arc<Used>, mut states: watch::Receiver<RefreshState>) {
+    loop {
+        let state = states.borrow_and_update().clone();
+        let kind = discriminant(&state);
+        if let Ok(changed) = timeout(NOTE_DELAY, states.wait_for(|now| discriminant(now) != kind)).await {
+            match changed {
+                Ok(_) => continue,
+                Err(_) => return,
+            }
+        }
+        match &state {
+            RefreshState::Store(error) => used.tell_unwritten(error),
+            RefreshState::OtherProcess(by) => used.tell_other(*by),
+            RefreshState::Idle if used.told_unwritten.swap(false, Ordering::Relaxed) => {
+                used.printer.note(&format!("the login of `{}` is written down by now", used.server));
+            }
+            _ => {}
+        }
+        if states.wait_for(|now| discriminant(now) != kind).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A login that is lost because it could not be written down.
+fn lost(error: &AuthError, login: Option<&str>) -> Report {
+    let mut report = Report::new(Exit::Login, format!("{error}; it is lost"));
+    report.hint = login.map(|login| format!("free space there, then log in again with `{login}`"));
+    report
+}
+
+const REFRESHING: &str = "the login is just being renewed; that is finished first, so that it is not lost. Ctrl-C that \
+                          is pressed several times ends the command at once, and the login is lost";
+const FREE_SPACE: &str = "it is tried again and again: free space there. If this command ends before that, as it does \
+                          when Ctrl-C is pressed several times, the login is lost";
+
+/// How long something is waited for without a word.
+pub(super) const NOTE_DELAY: Duration = Duration::from_secs(2);

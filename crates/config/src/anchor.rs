@@ -1,0 +1,156 @@
+//! Owns where the programs of a project's file are: in the project, whatever folder its user stands in. To trust a file
+//! would otherwise be to trust whatever has the name of its program in any folder below it.
+
+use std::path::{Path, PathBuf};
+
+use crate::auth::{Grant, Program, Supply};
+use crate::config::Config;
+use crate::hook::{Hook, HookAction};
+use crate::server::{Http, Server, Stdio, Transport};
+
+impl Config {
+    /// The configuration with all its programs in `folder`: each runs there unless its entry names another folder
+    /// (`cwd`), and one that is named by a relative path is looked for in the folder that it runs in. A name without a
+    /// folder is still searched for.
+    ///
+    /// For a file that is used in every folder below its own; [`Config::layered`] does it for a project's.
+    #[must_use]
+    pub fn anchored(mut self, folder: &Path) -> Self {
+        let anchor = Anchor(folder);
+        self.hooks.iter_mut().for_each(|hook| anchor.hook(hook));
+        self.servers.values_mut().for_each(|server| anchor.server(server));
+        self
+    }
+}
+
+/// The folder of a project.
+struct Anchor<'a>(&'a Path);
+
+impl Anchor<'_> {
+    fn server(&self, server: &mut Server) {
+        server.hooks.iter_mut().for_each(|hook| self.hook(hook));
+        match &mut server.transport {
+            Transport::Stdio(Stdio { command, cwd, args: _, env: _ }) => self.started(command, cwd),
+            Transport::Http(http) | Transport::Sse(http) => self.http(http),
+        }
+    }
+
+    fn http(&self, http: &mut Http) {
+        if let Some(headers) = &mut http.headers_command {
+            self.program(&mut headers.program);
+        }
+        let supply = match &mut http.auth.grant {
+            Grant::Enterprise(idp) => &mut idp.id_token,
+            Grant::Workload(assertion) => assertion,
+            Grant::Person | Grant::Device | Grant::ClientCredentials | Grant::Off => return,
+        };
+        match supply {
+            Supply::Command(program) => self.program(program),
+            Supply::Value(_) | Supply::File(_) => {}
+        }
+    }
+
+    fn hook(&self, hook: &mut Hook) {
+        match &mut hook.run {
+            HookAction::Command { command, cwd, args: _, env: _ } => self.started(command, cwd),
+            HookAction::Webhook { .. } => {}
+        }
+    }
+
+    fn program(&self, program: &mut Program) {
+        let Program { command, cwd, args: _, env: _ } = program;
+        self.started(command, cwd);
+    }
+
+    /// The command as an absolute path if it is a path, for systems differ in where they look for a relative one.
+    fn started(&self, command: &mut String, cwd: &mut Option<PathBuf>) {
+        let cwd = cwd.get_or_insert_with(|| self.0.to_owned());
+        let path = Path::new(command.as_str());
+        if path.is_relative() && path.components().count() > 1 {
+            // A folder whose name is no text is left to whoever starts the program, in that folder.
+            if let Ok(absolute) = cwd.join(path).into_os_string().into_string() {
+                *command = absolute;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::environment::Fixed;
+    use crate::source::Source;
+
+    use super::*;
+
+    fn anchored(text: &str) -> Config {
+        let source = Source::new("/site/bowline.toml", text);
+        crate::parse(&source, &Fixed::default()).unwrap().anchored(Path::new("/site"))
+    }
+
+    #[test]
+    fn every_program_of_a_project_is_in_the_project() {
+        let config = anchored(
+            r"
+            [[hooks]]
+            command = './tell'
+            [servers.started]
+            command = './server'
+            hooks = [{ command = 'bin/tell' }]
+            [servers.named]
+            command = 'npx'
+            [servers.elsewhere]
+            command = '/opt/server'
+            cwd = 'sub'
+            [servers.below]
+            command = './server'
+            cwd = 'sub'
+            [servers.reached]
+            url = 'https://h/'
+            headers_command = ['./headers']
+            [servers.machine]
+            url = 'https://h/'
+            auth = { grant = 'workload', assertion = { command = ['./token'] } }
+            ",
+        );
+        let of = |name: &str| match &config.servers[name].transport {
+            Transport::Stdio(stdio) => (stdio.command.as_str(), stdio.cwd.as_deref().unwrap()),
+            Transport::Http(http) | Transport::Sse(http) => {
+                let program = match (&http.headers_command, &http.auth.grant) {
+                    (Some(headers), _) => &headers.program,
+                    (None, Grant::Workload(Supply::Command(program))) => program,
+                    _ => unreachable!(),
+                };
+                (program.command.as_str(), program.cwd.as_deref().unwrap())
+            }
+        };
+        let site = Path::new("/site");
+        assert_eq!(of("started"), ("/site/./server", site));
+        assert_eq!(of("named"), ("npx", site));
+        assert_eq!(of("elsewhere"), ("/opt/server", Path::new("/site/sub")));
+        assert_eq!(of("below"), ("/site/sub/./server", Path::new("/site/sub")));
+        assert_eq!(of("reached"), ("/site/./headers", site));
+        assert_eq!(of("machine"), ("/site/./token", site));
+        let hooks = config.hooks.iter().chain(&config.servers["started"].hooks);
+        let hooks: Vec<(&str, Option<&Path>)> = hooks
+            .map(|hook| match &hook.run {
+                HookAction::Command { command, cwd, .. } => (command.as_str(), cwd.as_deref()),
+                HookAction::Webhook { .. } => unreachable!(),
+            })
+            .collect();
+        assert_eq!(hooks, [("/site/./tell", Some(site)), ("/site/bin/tell", Some(site))]);
+    }
+
+    #[test]
+    fn a_project_that_is_laid_over_stays_where_it_is() {
+        let parse =
+            |path: &str, text: &str| crate::parse(&Source::new(path, text), &Fixed::default()).unwrap();
+        let user = parse("/home/me/config.toml", "[servers.own]\ncommand = './own'");
+        let project = parse("/site/bowline.toml", "[servers.theirs]\ncommand = './theirs'");
+        let both = Config::layered(user, project);
+        let command = |name: &str| match &both.servers[name].transport {
+            Transport::Stdio(stdio) => stdio.command.clone(),
+            _ => unreachable!(),
+        };
+        assert_eq!((command("own").as_str(), command("theirs").as_str()), ("./own", "/site/./theirs"));
+    }
+}
