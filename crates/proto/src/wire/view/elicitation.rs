@@ -178,7 +178,12 @@ impl Form {
         };
         let properties = object.json("properties").unwrap_or_else(Json::empty_object);
         let properties = Object::of(&properties).map_err(|error| error.under("properties"))?;
+        let mut names = HashSet::new();
         let field = |(name, json): (&str, Json)| {
+            // Which of two the server means cannot be known, and an answer has room for one.
+            if !names.insert(name.to_owned()) {
+                return Err(properties.misfit(name, "one property of this name").under("properties"));
+            }
             let field = Field::of(name, &json, required.remove(name));
             field.map_err(|error| error.under(name).under("properties"))
         };

@@ -137,6 +137,10 @@ fn el_04_forms_to_be_declined() {
         (r#"{"v":{"type":"string","enum":[1]}}"#, "requestedSchema.properties.v.enum"),
         (r#"{"v":true}"#, "requestedSchema.properties.v"),
         ("[]", "requestedSchema.properties"),
+        (
+            r#"{"v":{"type":"string","default":"ab"},"v":{"type":"string","enum":["a"]}}"#,
+            "requestedSchema.properties.v",
+        ),
         (r#"{"v":{"type":"string","allOf":[]}}"#, "requestedSchema.properties.v.allOf"),
         (r#"{"v":{"type":"string","not":{"const":""}}}"#, "requestedSchema.properties.v.not"),
         (r##"{"v":{"type":"string","$ref":"#/x"}}"##, "requestedSchema.properties.v.$ref"),
