@@ -21,15 +21,18 @@ fuzz_target!(|input: &[u8]| {
     assert!(uri.is_ascii(), "a URI is ASCII: {uri}");
     assert!(!uri.bytes().any(|byte| byte <= b' ' || byte == 0x7f), "no space or control: {uri:?}");
 
-    // The operators that take a value as it is.
-    if !text.contains("{+") && !text.contains("{#") {
+    // The operators that take a value as it is, and a template that has the value in itself.
+    if !text.contains("{+") && !text.contains("{#") && !text.contains(HOSTILE) {
         let hostile: BTreeMap<String, Value> =
-            names.into_iter().map(|name| (name, Value::from("/../?x#y"))).collect();
+            names.into_iter().map(|name| (name, Value::from(HOSTILE))).collect();
         if let Ok(uri) = template.expand(&hostile) {
-            assert!(!uri.contains("/../?x#y"), "a value leaves its place: {uri}");
+            assert!(!uri.contains(HOSTILE), "a value leaves its place: {uri}");
         }
     }
 });
+
+/// Leads to another path, query and fragment, if it is taken as it is.
+const HOSTILE: &str = "/../?x#y";
 
 fn value(text: &str) -> Value {
     if text.contains('=') {

@@ -135,11 +135,11 @@ fn fuzz(workspace: &Workspace, programs: &Path, name: &str, time: Duration) -> R
     let _ = fs::remove_dir(&kept);
     match ended {
         shell::Ended::Exited(status) if status.success() => {
-            let stats = Stats::read(&log)?;
+            let told = Stats::read(&log)?;
             eprintln!(
                 "{name:<18} {:>12} executions, {:>6} new inputs, {:>5} s",
-                stats.executed,
-                stats.added,
+                told.executed,
+                told.added,
                 begun.elapsed().as_secs()
             );
             Ok(())
@@ -193,7 +193,7 @@ const KEPT: &str = "fuzz/regressions";
 
 /// The coverage that libFuzzer is guided by, and the configuration that lets targets reach private code.
 const FLAGS: &[&str] = &[
-    "--cfg=fuzzing",
+    "--cfg fuzzing",
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
