@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
@@ -23,6 +24,11 @@ pub struct Redactor {
     anchors: Vec<Finder<'static>>,
     /// The longest first, so that no part of one is left.
     forms: Vec<Finder<'static>>,
+    /// Those of the secrets that an address cannot hold as they are. Which of their characters are escaped, and in which
+    /// letters, is up to whoever writes it.
+    escapable: Vec<Finder<'static>>,
+    /// Whether a secret has characters beyond Latin-1, which JSON may hold by their numbers.
+    has_wide: bool,
 }
 
 /// What a text is.
@@ -41,18 +47,28 @@ const MIN_SECRET: usize = 8;
 /// What is longer is not looked for. In bytes.
 const MAX_SECRET: usize = 16 * 1024;
 /// More secrets than this are not looked for.
-const MAX_SECRETS: usize = 16;
+const MAX_SECRETS: usize = 64;
+/// Of a secret of several lines, such as a key in PEM, so many are looked for by themselves: logs come line by line.
+const MAX_SECRET_LINES: usize = 128;
+/// What is shorter than this says nothing of the secret that it is the beginning of. In bytes.
+const MIN_PART: usize = 4;
 
 impl Redactor {
     /// Looks for these, and for what they are in base64, in a URL and in JSON. The first ones count if there are too many.
     pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
         let fits = |secret: &S| (MIN_SECRET..=MAX_SECRET).contains(&secret.as_ref().len());
         let (mut forms, mut anchors) = (BTreeSet::new(), BTreeSet::new());
-        for secret in secrets.into_iter().filter(fits).take(MAX_SECRETS) {
-            let secret = secret.as_ref();
+        let secrets: Vec<S> = secrets.into_iter().filter(fits).take(MAX_SECRETS).collect();
+        let whole = secrets.iter().map(AsRef::as_ref);
+        let lines = whole.clone().filter(|secret| secret.contains('\n')).flat_map(|secret| {
+            let long = secret.lines().map(str::trim).filter(|line| line.len() >= MIN_SECRET);
+            long.take(MAX_SECRET_LINES)
+        });
+        let all: BTreeSet<&str> = whole.chain(lines).collect();
+        for secret in &all {
             // As in a form, and as in a path.
             let encoded: String = byte_serialize(secret.as_bytes()).collect();
-            let plain = [secret.to_owned(), in_json(secret), encoded.replace('+', "%20"), encoded];
+            let plain = [(*secret).to_owned(), in_json(secret), encoded.replace('+', "%20"), encoded];
             anchors.extend(plain.iter().cloned());
             forms.extend(plain);
             let base64 = [BASE64_STANDARD_NO_PAD.encode(secret), BASE64_URL_SAFE_NO_PAD.encode(secret)];
@@ -62,7 +78,16 @@ impl Redactor {
         let finder = |text: &String| Finder::new(text.as_bytes()).into_owned();
         let mut forms: Vec<String> = forms.into_iter().collect();
         forms.sort_by_key(|form| Reverse(form.len()));
-        Self { anchors: anchors.iter().map(finder).collect(), forms: forms.iter().map(finder).collect() }
+        Self {
+            anchors: anchors.iter().map(finder).collect(),
+            forms: forms.iter().map(finder).collect(),
+            escapable: all
+                .iter()
+                .filter(|secret| is_escapable(secret))
+                .map(|it| finder(&(*it).to_owned()))
+                .collect(),
+            has_wide: all.iter().any(|secret| secret.contains(|c| c > '\u{ff}')),
+        }
     }
 
     /// The secret of a header: of `Bearer token`, the token.
@@ -72,7 +97,13 @@ impl Redactor {
 
     /// The values of an environment whose names say that they are secret. A path is none: it says where one is.
     pub(crate) fn of_environment(environment: &BTreeMap<String, Secret>) -> Self {
-        let is_path = |value: &str| value.starts_with(['/', '~', '.']) || value.contains(":\\");
+        let is_path = |value: &str| {
+            // A key in base64 may begin with a slash, too, but has no dot.
+            let is_absolute = value.starts_with('/') && (value.contains('.') || Path::new(value).exists());
+            is_absolute
+                || ["~/", "./", "../"].iter().any(|start| value.starts_with(start))
+                || value.contains(":\\")
+        };
         let secret = environment.iter().filter(|(name, _)| is_secret_name(name));
         Self::new(secret.map(|(_, value)| value.expose()).filter(|value| !is_path(value)))
     }
@@ -85,7 +116,7 @@ impl Redactor {
     /// JSON without the secrets. It stays JSON: only what stands in strings is replaced. What is no JSON is text.
     #[must_use]
     pub fn json(&self, message: Bytes) -> Bytes {
-        if self.is_empty() || !(self.finds(&message) || has_odd_escape(&message)) {
+        if self.is_empty() || !(self.finds(&message) || self.has_odd_escape(&message)) {
             return message;
         }
         let mut shown = Vec::with_capacity(message.len());
@@ -112,7 +143,7 @@ impl Redactor {
     /// What stands between the quotes of a string. One that is written with escapes where none are needed is compared by
     /// what it says.
     fn string<'a>(&self, inside: &'a [u8]) -> Cow<'a, [u8]> {
-        if has_odd_escape(inside)
+        if self.has_odd_escape(inside)
             && let Ok(said) = serde_json::from_slice::<String>(&[b"\"", inside, b"\""].concat())
             && self.finds(said.as_bytes())
         {
@@ -131,8 +162,32 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(&self.replaced(text.as_bytes(), Kind::Plain)).into_owned())
     }
 
+    /// A text that was cut, without the secrets, and without the one of which it has only the beginning.
+    #[must_use]
+    pub(crate) fn beginning<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let shown = self.text(text);
+        let half = self.forms.iter().filter_map(|form| end_in_common(shown.as_bytes(), form.needle())).max();
+        match half {
+            Some(length) => Cow::Owned(format!("{}{REDACTED}", &shown[..shown.len() - length])),
+            None => shown,
+        }
+    }
+
     fn finds(&self, text: &[u8]) -> bool {
-        self.anchors.iter().any(|anchor| anchor.find(text).is_some())
+        self.anchors.iter().any(|anchor| anchor.find(text).is_some()) || self.finds_escaped(text)
+    }
+
+    /// Whether there is a secret with percent escapes of any kind.
+    fn finds_escaped(&self, text: &[u8]) -> bool {
+        !self.escapable.is_empty()
+            && memchr(b'%', text).is_some()
+            && self.escapable.iter().any(|secret| secret.find(&Unescaped::of(text).bytes).is_some())
+    }
+
+    /// Whether something is escaped that need not be: a slash, or a character by its number that may be of a secret.
+    fn has_odd_escape(&self, text: &[u8]) -> bool {
+        let number: &[u8] = if self.has_wide { b"\\u" } else { b"\\u00" };
+        memmem::find(text, number).is_some() || memmem::find(text, b"\\/").is_some()
     }
 
     fn replaced<'a>(&self, text: &'a [u8], kind: Kind) -> Cow<'a, [u8]> {
@@ -142,8 +197,72 @@ impl Redactor {
                 text = Cow::Owned(without);
             }
         }
+        if self.finds_escaped(&text) {
+            for secret in &self.escapable {
+                if let Some(without) = without_escaped(secret, &text, kind) {
+                    text = Cow::Owned(without);
+                }
+            }
+        }
         text
     }
+}
+
+/// A text whose percent escapes are read.
+struct Unescaped {
+    bytes: Vec<u8>,
+    /// Where each byte begins in the text, and at last where the text ends.
+    starts: Vec<usize>,
+}
+
+impl Unescaped {
+    fn of(text: &[u8]) -> Self {
+        let (mut bytes, mut starts) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len() + 1));
+        let mut at = 0;
+        while let Some(&byte) = text.get(at) {
+            starts.push(at);
+            let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
+            let (byte, length) = match (digit(at + 1), digit(at + 2)) {
+                (Some(high), Some(low)) if byte == b'%' => (u8::try_from(high * 16 + low).unwrap_or(byte), 3),
+                _ => (byte, 1),
+            };
+            bytes.push(byte);
+            at += length;
+        }
+        starts.push(text.len());
+        Self { bytes, starts }
+    }
+}
+
+/// The text without a secret that has percent escapes in it; `None`: there is none.
+fn without_escaped(secret: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
+    let Unescaped { bytes, starts } = Unescaped::of(text);
+    let mut shown: Option<Vec<u8>> = None;
+    let (mut from, mut look) = (0, 0);
+    while let Some(found) = secret.find(&bytes[look..]) {
+        let (at, end) = (look + found, look + found + secret.needle().len());
+        if kind == Kind::JsonString && is_in_escape(text, starts[at]) {
+            look = at + 1;
+            continue;
+        }
+        let shown = shown.get_or_insert_with(|| Vec::with_capacity(text.len()));
+        shown.extend_from_slice(&text[from..starts[at]]);
+        shown.extend_from_slice(REDACTED.as_bytes());
+        (from, look) = (starts[end], end);
+    }
+    let mut shown = shown?;
+    shown.extend_from_slice(&text[from..]);
+    Some(shown)
+}
+
+/// Whether a secret has a character that an address holds escaped, by some rule or other.
+fn is_escapable(secret: &str) -> bool {
+    !secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+/// How much of the beginning of a form a text ends with, if that is enough to tell something.
+fn end_in_common(text: &[u8], form: &[u8]) -> Option<usize> {
+    (MIN_PART..form.len().min(text.len() + 1)).rev().find(|length| text.ends_with(&form[..*length]))
 }
 
 /// Whether a variable is one that holds a secret, by what people call those.
@@ -162,9 +281,33 @@ fn is_secret_name(name: &str) -> bool {
         "COOKIE",
     ];
     // As words of their own: an AUTHOR is nobody's secret, and most of a URL is none.
-    const WORDS: [&str; 8] = ["AUTH", "AUTHORIZATION", "BEARER", "DSN", "JWT", "PASS", "PAT", "PWD"];
+    const WORDS: [&str; 14] = [
+        "AUTH",
+        "AUTHORIZATION",
+        "BEARER",
+        "CREDS",
+        "DSN",
+        "JWT",
+        "KEY",
+        "OTP",
+        "PASS",
+        "PASSCODE",
+        "PAT",
+        "PIN",
+        "PW",
+        "PWD",
+    ];
     // These hold a password as a rule, between a user and a host.
-    const ENDS: [&str; 5] = ["_KEY", "CONNECTION_STRING", "CONNECTIONSTRING", "DATABASE_URL", "DATABASE_URI"];
+    const ENDS: [&str; 8] = [
+        "CONNECTION_STRING",
+        "CONNECTIONSTRING",
+        "DATABASE_URL",
+        "DATABASE_URI",
+        "REDIS_URL",
+        "MONGODB_URI",
+        "AMQP_URL",
+        "WEBHOOK_URL",
+    ];
     let name = name.to_ascii_uppercase();
     // Where the shell is, and where it was.
     if name == "PWD" || name == "OLDPWD" {
@@ -194,11 +337,6 @@ fn without(form: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
     let mut shown = shown?;
     shown.extend_from_slice(&text[from..]);
     Some(shown)
-}
-
-/// Whether something is escaped that need not be: a character of ASCII by its number, or a slash.
-fn has_odd_escape(text: &[u8]) -> bool {
-    memmem::find(text, b"\\u00").is_some() || memmem::find(text, b"\\/").is_some()
 }
 
 /// Whether a place is in the middle of an escape. What begins there is another text, and half of an escape is no JSON.
@@ -280,6 +418,60 @@ mod tests {
             let expected = r#"{"a":"got [redacted] <b>","b":"\u003c c\/d"}"#;
             assert_eq!(json(&["sk/live0123"], &text), expected, "{form}");
         }
+    }
+
+    #[test]
+    fn characters_beyond_latin_are_found_by_their_numbers() {
+        let shown = json(&["pass\u{20ac}word\u{1f511}"], r#"{"a":"is pass\u20acword\ud83d\udd11."}"#);
+        assert_eq!(shown, r#"{"a":"is [redacted]."}"#);
+    }
+
+    #[test]
+    fn percent_escapes_are_found_in_every_spelling() {
+        let redactor = Redactor::new(["ab/cd+ef=~gh"]);
+        for written in [
+            "ab/cd%2Bef%3D~gh",
+            "ab%2fcd%2bef%3d~gh",
+            "ab%2Fcd%2Bef%3D%7Egh",
+            "%61b/cd+ef=~gh",
+            "ab%2Fcd+ef=~gh",
+        ] {
+            assert_eq!(redactor.text(&format!("at ?k={written}&x")), "at ?k=[redacted]&x", "{written}");
+            let shown = redactor.json(Bytes::from(format!(r#"{{"url":"h/{written}"}}"#)));
+            assert_eq!(shown, Bytes::from_static(br#"{"url":"h/[redacted]"}"#), "{written}");
+        }
+        assert_eq!(redactor.text("100% of 5%2"), "100% of 5%2");
+    }
+
+    #[test]
+    fn the_beginning_of_a_secret_at_the_end_of_a_cut_text_is_found() {
+        let redactor = Redactor::new(["hunter2hunter2"]);
+        assert_eq!(redactor.beginning("at /hunter2hunt"), "at /[redacted]");
+        assert_eq!(redactor.beginning("at /hunt"), "at /[redacted]");
+        // What is common to most words.
+        assert_eq!(redactor.beginning("at /hun"), "at /hun");
+        assert_eq!(redactor.beginning("hunter2hunter2 at /x"), "[redacted] at /x");
+    }
+
+    #[test]
+    fn a_secret_of_several_lines_is_found_line_by_line() {
+        let key = "-----BEGIN KEY-----\nMC4CAQAwBQYDK2Vw\nab\n-----END KEY-----\n";
+        let redactor = Redactor::new([key]);
+        assert_eq!(redactor.text("read MC4CAQAwBQYDK2Vw"), "read [redacted]");
+        assert_eq!(redactor.text("ab"), "ab");
+        assert_eq!(Redactor::new(["one-line-token\n"]).text("is one-line-token."), "is [redacted].");
+    }
+
+    #[test]
+    fn a_path_that_is_there_is_no_secret_and_a_key_that_looks_like_one_is() {
+        let environment = |value: &str| BTreeMap::from([("ACCESS_KEY".to_owned(), Secret::new(value))]);
+        assert!(
+            Redactor::of_environment(&environment("/proc/self/status")).is_empty()
+                || !cfg!(target_os = "linux")
+        );
+        assert!(Redactor::of_environment(&environment("~/keys/service.json")).is_empty());
+        let key = "/JalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+        assert_eq!(Redactor::of_environment(&environment(key)).text(key), REDACTED);
     }
 
     #[test]

@@ -54,6 +54,15 @@ impl Redactors {
         }
     }
 
+    /// A text that may have been cut.
+    fn beginning(&self, text: &str) -> String {
+        let text = self.fixed.beginning(text);
+        match self.current() {
+            Some(current) => current.beginning(&text).into_owned(),
+            None => text.into_owned(),
+        }
+    }
+
     /// Everything of an answer that goes on to others. Events are redacted as they come.
     pub(super) fn answer(self, answer: &mut Answer) {
         if self.is_empty() {
@@ -83,10 +92,10 @@ impl Redactors {
     /// A failure, with the beginning of what the server said.
     pub(super) fn fault(&self, mut fault: Fault) -> Fault {
         if let Some(body) = &fault.evidence.body {
-            fault.evidence.body = Some(self.text(body));
+            fault.evidence.body = Some(self.beginning(body));
         }
         if let Cause::Redirect { location } = &mut fault.cause {
-            *location = self.text(location);
+            *location = self.beginning(location);
         }
         fault
     }

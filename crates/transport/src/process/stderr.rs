@@ -74,10 +74,11 @@ impl Tail {
 
     fn open_line(&self) -> Option<String> {
         let line = String::from_utf8_lossy(self.open.trim_ascii_end());
-        let mut line = self.redactor.text(&line).into_owned();
-        if self.cut {
-            line.push('…');
-        }
+        let line = if self.cut {
+            format!("{}…", self.redactor.beginning(&line))
+        } else {
+            self.redactor.text(&line).into_owned()
+        };
         (!line.is_empty()).then_some(line)
     }
 }
@@ -99,6 +100,13 @@ mod tests {
             assert_eq!(logged, ["one", "two", "three"]);
             assert_eq!(tail.lines(), ["one", "two", "three"]);
         }
+    }
+
+    #[test]
+    fn a_secret_is_not_shown_by_its_beginning_where_a_line_is_cut() {
+        let mut tail = Tail::redacted(Arc::new(Redactor::new(["hunter2hunter2"])));
+        tail.push(format!("{}hunter2hunter2\n", "x".repeat(LINE - 12)).as_bytes(), |_| ());
+        assert_eq!(tail.lines(), [format!("{}[redacted]…", "x".repeat(LINE - 12))]);
     }
 
     /// ST-03
