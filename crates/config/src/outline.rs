@@ -115,6 +115,8 @@ impl Outline {
     fn table(&mut self, fields: &[(Key, Node)], place: &Place, keys: Keys) {
         // What a server is called does not change what its keys mean.
         let holds_servers = SERVER_TABLES.contains(&place.key.as_str());
+        // Each goes into the address of the login page, whatever it is called.
+        let holds_params = place.key.ends_with(".auth.authorize_params");
         // The file as a whole has tables, and no settings.
         let is_file = place.key.is_empty();
         let field = |name: &str| fields.iter().find(|(key, _)| key.name == name).map(|(_, node)| &node.value);
@@ -131,7 +133,7 @@ impl Outline {
             // Arguments and variables of a program are told with it.
             let is_told = matches!(key.name.as_str(), "command" | "args" | "env");
             let program = if key.name == HEADERS_COMMAND { words(&node.value) } else { vec![] };
-            let mut is_setting = keys == Keys::Settings && !is_told && !is_file;
+            let mut is_setting = keys == Keys::Settings && (holds_params || !is_told) && !is_file;
             if !program.is_empty() {
                 is_setting = false;
                 let (key, words) = (place.key.clone(), program);
@@ -157,7 +159,7 @@ impl Outline {
                 is_setting = false;
             }
             if is_setting
-                && !TOLD_OR_HARMLESS.contains(&key.name.as_str())
+                && (holds_params || !TOLD_OR_HARMLESS.contains(&key.name.as_str()))
                 && let Some(value) = scalar(&node.value)
             {
                 self.settings.push(SettingOutline { key: place.key.clone(), value });
@@ -387,7 +389,7 @@ mod tests {
             timeout = 5
             env = { sampling = "a variable" }
             headers = { policy = "a header" }
-            auth = { scope = ["a", "b"], dpop = false, client_secret = "s3cret", authorize_params = { prompt = "none" } }
+            auth = { scope = ["a", "b"], dpop = false, client_secret = "s3cret", authorize_params = { prompt = "none", type = "t", args = "a" } }
         "#);
         let told: Vec<(&str, &str)> =
             outline.settings.iter().map(|it| (it.key.as_str(), it.value.as_str())).collect();
@@ -406,6 +408,8 @@ mod tests {
                 ("servers.env.auth.scope", "a, b"),
                 ("servers.env.auth.dpop", "false"),
                 ("servers.env.auth.authorize_params.prompt", "none"),
+                ("servers.env.auth.authorize_params.type", "t"),
+                ("servers.env.auth.authorize_params.args", "a"),
             ]
         );
     }
