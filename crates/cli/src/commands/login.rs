@@ -50,6 +50,8 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
         }
     };
     match attended(Box::pin(work), &dialogs).await? {
+        // What is said to be kept is kept.
+        Some(_) if settings.refreshes.settle(&settings.printer).await => return Ok(Exit::Login),
         Some(account) => show(&account, &kept, settings)?,
         None => show_open(&server, settings)?,
     }

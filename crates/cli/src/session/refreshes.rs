@@ -145,7 +145,9 @@ impl Used {
         match state {
             RefreshState::Store(error) => self.tell_unwritten(&error),
             RefreshState::OtherProcess(by) => self.tell_other(by),
-            _ if !self.told_refreshing.swap(true, Ordering::Relaxed) => self.printer.note(REFRESHING),
+            _ if !self.told_refreshing.swap(true, Ordering::Relaxed) => {
+                self.printer.event(REFRESHING, "login_refreshing", &json!({ "server": self.server }));
+            }
             _ => {}
         }
     }
