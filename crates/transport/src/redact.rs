@@ -84,7 +84,7 @@ impl Redactor {
             escapable: all
                 .iter()
                 .filter(|secret| is_escapable(secret))
-                .map(|it| finder(&(*it).to_owned()))
+                .map(|secret| Finder::new(secret.as_bytes()).into_owned())
                 .collect(),
             has_wide: all.iter().any(|secret| secret.contains(|c| c > '\u{ff}')),
         }
@@ -179,9 +179,11 @@ impl Redactor {
 
     /// Whether there is a secret with percent escapes of any kind.
     fn finds_escaped(&self, text: &[u8]) -> bool {
-        !self.escapable.is_empty()
-            && memchr(b'%', text).is_some()
-            && self.escapable.iter().any(|secret| secret.find(&Unescaped::of(text).bytes).is_some())
+        if self.escapable.is_empty() || memchr(b'%', text).is_none() {
+            return false;
+        }
+        let said = unescaped(text);
+        self.escapable.iter().any(|secret| secret.find(&said).is_some())
     }
 
     /// Whether something is escaped that need not be: a slash, or a character by its number that may be of a secret.
@@ -208,47 +210,57 @@ impl Redactor {
     }
 }
 
-/// A text whose percent escapes are read.
-struct Unescaped {
-    bytes: Vec<u8>,
-    /// Where each byte begins in the text, and at last where the text ends.
-    starts: Vec<usize>,
+/// What a text says whose percent escapes are read.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut said = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, after)) = first_said(rest) {
+        said.push(byte);
+        rest = after;
+    }
+    said
 }
 
-impl Unescaped {
-    fn of(text: &[u8]) -> Self {
-        let (mut bytes, mut starts) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len() + 1));
-        let mut at = 0;
-        while let Some(&byte) = text.get(at) {
-            starts.push(at);
-            let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
-            let (byte, length) = match (digit(at + 1), digit(at + 2)) {
-                (Some(high), Some(low)) if byte == b'%' => (u8::try_from(high * 16 + low).unwrap_or(byte), 3),
-                _ => (byte, 1),
-            };
-            bytes.push(byte);
-            at += length;
-        }
-        starts.push(text.len());
-        Self { bytes, starts }
+/// The first byte that a text says, and what comes after it.
+fn first_said(text: &[u8]) -> Option<(u8, &[u8])> {
+    let digit =
+        |at: usize| char::from(*text.get(at)?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    match (text.first()?, digit(1), digit(2)) {
+        (b'%', Some(high), Some(low)) => Some((high * 16 + low, &text[3..])),
+        (byte, ..) => Some((*byte, &text[1..])),
     }
+}
+
+/// How long the first `count` bytes that a text says are in the text itself.
+fn escaped_length(text: &[u8], count: usize) -> usize {
+    let mut rest = text;
+    for _ in 0..count {
+        rest = first_said(rest).map_or(&[], |(_, after)| after);
+    }
+    text.len() - rest.len()
 }
 
 /// The text without a secret that has percent escapes in it; `None`: there is none.
 fn without_escaped(secret: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
-    let Unescaped { bytes, starts } = Unescaped::of(text);
+    let said = unescaped(text);
+    let length = secret.needle().len();
     let mut shown: Option<Vec<u8>> = None;
     let (mut from, mut look) = (0, 0);
-    while let Some(found) = secret.find(&bytes[look..]) {
-        let (at, end) = (look + found, look + found + secret.needle().len());
-        if kind == Kind::JsonString && is_in_escape(text, starts[at]) {
+    // A place in what is said, and the same place in the text.
+    let (mut known, mut known_in_text) = (0, 0);
+    while let Some(found) = secret.find(&said[look..]) {
+        let at = look + found;
+        let start = known_in_text + escaped_length(&text[known_in_text..], at - known);
+        (known, known_in_text) = (at, start);
+        if kind == Kind::JsonString && is_in_escape(text, start) {
             look = at + 1;
             continue;
         }
         let shown = shown.get_or_insert_with(|| Vec::with_capacity(text.len()));
-        shown.extend_from_slice(&text[from..starts[at]]);
+        shown.extend_from_slice(&text[from..start]);
         shown.extend_from_slice(REDACTED.as_bytes());
-        (from, look) = (starts[end], end);
+        from = start + escaped_length(&text[start..], length);
+        look = at + length;
     }
     let mut shown = shown?;
     shown.extend_from_slice(&text[from..]);
@@ -440,6 +452,8 @@ mod tests {
             let shown = redactor.json(Bytes::from(format!(r#"{{"url":"h/{written}"}}"#)));
             assert_eq!(shown, Bytes::from_static(br#"{"url":"h/[redacted]"}"#), "{written}");
         }
+        let twice = redactor.text("%41 ab%2fcd+ef=~gh, ab%2Fcd%2bef=~gh%");
+        assert_eq!(twice, "%41 [redacted], [redacted]%");
         assert_eq!(redactor.text("100% of 5%2"), "100% of 5%2");
     }
 
