@@ -231,40 +231,17 @@ fn first_said(text: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// How long the first `count` bytes that a text says are in the text itself.
-fn escaped_length(text: &[u8], count: usize) -> usize {
-    let mut rest = text;
-    for _ in 0..count {
-        rest = first_said(rest).map_or(&[], |(_, after)| after);
-    }
-    text.len() - rest.len()
-}
-
 /// The text without a secret that has percent escapes in it; `None`: there is none.
 fn without_escaped(secret: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
-    let said = unescaped(text);
-    let length = secret.needle().len();
-    let mut shown: Option<Vec<u8>> = None;
-    let (mut from, mut look) = (0, 0);
-    // A place in what is said, and the same place in the text.
-    let (mut known, mut known_in_text) = (0, 0);
-    while let Some(found) = secret.find(&said[look..]) {
-        let at = look + found;
-        let start = known_in_text + escaped_length(&text[known_in_text..], at - known);
-        (known, known_in_text) = (at, start);
-        if kind == Kind::JsonString && is_in_escape(text, start) {
-            look = at + 1;
-            continue;
+    let (mut said, mut rest) = (0, text);
+    let place = |at: usize| {
+        while said < at {
+            rest = first_said(rest).map_or(&[], |(_, after)| after);
+            said += 1;
         }
-        let shown = shown.get_or_insert_with(|| Vec::with_capacity(text.len()));
-        shown.extend_from_slice(&text[from..start]);
-        shown.extend_from_slice(REDACTED.as_bytes());
-        from = start + escaped_length(&text[start..], length);
-        look = at + length;
-    }
-    let mut shown = shown?;
-    shown.extend_from_slice(&text[from..]);
-    Some(shown)
+        text.len() - rest.len()
+    };
+    without_said(secret, (text, kind), &unescaped(text), place)
 }
 
 /// Whether a secret has a character that an address holds escaped, by some rule or other.
@@ -332,19 +309,31 @@ fn is_secret_name(name: &str) -> bool {
 
 /// The text without what a finder finds; `None`: it finds nothing.
 fn without(form: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
+    without_said(form, (text, kind), text, |at| at)
+}
+
+/// The text without what a finder finds in what it says. `place` tells where a byte that is said begins in the text; it is
+/// asked for later and later ones.
+fn without_said(
+    form: &Finder<'_>,
+    (text, kind): (&[u8], Kind),
+    said: &[u8],
+    mut place: impl FnMut(usize) -> usize,
+) -> Option<Vec<u8>> {
     let mut shown: Option<Vec<u8>> = None;
     let (mut from, mut look) = (0, 0);
-    while let Some(found) = form.find(&text[look..]) {
+    while let Some(found) = form.find(&said[look..]) {
         let at = look + found;
-        if kind == Kind::JsonString && is_in_escape(text, at) {
+        let start = place(at);
+        if kind == Kind::JsonString && is_in_escape(text, start) {
             look = at + 1;
             continue;
         }
         let shown = shown.get_or_insert_with(|| Vec::with_capacity(text.len()));
-        shown.extend_from_slice(&text[from..at]);
+        shown.extend_from_slice(&text[from..start]);
         shown.extend_from_slice(REDACTED.as_bytes());
-        from = at + form.needle().len();
-        look = from;
+        look = at + form.needle().len();
+        from = place(look);
     }
     let mut shown = shown?;
     shown.extend_from_slice(&text[from..]);
