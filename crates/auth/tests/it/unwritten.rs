@@ -67,6 +67,15 @@ async fn a_renewed_token_is_written_when_it_can_be() {
     assert_eq!((stage.auth.refreshes(), stage.auth.reuse_detected()), (2, 0));
 }
 
+/// The next process finds what was written down, and renews it once more.
+async fn is_found_by_the_next(stage: &Stage) {
+    stage.auth.revoke_all_access();
+    let next = stage.lonely();
+    next.identity.load().await.unwrap();
+    assert_eq!(next.call("tools/list").await.unwrap(), 200);
+    assert_eq!((stage.auth.refreshes(), stage.auth.reuse_detected()), (2, 0));
+}
+
 #[tokio::test]
 async fn a_program_that_ends_writes_it_down() {
     let (store, stage) = stage(auth_server()).await;
@@ -75,11 +84,7 @@ async fn a_program_that_ends_writes_it_down() {
     assert_eq!(unwritten(&store, &host, host.call("tools/list")).await.unwrap(), 200);
     store.set_broken(false);
     host.identity.settle().await.unwrap();
-    stage.auth.revoke_all_access();
-    let next = stage.lonely();
-    next.identity.load().await.unwrap();
-    assert_eq!(next.call("tools/list").await.unwrap(), 200);
-    assert_eq!((stage.auth.refreshes(), stage.auth.reuse_detected()), (2, 0));
+    is_found_by_the_next(&stage).await;
 }
 
 #[tokio::test]
@@ -99,11 +104,7 @@ async fn a_program_that_ends_goes_on_trying_to_write_a_renewed_token() {
     tokio::time::resume();
     settled.unwrap();
     assert_eq!(*waiting.borrow(), RefreshState::Idle);
-    stage.auth.revoke_all_access();
-    let next = stage.lonely();
-    next.identity.load().await.unwrap();
-    assert_eq!(next.call("tools/list").await.unwrap(), 200);
-    assert_eq!((stage.auth.refreshes(), stage.auth.reuse_detected()), (2, 0));
+    is_found_by_the_next(&stage).await;
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ impl Command {
         Self { inner, watch, is_set: Streams::default(), is_direct: false }
     }
 
-    /// The same command started by another program, such as a tracer: `program args… bowline …`.
+    /// This command, started by another program such as a tracer: `program args… bowline …`.
     pub(crate) fn run_by<S: AsRef<OsStr>>(self, program: &str, args: impl IntoIterator<Item = S>) -> Self {
         let mut inner = std::process::Command::new(program);
         inner.args(args).arg(self.inner.get_program()).args(self.inner.get_args()).env_clear();
@@ -167,7 +167,7 @@ impl Command {
         Ok(child)
     }
 
-    /// The same for a test that waits for many things at once. Killed if it is dropped.
+    /// Starts it for a test that waits for many things at once. The child is killed if it is dropped.
     pub(crate) fn spawn_async(mut self) -> io::Result<tokio::process::Child> {
         self.prepare();
         let (watched, is_set) = (!self.is_direct, self.is_set);

@@ -107,7 +107,8 @@ impl Capture {
         std::thread::spawn(move || self.copy(from, to, |_, _| true));
     }
 
-    /// The same into a pipe. When nobody reads that any more, the command finds its own closed, as it would without us.
+    /// Passes a stream on into a pipe. When nobody reads that any more, the command finds its own closed, as it would
+    /// without us.
     pub(crate) fn relay(self: Arc<Self>, from: impl Read + Descriptor + Send + 'static, to: PipeWriter) {
         std::thread::spawn(move || self.copy(from, to, |from, to| is_read(from, to)));
     }
