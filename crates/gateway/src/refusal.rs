@@ -56,16 +56,11 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) 
     facts.insert("server".into(), server.into());
     facts.insert("cause".into(), fault.cause.kind().into());
     facts.insert("execution".into(), execution.into());
-    let mut words = words(fault);
-    if let Status::BackingOff { until, cause } = standing.status {
+    if let Status::BackingOff { until, .. } = standing.status {
         let wait = until.saturating_duration_since(Instant::now());
         facts.insert("retry_in".into(), seconds(wait));
-        // What is known of the outage, without the time of the next attempt: that is in the facts.
-        if cause.cause == fault.cause {
-            words = self::words(cause);
-        }
     }
-    let mut message = format!("bowline: {}: {words} ({told})", lead(server, fault));
+    let mut message = format!("bowline: {}: {} ({told})", lead(server, fault), words(fault));
     if let Some(away) = standing.away
         && fault.execution == Execution::NotExecuted
         && fault.is_unreachable()
@@ -117,7 +112,12 @@ fn words(fault: &Fault) -> String {
     match &fault.cause {
         // The place may hold a secret.
         Cause::Redirect { .. } => "it wants us to go elsewhere".to_owned(),
-        _ => fault.to_string(),
+        // The time of the next attempt is among the facts, where it is the one of now.
+        _ => {
+            let mut fault = fault.clone();
+            fault.evidence.next = None;
+            fault.to_string()
+        }
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
         let cause = Fault::before_sending(Cause::Refused);
         let until = Instant::now() + Duration::from_secs(3600);
         let status = Status::BackingOff { until, cause: cause.clone() };
-        let gave_up = cause.note("the next attempt is due");
+        let gave_up = cause.next("the next attempt is due");
         let standing = Standing {
             status: &status,
             away: Some(Duration::from_millis(12_340)),
@@ -224,6 +224,9 @@ mod tests {
              for 12.3 s, and a call waits 10.0 s for it to come back: raise --reconnect-wait, or reconnect_wait in \
              its entry, if it needs longer"
         );
+        // The call's own attempt may have begun since it gave up: the message is the same.
+        let trying = Standing { status: &Status::Connecting, ..standing };
+        assert_eq!(unreachable("docs", &gave_up, &trying).message, error.message);
         // A call that may have run did not fail for want of patience.
         let cut = unreachable("docs", &Fault::new(Cause::Cut), &standing);
         assert_eq!(

@@ -158,6 +158,8 @@ pub enum Misbehaviour {
 pub struct Evidence {
     /// One sentence from the system or from us.
     pub note: Option<String>,
+    /// What comes next, if it was known when the fault was reported, such as the time of the next attempt.
+    pub next: Option<String>,
     /// The first bytes of the body.
     pub body: Option<String>,
     /// There was more of the body than those bytes, or it could not be read to its end.
@@ -202,6 +204,13 @@ impl Fault {
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.evidence.note = Some(note.into());
+        self
+    }
+
+    /// Adds what comes next, for people.
+    #[must_use]
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.evidence.next = Some(next.into());
         self
     }
 
@@ -321,9 +330,10 @@ pub const BODY_HEAD: usize = 4_096;
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cause.fmt(f)?;
-        match &self.evidence.note {
-            Some(note) => write!(f, ": {note}"),
-            None => Ok(()),
+        match (&self.evidence.note, &self.evidence.next) {
+            (Some(note), Some(next)) => write!(f, ": {note}; {next}"),
+            (Some(words), None) | (None, Some(words)) => write!(f, ": {words}"),
+            (None, None) => Ok(()),
         }
     }
 }

@@ -95,21 +95,17 @@ impl Shared {
                 } else {
                     format!("the next attempt comes in {} s", wait.as_secs())
                 };
-                let note = match &cause.evidence.note {
-                    Some(note) => format!("{note}; {next}"),
-                    None => next,
-                };
-                cause.clone().not_executed().note(note)
+                cause.clone().not_executed().next(next)
             }
             Status::LoggingIn(cause) => cause.clone().not_executed().note("a login is under way"),
             Status::NeedsLogin(cause) | Status::Failed(cause) => cause.clone().not_executed(),
             _ => {
                 let fault =
-                    Fault::before_sending(Cause::Timeout(Limit::Connect)).note("an attempt is under way");
+                    Fault::before_sending(Cause::Timeout(Limit::Connect)).next("an attempt is under way");
                 let health = self.health();
                 match health.last_fault {
                     Some((_, last)) if health.since.is_none() => {
-                        last.not_executed().note("an attempt is under way")
+                        last.not_executed().next("an attempt is under way")
                     }
                     _ => fault,
                 }
