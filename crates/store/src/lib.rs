@@ -112,8 +112,8 @@ pub enum Expect {
     At(Version),
 }
 
-/// The right to do something that only one may do at a time.
-#[derive(Debug, PartialEq, Eq)]
+/// The right to do something that only one may do at a time. Clones are the same right.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// To do what.
     pub name: String,

@@ -30,7 +30,7 @@ use crate::login::{self, How, Login};
 use crate::place::{Place, PlaceKind};
 use crate::prompt::LoginPrompt;
 use crate::record::{By, Made, Record};
-use crate::refresh::core::{KeptLock, Over, Unsaved};
+use crate::refresh::core::{KeptRight, Over, Unsaved};
 use crate::refresh::drive::{TTL, holding};
 use crate::refresh::due;
 use crate::register;
@@ -321,7 +321,7 @@ impl Inner {
         let before = self.held.login();
         let unsaved = version.is_none().then(|| {
             let replaced = before.as_deref().and_then(HeldLogin::kept_since);
-            Unsaved { record: record.clone(), over: Over::Login(replaced), lock: KeptLock::default() }
+            Unsaved { record: record.clone(), over: Over::Login(replaced), right: KeptRight::default() }
         });
         let mut login = HeldLogin::of(&self.ctx.safe, record, version, before.as_deref()).await?;
         login.unsaved = unsaved;

@@ -157,11 +157,15 @@ impl Inner {
                 self.hold(record, version).await
             }
             Outcome::Unsaved(mine) => {
-                tracing::warn!(
-                    %server,
-                    "the token was renewed and cannot be written down: unless it can be before this program ends, it \
-                     is lost, and the login with it"
-                );
+                if mine.is_at_stake() {
+                    tracing::warn!(
+                        %server,
+                        "the token was renewed and cannot be written down: unless it can be before this program \
+                         ends, it is lost, and the login with it"
+                    );
+                } else {
+                    tracing::info!(%server, "the token was renewed and cannot be written down; it can be had again");
+                }
                 self.failures.clear();
                 let before = self.held.login();
                 let record = mine.record.clone();

@@ -33,7 +33,10 @@ impl Inner {
         self.gate.close().await;
         let until = Instant::now() + SETTLE_LIMIT;
         let mut wait = FIRST_WAIT;
-        while let Some(saving) = self.saving() {
+        // What can be had again is worth no wait.
+        while self.unsaved().is_some_and(|unsaved| unsaved.is_at_stake())
+            && let Some(saving) = self.saving()
+        {
             // What came of it shows in whether something is still unsaved, and why in the state.
             let _ = timeout_at(until, saving).await;
             let Some(unsaved) = self.unsaved() else { break };
@@ -70,7 +73,7 @@ impl Inner {
     async fn save(&self) -> Result<(), AuthError> {
         let Some(login) = self.held.login() else { return Ok(()) };
         let Some(mine) = login.unsaved.clone() else { return Ok(()) };
-        let over = mine.over.clone();
+        let (over, at_stake) = (mine.over.clone(), mine.is_at_stake());
         let wish = Wish { stale: None, unsaved: Some(mine) };
         let nobody = async |_, _| Err(AuthError::new(AuthErrorKind::Unavailable, "nothing is to be renewed"));
         let outcome = drive::renew(&self.shelf, (&self.ctx.auth, &self.ctx.url), wish, nobody, |pass| {
@@ -100,7 +103,9 @@ impl Inner {
                 Ok(())
             }
             Outcome::Failed(error) => {
-                self.wait_for(RefreshState::Store(self.unwritten(&over, &error.what)));
+                if at_stake {
+                    self.wait_for(RefreshState::Store(self.unwritten(&over, &error.what)));
+                }
                 Err(error)
             }
             // Only a renewal comes to that.

@@ -39,7 +39,7 @@ impl Inner {
     /// A refresh, or an attempt to write down what it brought, is over.
     pub(super) fn wait_no_longer(&self) {
         // What is still not written down is waited for until it is, with the reason that was told last.
-        if self.unsaved().is_none() {
+        if !self.unsaved().is_some_and(|unsaved| unsaved.is_at_stake()) {
             self.wait_for(RefreshState::Idle);
         }
     }

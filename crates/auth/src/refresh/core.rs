@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bowline_config::Secret;
-use bowline_store::{Lock, Version};
+use bowline_store::{Lease, Lock, Version};
 
 use super::due;
 use crate::client::ClientOrigin;
@@ -57,22 +57,30 @@ pub(crate) struct Wish {
 pub(crate) struct Unsaved {
     pub(crate) record: Record,
     pub(crate) over: Over,
-    /// Held until it is written down: whoever got the lock would use a refresh token that is spent.
-    pub(crate) lock: KeptLock,
+    /// Held until it is written down: whoever got it would use a refresh token that is spent.
+    pub(crate) right: KeptRight,
 }
 
-/// The lock for refreshes of a login, held beyond the refresh that took it. The last clone gives it back.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct KeptLock(pub(crate) Option<Arc<Lock>>);
+/// The right to refresh a login. Dropped, the last clone gives back the lock, and the lease ends by itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Right {
+    pub(crate) lease: Lease,
+    /// Given back last.
+    pub(crate) lock: Arc<Lock>,
+}
 
-/// Two logins are equal by what they hold, whoever has the lock.
-impl PartialEq for KeptLock {
+/// The right to refresh a login, held beyond the refresh that took it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptRight(pub(crate) Option<Right>);
+
+/// Two logins are equal by what they hold, whoever has the right to refresh them.
+impl PartialEq for KeptRight {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for KeptLock {}
+impl Eq for KeptRight {}
 
 /// In place of what something is to be written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,10 +216,11 @@ struct Shown {
 
 /// For how long others are waited for: two of them may die in a row.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(75);
-/// For how long a write is tried.
-pub(crate) const SAVING: Duration = Duration::from_secs(20);
+/// For how long a write is tried before what is to be written is used all the same: less than a call waits for its
+/// server, so that a full disk costs no call.
+pub(crate) const SAVING: Duration = Duration::from_secs(5);
 /// How often it is tried at least.
-const WRITES: u32 = 8;
+const WRITES: u32 = 6;
 /// How many refresh tokens are tried, and how often a lost lease is taken again.
 const ROUNDS: u32 = 4;
 
@@ -246,7 +255,7 @@ impl Renewal {
             (Phase::Dialing { base, version } | Phase::Tokens { base, version }, News::Given(tokens)) => {
                 let over = Over::Renewed(base.refresh.clone());
                 let record = base.renewed(&tokens, now.wall);
-                let mine = Unsaved { record, over, lock: KeptLock::default() };
+                let mine = Unsaved { record, over, right: KeptRight::default() };
                 self.save(Saving::new(now, mine, Source::Now), Some(version))
             }
             (Phase::Dialing { base, .. } | Phase::Tokens { base, .. }, News::Refused(error)) => {
@@ -380,10 +389,15 @@ impl Renewal {
         error: AuthError,
         then: impl FnOnce(Saving) -> Phase,
     ) -> Step {
-        // Both: a machine that slept meanwhile has tried once.
-        if now.steady >= saving.give_up && saving.failures >= WRITES {
+        // Both: a machine that slept meanwhile has tried once. What can be had again is worth no wait.
+        let tried_enough = now.steady >= saving.give_up && saving.failures >= WRITES;
+        if tried_enough || !saving.mine.is_at_stake() {
             return match saving.source {
                 Source::Now => self.done(Outcome::Unsaved(*saving.mine)),
+                // What it was had for is good for another.
+                Source::Earlier if !saving.mine.is_at_stake() && self.wish.stale.is_some() => {
+                    self.again(Phase::Look { leased: true })
+                }
                 // It is as unsaved as it was. To renew it would only give one more thing that can be lost.
                 Source::Earlier => self.fail(error),
             };
@@ -391,6 +405,17 @@ impl Renewal {
         let wait = Duration::from_millis(100).saturating_mul(1 << saving.failures.min(5));
         saving.failures += 1;
         self.next(then(saving), Step::Hold(wait))
+    }
+
+    /// Whether something is being written down that would be lost otherwise.
+    pub(crate) fn is_at_stake(&self) -> bool {
+        match &self.phase {
+            Phase::Saved(saving, _)
+            | Phase::Overtaken(saving)
+            | Phase::Resting(saving, _)
+            | Phase::Resigned(saving) => saving.mine.is_at_stake(),
+            _ => false,
+        }
     }
 
     /// Looks once more, unless that has been done often enough.
@@ -430,14 +455,22 @@ impl Unsaved {
     pub(crate) fn is_over(&self, kept: Option<&Record>) -> bool {
         match (&self.over, kept) {
             (Over::Renewed(exchanged), Some(kept)) => {
-                let rotated = self.record.refresh != *exchanged;
                 kept.refresh == *exchanged
                     && kept.logged_in_at == self.record.logged_in_at
-                    && (rotated || kept.obtained_at() < self.record.obtained_at())
+                    && (self.is_at_stake() || kept.obtained_at() < self.record.obtained_at())
             }
             // Somebody logged out.
             (Over::Renewed(_), None) => false,
             (Over::Login(replaced), kept) => *replaced == kept.map(|kept| kept.logged_in_at),
+        }
+    }
+
+    /// Whether the login is lost with it. It is not where it can be had again: an authorization server that does not
+    /// rotate refresh tokens takes the kept one once more, and some logins need no person.
+    pub(crate) fn is_at_stake(&self) -> bool {
+        match &self.over {
+            Over::Renewed(exchanged) => self.record.refresh != *exchanged,
+            Over::Login(_) => self.record.by == By::Person,
         }
     }
 }

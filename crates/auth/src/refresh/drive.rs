@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bowline_config::Auth;
-use bowline_store::{Expect, Key, Lease, Lock, Safe, Version};
+use bowline_store::{Expect, Key, Lease, Safe, Version};
 use bowline_transport::http::{Fence, Window};
 use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
-use super::core::{KeptLock, News, Now, Outcome, Renewal, Step, Wish};
+use super::core::{KeptRight, News, Now, Outcome, Renewal, Right, Step, Wish};
 use crate::error::{AuthError, AuthErrorKind};
 use crate::record::Record;
 use crate::tokens::Tokens;
@@ -29,7 +29,7 @@ pub(crate) enum Pass {
     Others(Option<u32>),
     /// The authorization server is about to be asked.
     Asking,
-    /// What it gave could not be written down yet, and why.
+    /// What it gave could not be written down yet, and why; the login is lost with it.
     Unwritten(AuthError),
 }
 
@@ -86,13 +86,6 @@ impl Shelf {
     }
 }
 
-/// What is held while a login is renewed. Dropped, it gives back the lock, and the lease ends by itself.
-struct Held {
-    lease: Lease,
-    /// Given back last.
-    lock: Arc<Lock>,
-}
-
 /// A request that waits for its fence.
 struct Ready<F> {
     asking: Pin<Box<F>>,
@@ -106,8 +99,8 @@ struct Ready<F> {
 /// program is ending; and when it was not had after all. A lease that nobody gives back holds up every other process.
 /// What else `pass` is told needs no answer.
 ///
-/// What could not be written down keeps the lock, in [`Unsaved::lock`](super::core::Unsaved::lock): as soon as the disk
-/// has room again, another process would use the refresh token that was spent for it.
+/// What could not be written down keeps the lock and the lease, in [`Unsaved::right`](super::core::Unsaved::right): as
+/// soon as the disk has room again, another process would use the refresh token that was spent for it.
 ///
 /// To be run in a task of its own: whoever drops it may lose what was given.
 pub(crate) async fn renew<F>(
@@ -120,8 +113,8 @@ pub(crate) async fn renew<F>(
 where
     F: Future<Output = Result<Tokens, AuthError>>,
 {
-    let mut held: Option<Held> = None;
-    let kept = wish.unsaved.as_ref().and_then(|mine| mine.lock.0.clone());
+    let mut held: Option<Right> = None;
+    let kept = wish.unsaved.as_ref().and_then(|mine| mine.right.0.clone());
     let mut ready: Option<Ready<F>> = None;
     let mut pauses = 0;
     let (mut renewal, mut step) = Renewal::new(now(), wish);
@@ -189,7 +182,9 @@ where
                     Ok(Some(version)) => News::Wrote(version),
                     Ok(None) => News::Outrun,
                     Err(error) => {
-                        pass(Pass::Unwritten(error.clone()));
+                        if renewal.is_at_stake() {
+                            pass(Pass::Unwritten(error.clone()));
+                        }
                         News::StoreFailed(error)
                     }
                 }
@@ -199,11 +194,10 @@ where
                 News::Waited
             }
             Step::Done(mut outcome) => {
-                if let Some(held) = held.take() {
-                    if let Outcome::Unsaved(mine) = &mut *outcome {
-                        mine.lock = KeptLock(Some(Arc::clone(&held.lock)));
-                    }
-                    held.release(&shelf.safe).await;
+                match (&mut *outcome, held.take()) {
+                    (Outcome::Unsaved(mine), held) if mine.is_at_stake() => mine.right = KeptRight(held),
+                    (_, Some(held)) => held.release(&shelf.safe).await,
+                    (_, None) => {}
                 }
                 return *outcome;
             }
@@ -213,10 +207,17 @@ where
 }
 
 /// Takes the lock first, unless it was `kept`: whoever holds that may be standing still, and its lease has ended.
-async fn acquire(shelf: &Shelf, kept: Option<Arc<Lock>>, held: &mut Option<Held>) -> News {
+async fn acquire(shelf: &Shelf, kept: Option<Right>, held: &mut Option<Right>) -> News {
     let name = shelf.lease();
     let lock = match kept {
-        Some(lock) => lock,
+        Some(kept) => match shelf.safe.renew(&kept.lease, TTL).await {
+            Ok(true) => {
+                *held = Some(kept);
+                return News::Acquired;
+            }
+            Ok(false) => kept.lock,
+            Err(error) => return News::StoreFailed(error.into()),
+        },
         None => match shelf.safe.lock(&name).await {
             Ok(Ok(lock)) => Arc::new(lock),
             Ok(Err(locked)) => return News::Taken(locked.by),
@@ -225,7 +226,7 @@ async fn acquire(shelf: &Shelf, kept: Option<Arc<Lock>>, held: &mut Option<Held>
     };
     match shelf.safe.acquire(&name, TTL).await {
         Ok(Some(lease)) => {
-            *held = Some(Held { lease, lock });
+            *held = Some(Right { lease, lock });
             News::Acquired
         }
         Ok(None) => News::Taken(None),
@@ -233,7 +234,7 @@ async fn acquire(shelf: &Shelf, kept: Option<Arc<Lock>>, held: &mut Option<Held>
     }
 }
 
-impl Held {
+impl Right {
     async fn release(self, safe: &Safe) {
         let name = self.lease.name.clone();
         if let Err(error) = safe.release(self.lease).await {
@@ -248,7 +249,7 @@ trait Leased {
     fn lease(&self) -> Option<&Lease>;
 }
 
-impl Leased for Option<Held> {
+impl Leased for Option<Right> {
     fn lease(&self) -> Option<&Lease> {
         self.as_ref().map(|held| &held.lease)
     }
@@ -313,7 +314,7 @@ pub(crate) fn now() -> Now {
     Now { wall: SystemTime::now(), steady: Instant::now().into_std() }
 }
 
-async fn confirm(safe: &Safe, held: &mut Option<Held>) -> News {
+async fn confirm(safe: &Safe, held: &mut Option<Right>) -> News {
     let Some(lease) = held.lease() else { return News::Lost };
     match safe.renew(lease, TTL).await {
         Ok(true) => News::Confirmed,

@@ -90,8 +90,8 @@ impl Refreshes {
     pub(super) fn give_up(&self) {
         let mut state = self.state();
         state.over = true;
-        let unwritten: Vec<_> = state.used.iter().filter_map(|used| used.unwritten()).collect();
-        state.lost.extend(unwritten);
+        let at_stake: Vec<_> = state.used.iter().filter_map(|used| used.at_stake()).collect();
+        state.lost.extend(at_stake);
     }
 
     /// Waits for every refresh that is still under way, and tells which logins were lost. Says whether any was.
@@ -156,8 +156,17 @@ impl Used {
         if self.told_other.swap(true, Ordering::Relaxed) {
             return;
         }
-        let which = by.map(|process| format!(" ({process})")).unwrap_or_default();
-        let text = format!("waiting for another process{which} that renews the login of `{}`", self.server);
+        let text = match by {
+            Some(process) => {
+                format!("waiting for another process ({process}) that renews the login of `{}`", self.server)
+            }
+            // It has the lease and not the lock of this machine.
+            None => format!(
+                "waiting for another process that renews the login of `{}`, or was killed while it did: that is known \
+                 within 30 s",
+                self.server
+            ),
+        };
         self.printer.event(&text, "login_refreshed_elsewhere", &json!({ "server": self.server, "pid": by }));
     }
 
@@ -165,15 +174,22 @@ impl Used {
         if self.told_unwritten.swap(true, Ordering::Relaxed) {
             return;
         }
-        let text = format!("{error}; {FREE_SPACE}");
+        let text = format!("{error}; {MAKE_WRITABLE}");
         let members = json!({ "server": self.server, "message": error.to_string() });
         self.printer.event(&text, "login_not_written", &members);
     }
 
-    /// What is lost if the process ends now, if that is known.
-    fn unwritten(&self) -> Option<Report> {
+    /// What is lost if the process ends now, or may be.
+    fn at_stake(&self) -> Option<Report> {
         match &*self.identity.refresh_state().borrow() {
             RefreshState::Store(error) => Some(lost(error, self.login.as_deref())),
+            RefreshState::AuthorizationServer => {
+                let text = format!("the login of `{}` was just being renewed; it may be lost", self.server);
+                let mut report = Report::new(Exit::Login, text);
+                report.hint =
+                    self.login.as_ref().map(|login| format!("if a login is wanted next time, run `{login}`"));
+                Some(report)
+            }
             _ => None,
         }
     }
@@ -207,14 +223,15 @@ async fn attend(used: Arc<Used>, mut states: watch::Receiver<RefreshState>) {
 /// A login that is lost because it could not be written down.
 fn lost(error: &AuthError, login: Option<&str>) -> Report {
     let mut report = Report::new(Exit::Login, format!("{error}; it is lost"));
-    report.hint = login.map(|login| format!("free space there, then log in again with `{login}`"));
+    report.hint = login.map(|login| format!("see that it can be written, then log in again with `{login}`"));
     report
 }
 
 const REFRESHING: &str = "the login is just being renewed; that is finished first, so that it is not lost. Ctrl-C that \
                           is pressed several times ends the command at once, and the login is lost";
-const FREE_SPACE: &str = "it is tried again and again: free space there. If this command ends before that, as it does \
-                          when Ctrl-C is pressed several times, the login is lost";
+const MAKE_WRITABLE: &str = "it is tried again and again: see that it can be written, and that its disk has room. If \
+                             this command ends before that, as it does when Ctrl-C is pressed several times, the \
+                             login is lost";
 
 /// How long something is waited for without a word.
 pub(super) const NOTE_DELAY: Duration = Duration::from_secs(2);

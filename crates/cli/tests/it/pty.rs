@@ -149,6 +149,11 @@ impl Person {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.0.id()).expect("a pid"))
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_left(&mut self) -> bool {
+        self.child.0.try_wait().expect("a status").is_some()
+    }
+
     /// Waits for the end. The terminal must be as it was.
     pub(crate) fn leaves(mut self) -> End {
         // Nothing else has its stdout, so the end of that is its own.

@@ -85,7 +85,10 @@ impl Store for Fragile {
     }
 
     fn release(&self, lease: Lease) -> Doing<'_, ()> {
-        self.inner.release(lease)
+        Box::pin(async move {
+            self.check(true)?;
+            self.inner.release(lease).await
+        })
     }
 
     fn place(&self) -> String {
@@ -455,9 +458,30 @@ async fn what_cannot_be_written_down_is_given_out_in_the_end_and_written_by_the_
     assert_eq!(bench.kept().await.unwrap().refresh, Some("r1".into()));
     // The store is well again, and the next renewal begins with what is not in it: r1 is never shown again.
     bench.store.writes_fail.store(false, Ordering::Relaxed);
+    let before = Instant::now();
     let outcome = bench.renew_with(Some(mine), async |_| given("a3", Some("r3"))).await;
     assert_eq!(access(&outcome), "a3");
     assert_eq!(bench.asked(), ["r1", "r2"]);
+    // Its own lease, which could not be given back, does not keep it waiting.
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    assert!(bench.is_free().await);
+}
+
+/// Where refresh tokens are not rotated nothing is lost with a renewal: nobody waits for it to be written down, nobody is
+/// kept from another, and it is had again if the disk is full for longer than a token is good.
+#[tokio::test(start_paused = true)]
+async fn what_can_be_had_again_is_used_at_once_and_had_again() {
+    let bench = Bench::new().await;
+    bench.store.writes_fail.store(true, Ordering::Relaxed);
+    let before = Instant::now();
+    let outcome = bench.renew(async |_| given("a2", None)).await;
+    let Outcome::Unsaved(mine) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((mine.record.access.expose(), before.elapsed()), ("a2", Duration::ZERO));
+    assert!(mine.right.0.is_none());
+    let outcome = bench.renew_with(Some(mine), async |_| given("a3", None)).await;
+    let Outcome::Unsaved(mine) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(mine.record.access.expose(), "a3");
+    assert_eq!(bench.asked(), ["r1", "r1"]);
 }
 
 #[tokio::test]

@@ -7,13 +7,15 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bowline_testkit::Twist;
+use bowline_testkit::{self as testkit, AuthServer, Twist};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStderr};
+use tokio::process::{Child, ChildStderr, ChildStdout};
 
-use super::{PATIENCE, Site};
+use super::{PATIENCE, Site, address};
+use crate::browser::Browser;
+use crate::pty::Person;
 
 /// Long enough to fill the disk before the answer comes.
 const ANSWER_DELAY: Duration = Duration::from_secs(1);
@@ -22,6 +24,7 @@ const UNWRITTEN: &str = "the renewed login of `docs` could not be written down";
 /// A bowline whose disk can be filled.
 struct Writer {
     child: Child,
+    stdout: BufReader<ChildStdout>,
     stderr: BufReader<ChildStderr>,
     said: String,
 }
@@ -29,37 +32,29 @@ struct Writer {
 impl Site {
     /// Starts a bowline that renews the login, and fills its disk while the authorization server answers.
     async fn writer(&self, args: &[&str]) -> Option<Writer> {
-        if Command::new("prlimit").arg("--version").output().is_err() {
-            eprintln!("not checked: prlimit is not installed");
+        if !can_be_filled() {
             return None;
         }
-        self.auth.revoke_all_access();
-        self.auth.arm(Twist::delay(ANSWER_DELAY).on("refresh_token"));
-        // As a full disk does, the limit is to be an error of the write, and not the end of the process.
-        let mut command = self.bowline(args).run_by("sh", ["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn_async().expect("sh starts");
+        self.token_ends();
+        let mut writer = Writer::start(limitable(self.bowline(args)));
         if args.first() == Some(&"connect") {
-            let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}"#;
-            let stdin = child.stdin.as_mut().expect("a pipe");
-            stdin.write_all(format!("{hello}\n").as_bytes()).await.expect("it reads");
+            writer.sends(HELLO).await;
         } else {
-            drop(child.stdin.take());
+            drop(writer.child.stdin.take());
         }
-        self.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
-        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-        let writer = Writer { child, stderr, said: String::new() };
-        writer.limit("0");
+        self.is_renewed_on_a_full_disk(&writer).await;
         Some(writer)
     }
 
-    /// A bowline on the same machine whose disk is not full.
-    fn waiter(&self) -> Writer {
-        let mut command = self.bowline(&CALL);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn_async().expect("it starts");
-        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-        Writer { child, stderr, said: String::new() }
+    /// The next call has the login renewed, and that takes as long as it takes to fill a disk.
+    fn token_ends(&self) {
+        self.auth.revoke_all_access();
+        self.auth.arm(Twist::delay(ANSWER_DELAY).on("refresh_token"));
+    }
+
+    async fn is_renewed_on_a_full_disk(&self, writer: &Writer) {
+        self.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+        limit(writer.pid(), "0");
     }
 
     /// The login is as good as before, and nobody was asked.
@@ -70,20 +65,60 @@ impl Site {
     }
 }
 
+fn can_be_filled() -> bool {
+    let can = Command::new("prlimit").arg("--version").output().is_ok();
+    if !can {
+        eprintln!("not checked: prlimit is not installed");
+    }
+    can
+}
+
+/// As a full disk does, the limit is to be an error of the write, and not the end of the process.
+fn limitable(command: crate::context::Command) -> crate::context::Command {
+    command.run_by("sh", ["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+}
+
+/// How large the files of a process may become.
+fn limit(process: u32, bytes: &str) {
+    let limit = format!("--fsize={bytes}:unlimited");
+    let set = Command::new("prlimit").args([&limit, "--pid", &process.to_string()]).status();
+    assert!(set.expect("prlimit runs").success());
+}
+
+/// Presses Ctrl-C as often as it takes. Signals that come at once are one to a process.
+async fn interrupt_until(process: Pid, mut has_ended: impl FnMut() -> bool) {
+    let hurried = std::time::Instant::now();
+    while !has_ended() {
+        assert!(hurried.elapsed() < PATIENCE, "it does not end");
+        kill(process, Signal::SIGINT).expect("it is there");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
 impl Writer {
+    fn start(mut command: crate::context::Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn_async().expect("it starts");
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        Self { child, stdout, stderr, said: String::new() }
+    }
+
     fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
     }
 
-    /// How large its files may become.
-    fn limit(&self, bytes: &str) {
-        let limit = format!("--fsize={bytes}:unlimited");
-        let set = Command::new("prlimit").args([&limit, "--pid", &self.pid().to_string()]).status();
-        assert!(set.expect("prlimit runs").success());
+    async fn sends(&mut self, message: &str) {
+        let stdin = self.child.stdin.as_mut().expect("a pipe");
+        stdin.write_all(format!("{message}\n").as_bytes()).await.expect("it reads");
     }
 
-    fn interrupt(&self) {
-        kill(Pid::from_raw(self.pid().cast_signed()), Signal::SIGINT).expect("it is there");
+    /// The next line of its stdout.
+    async fn shows(&mut self) -> String {
+        let mut line = String::new();
+        let read = self.stdout.read_line(&mut line);
+        tokio::time::timeout(PATIENCE * 2, read).await.expect("a line").expect("text");
+        line
     }
 
     async fn says(&mut self, text: &str) {
@@ -97,8 +132,7 @@ impl Writer {
     async fn ends(mut self) -> (Option<i32>, String, String) {
         let output = async {
             let mut shown = String::new();
-            let mut stdout = self.child.stdout.take().expect("a pipe");
-            stdout.read_to_string(&mut shown).await.expect("text");
+            self.stdout.read_to_string(&mut shown).await.expect("text");
             self.stderr.read_to_string(&mut self.said).await.expect("text");
             (self.child.wait().await.expect("a status").code(), shown, self.said)
         };
@@ -107,6 +141,8 @@ impl Writer {
 }
 
 const CALL: [&str; 4] = ["call", "docs", "echo", "message=ahoy"];
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}"#;
+const HOST_CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"message":"ahoy"}}}"#;
 
 #[tokio::test]
 async fn a_command_does_not_end_before_a_renewed_login_is_written_down() {
@@ -115,27 +151,22 @@ async fn a_command_does_not_end_before_a_renewed_login_is_written_down() {
     let Some(mut writer) = site.writer(&CALL).await else { return };
     writer.says(UNWRITTEN).await;
     // The result is there long before, and then the command goes on trying.
-    let mut result = String::new();
-    let stdout = writer.child.stdout.as_mut().expect("a pipe");
-    let mut stdout = BufReader::new(stdout);
-    let read = stdout.read_line(&mut result);
-    tokio::time::timeout(PATIENCE * 2, read).await.expect("a result").expect("text");
-    assert_eq!(result, "{\"message\":\"ahoy\"}\n");
+    assert_eq!(writer.shows().await, "{\"message\":\"ahoy\"}\n");
     // Another process that used the token once more would cost the login.
-    let mut other = site.waiter();
+    let mut other = Writer::start(site.bowline(&CALL));
     other
         .says(&format!("waiting for another process ({}) that renews the login of `docs`", writer.pid()))
         .await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(writer.child.try_wait().expect("a status"), None, "it goes on trying");
     assert_eq!(site.auth.count("refresh_token"), 1, "the other one waits");
-    writer.limit("unlimited");
+    limit(writer.pid(), "unlimited");
     let (code, shown, said) = other.ends().await;
     assert!(code == Some(0) && shown.contains("ahoy"), "{code:?}: {said}");
     let (code, _, said) = writer.ends().await;
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(said.matches(UNWRITTEN).count(), 1, "{said}");
-    assert!(said.contains("store.db") && said.contains("free space there"), "{said}");
+    assert!(said.contains("store.db") && said.contains("see that it can be written"), "{said}");
     site.is_kept();
     assert_eq!(site.auth.refreshes(), 1);
 }
@@ -145,14 +176,9 @@ async fn a_person_who_does_not_wait_is_told_that_the_login_is_lost() {
     let site = Site::new().await;
     site.logs_in().await;
     let Some(mut writer) = site.writer(&CALL).await else { return };
-    writer.says("free space there").await;
-    let hurried = std::time::Instant::now();
-    // Signals that come at once are one to a process.
-    while writer.child.try_wait().expect("a status").is_none() {
-        assert!(hurried.elapsed() < PATIENCE, "it does not end");
-        writer.interrupt();
-        tokio::time::sleep(Duration::from_millis(300)).await;
-    }
+    writer.says("see that it can be written").await;
+    let pid = Pid::from_raw(writer.pid().cast_signed());
+    interrupt_until(pid, || writer.child.try_wait().expect("a status").is_some()).await;
     let (code, _, said) = writer.ends().await;
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("; it is lost"), "{said}");
@@ -169,9 +195,74 @@ async fn a_relay_does_not_end_before_a_renewed_login_is_written_down() {
     // Longer than the relay gives its connection to close.
     tokio::time::sleep(Duration::from_secs(17)).await;
     assert_eq!(writer.child.try_wait().expect("a status"), None, "it goes on trying");
-    writer.limit("unlimited");
+    limit(writer.pid(), "unlimited");
     let (code, _, said) = writer.ends().await;
     assert_eq!(code, Some(0), "{said}");
     site.is_kept();
     assert_eq!(site.auth.refreshes(), 1);
+}
+
+/// The token that was had is good, written down or not.
+#[tokio::test]
+async fn a_relay_answers_calls_while_the_disk_is_full() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    if !can_be_filled() {
+        return;
+    }
+    let mut relay = Writer::start(limitable(site.bowline(&["connect", "docs"])));
+    relay.sends(HELLO).await;
+    assert!(relay.shows().await.contains("serverInfo"));
+    relay.sends(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    site.token_ends();
+    relay.sends(HOST_CALL).await;
+    site.is_renewed_on_a_full_disk(&relay).await;
+    let answer = relay.shows().await;
+    assert!(answer.contains(r#""id":2"#) && answer.contains("ahoy"), "{answer}");
+    assert!(!answer.contains(r#""error""#), "{answer}");
+    relay.says(UNWRITTEN).await;
+    limit(relay.pid(), "unlimited");
+    drop(relay.child.stdin.take());
+    let (code, _, said) = relay.ends().await;
+    assert_eq!(code, Some(0), "{said}");
+    site.is_kept();
+    assert_eq!(site.auth.refreshes(), 1);
+}
+
+/// What can be had again is worth no wait, and no word of a loss.
+#[tokio::test]
+async fn a_login_that_is_not_rotated_is_not_lost() {
+    let site = Site::with(AuthServer::builder().no_rotation(), |protected| protected).await;
+    site.logs_in().await;
+    let Some(writer) = site.writer(&CALL).await else { return };
+    let (code, shown, said) = writer.ends().await;
+    assert_eq!((code, shown.as_str()), (Some(0), "{\"message\":\"ahoy\"}\n"), "{said}");
+    assert!(!said.contains("written down") && !said.contains("lost"), "{said}");
+    site.is_kept();
+}
+
+/// Nothing is said to be kept that is not.
+#[tokio::test]
+async fn a_new_login_that_cannot_be_written_down_is_not_said_to_be_kept() {
+    let site = Site::new().await;
+    if !can_be_filled() {
+        return;
+    }
+    site.auth.arm(Twist::delay(ANSWER_DELAY).on("authorization_code"));
+    let browser = Browser::new(&site.context);
+    let mut command = limitable(site.bowline(&["login", "docs"]));
+    command.env("BROWSER", &browser.program);
+    let mut person = Person::sits_at(command);
+    let (pages, page) = (testkit::Browser::new(), address(&browser));
+    let visit = pages.login(&page);
+    let fill = async {
+        site.auth.wait_for(|seen| seen.is("authorization_code"), PATIENCE).await;
+        limit(person.pid().as_raw().cast_unsigned(), "0");
+    };
+    tokio::join!(visit, fill);
+    person.sees("the new login of `docs` could not be written down");
+    interrupt_until(person.pid(), || person.has_left()).await;
+    let end = person.leaves();
+    assert_eq!((end.code, end.stdout.as_str()), (5, ""), "{}", end.screen);
+    assert!(end.screen.contains("it is lost"), "{}", end.screen);
 }

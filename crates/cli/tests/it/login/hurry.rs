@@ -54,7 +54,8 @@ async fn a_third_interrupt_waits_for_nothing() {
     site.logs_in().await;
     site.auth.revoke_all_access();
     site.auth.arm(Twist::silent().on("refresh_token"));
-    let command = site.bowline(&["call", "docs", "echo", "message=ahoy"]);
+    let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy"]);
+    command.stderr(Stdio::piped());
     let mut child = command.spawn_async().expect("bowline starts");
     site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
     let hurried = std::time::Instant::now();
@@ -66,7 +67,32 @@ async fn a_third_interrupt_waits_for_nothing() {
         }
         assert!(hurried.elapsed() < Duration::from_secs(4), "it does not end");
     };
-    assert_eq!(status.code(), Some(130));
+    let mut said = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut said).await.expect("text");
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert!(said.contains("error: the login of `docs` was just being renewed; it may be lost\n"), "{said}");
+    assert!(said.contains("hint: if a login is wanted next time, run `bowline login docs`\n"), "{said}");
+}
+
+/// A program that reads the notes is told as well.
+#[tokio::test]
+async fn a_renewal_that_is_waited_for_is_told_in_json() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    site.auth.arm(Twist::delay(SLOW).on("refresh_token"));
+    let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy", "--json"]);
+    command.stderr(Stdio::piped());
+    let mut child = command.spawn_async().expect("bowline starts");
+    site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+    interrupt(&child);
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().expect("a pipe");
+    let ends = async { (stderr.read_to_string(&mut said).await, child.wait().await.expect("a status")) };
+    let (_, status) = tokio::time::timeout(PATIENCE, ends).await.expect("it ends");
+    assert_eq!(status.code(), Some(130), "{said}");
+    let note = r#"{"note":{"kind":"login_refreshing","server":"docs"}}"#;
+    assert_eq!(said.lines().filter(|line| *line == note).count(), 1, "{said}");
 }
 
 /// Whoever needs the token gives up before; what the authorization server gives is waited for.
