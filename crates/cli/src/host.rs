@@ -21,7 +21,6 @@ mod menu;
 mod page;
 mod passphrase;
 mod terminal;
-mod told;
 
 #[cfg(test)]
 mod tests;
@@ -45,7 +44,6 @@ use browser::Browser;
 use elicit::Asker;
 pub(crate) use login::Login;
 use terminal::{Absent, Terminal};
-use told::Told;
 
 pub(crate) use browser::Reach;
 
@@ -72,7 +70,7 @@ impl Dialogs {
 /// What a server gets that asks for something.
 pub(crate) struct Asked {
     /// For what it asks in the protocol.
-    pub(crate) host: Told,
+    pub(crate) host: Host,
     /// For what it asks before: who we are. `None`: nobody is to be asked.
     pub(crate) login: Option<Login>,
     pub(crate) dialogs: Dialogs,
@@ -114,7 +112,7 @@ pub(crate) async fn of(settings: &Settings, server: &Server) -> Outcome<Asked> {
             host = host.sampling(provider.approver(Person::new(terminal.clone(), printer.clone())));
         }
     }
-    Ok(Asked { host: Told::new(host, printer.clone()), login, dialogs: Dialogs(terminal.ok()) })
+    Ok(Asked { host, login, dialogs: Dialogs(terminal.ok()) })
 }
 
 /// Whoever logs in by hand, and whether somebody can be asked at all.

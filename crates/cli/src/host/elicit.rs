@@ -7,7 +7,7 @@ use anstyle::Style;
 use bowline::Onward;
 use bowline::config::ElicitationPolicy;
 use bowline::host::page::Look;
-use bowline::host::{Asked, Elicit, FormRequest, PageRequest};
+use bowline::host::{Asked, DeclinedRequest, Elicit, FormRequest, PageRequest};
 use bowline::view::Answer;
 use serde_json::{Value, json};
 
@@ -37,6 +37,9 @@ pub(super) struct From<'a> {
 
 /// The rows of a message. Whoever has more to say says it elsewhere.
 const LONGEST_MESSAGE: usize = 40;
+/// Of an address that is not opened, the beginning says why.
+const LONGEST_URL: usize = 200;
+const LONGEST_WHY: usize = 400;
 
 impl Asker {
     /// The terminal, if the person is to be asked.
@@ -84,7 +87,6 @@ impl Asker {
 
     async fn ask_page(&self, request: PageRequest) -> Answer {
         let from = From { server: &request.server, during: request.during.as_deref() };
-        // `Told` has said so.
         let Ok(look) = Look::at(&request.page.url) else { return Answer::Decline };
         let Some(terminal) = self.person() else {
             let how = format!("it wanted you to open {}\n{}", look.url, self.in_terminal());
@@ -165,6 +167,19 @@ impl Elicit for Asker {
 
     fn page(&self, request: PageRequest) -> Asked<'_, Answer> {
         Box::pin(self.ask_page(request))
+    }
+
+    fn declined(&self, declined: DeclinedRequest) {
+        let DeclinedRequest { server, during, message, url, why, .. } = declined;
+        let from = From { server: &server, during: during.as_deref() };
+        let (wanted, asked) = match &url {
+            Some(url) => ("wanted you to open ", bounded(url, LONGEST_URL)),
+            None => ("asked: ", brief(&message)),
+        };
+        let mut members = from.json(&asked);
+        members["why"] = why.as_str().into();
+        let text = format!("{from} {wanted}{asked}\nit was declined: {}", bounded(&why, LONGEST_WHY));
+        self.printer.event(&text, "declined", &members);
     }
 
     fn page_completed(&self, server: &str, _: &str) {

@@ -30,6 +30,12 @@ pub trait Elicit: Send + Sync + 'static {
     /// it is between the person and the server (EL-09). [`Look`] says what to show and warn of.
     fn page(&self, request: PageRequest) -> Asked<'_, Reply>;
 
+    /// A question was declined without being put to anybody, as it cannot be: a page that must not be opened (EL-09), or
+    /// a form that nobody can fill in (EL-04). A person who hears of it understands why a call came to nothing.
+    fn declined(&self, declined: DeclinedRequest) {
+        let _ = declined;
+    }
+
     /// The server says that a page that was agreed to is done with (EL-11).
     fn page_completed(&self, server: &str, id: &str) {
         let _ = (server, id);
@@ -63,6 +69,22 @@ pub struct PageRequest {
     pub during: Option<Arc<str>>,
     /// Where to, and why. Its words are the server's; its URL is one that [`Look`] takes.
     pub page: UrlElicitation,
+}
+
+/// A question that was not put to anybody.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeclinedRequest {
+    /// Who asks: the configured name.
+    pub server: Arc<str>,
+    /// What of ours the server needs it for, such as `tools/call search`.
+    pub during: Option<Arc<str>>,
+    /// The server's words to the person.
+    pub message: Box<str>,
+    /// Where a page was to be opened; `None` for a form.
+    pub url: Option<Box<str>>,
+    /// Why it cannot be put to anybody, in a sentence without a full stop.
+    pub why: String,
 }
 
 /// The ways in which a person can be asked.
@@ -102,12 +124,19 @@ pub(super) async fn answer(
     if mode_is_url(&params) && !modes.url {
         return Err(invalid("elicitation by URL is not offered here"));
     }
+    let decline = |message, url, why: String| {
+        tracing::warn!(%server, why, "a question was declined, as it cannot be put to anybody");
+        let (server, during) = (Arc::clone(&server), during.clone());
+        elicit.declined(DeclinedRequest { server, during, message, url, why });
+        Ok(Reply::Decline.to_json())
+    };
     let asked = match Elicitation::decode(&params) {
         Ok(asked) => asked,
         // EL-04: a schema of another kind is a question that cannot be put, not a broken request.
         Err(error) if error.path.starts_with("requestedSchema.") && modes.form => {
-            tracing::warn!(%server, %error, "a form of unknown shape was declined");
-            return Ok(Reply::Decline.to_json());
+            let message = params.member("message").and_then(|message| message.decode().ok());
+            let why = format!("its form is of a kind that cannot be shown ({error})");
+            return decline(message.unwrap_or_default(), None, why);
         }
         Err(error) => return Err(invalid(error)),
     };
@@ -116,8 +145,8 @@ pub(super) async fn answer(
             return Err(invalid("elicitation by form is not offered here"));
         }
         Elicitation::Form(form) if form.fields.len() > MOST_FIELDS => {
-            tracing::warn!(%server, fields = form.fields.len(), "a form that nobody can fill in was declined");
-            return Ok(Reply::Decline.to_json());
+            let why = format!("nobody can fill in a form of {} fields", form.fields.len());
+            return decline(form.message, None, why);
         }
         Elicitation::Form(form) => {
             let shown = FormRequest { server: Arc::clone(&server), during, form: form.clone() };
@@ -126,8 +155,7 @@ pub(super) async fn answer(
         }
         Elicitation::Url(page) => {
             if let Err(error) = Look::at(&page.url) {
-                tracing::warn!(%server, %error, "a page was declined");
-                return Ok(Reply::Decline.to_json());
+                return decline(page.message, Some(page.url), error.to_string());
             }
             let entry = page.id.clone().map(|id| pages.begin(&server, id));
             let reply = turns.ask(ticket, || elicit.page(PageRequest { server, during, page })).await;

@@ -39,7 +39,7 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, RpcError, code, method};
 use tokio::sync::watch;
 
-pub use elicit::{Elicit, FormRequest, Modes, PageRequest};
+pub use elicit::{DeclinedRequest, Elicit, FormRequest, Modes, PageRequest};
 pub use roots::{Root, RootError, Roots};
 pub use sample::{Refusal, Sample, SampleRequest};
 pub use turns::Questions;

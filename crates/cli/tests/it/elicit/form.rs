@@ -1,10 +1,10 @@
 //! Forms, filled in, declined and dismissed.
 
-use bowline_testkit::Script;
+use bowline_testkit::{Question, Script};
 use serde_json::json;
 
-use super::{calls, form, hotel, told};
-use crate::pty::{CLEAR, DOWN, ENTER, ESCAPE, HOME};
+use super::{asks, calls, form, hotel, told};
+use crate::pty::{CLEAR, DOWN, ENTER, ESCAPE, HOME, Person};
 
 /// EL-03, EL-05, EL-06, EL-07: in both eras the same form, with a mistake in every field.
 async fn fills_a_form(script: Script, era: &str) {
@@ -78,5 +78,27 @@ async fn el_08_a_form_is_declined_or_dismissed() {
         person.presses(keys);
         let end = person.leaves();
         assert_eq!(told(&end, "stay"), json!({"action": action}));
+    }
+}
+
+/// EL-04: what cannot be shown is declined without a question, and that is said.
+#[tokio::test]
+async fn el_04_a_form_that_cannot_be_shown_is_told_of() {
+    let nested = json!({"type": "object", "properties": {"a": {"type": "object", "properties": {}}}});
+    let many: serde_json::Map<_, _> =
+        (0..501).map(|n| (format!("f{n}"), json!({"type": "string"}))).collect();
+    for (schema, why) in [
+        (nested, "its form is of a kind that cannot be shown (requestedSchema.properties.a"),
+        (json!({"type": "object", "properties": many}), "nobody can fill in a form of 501 fields"),
+    ] {
+        let server = asks(Question::form("who", "Who comes?", schema)).stdio().await;
+        let context = hotel(&server);
+        let end = calls(&context).leaves();
+        assert_eq!(told(&end, "who"), json!({"action": "decline"}), "{}", end.screen);
+        let note = r#"{"note":{"asked":"Who comes?","during":"tools/call book","kind":"declined","#;
+        assert!(end.screen.starts_with(note) && end.screen.contains(why), "{}", end.screen);
+        let end = Person::sits_at(context.bowline(["call", "hotel", "book"])).leaves();
+        assert!(end.screen.contains("during tools/call book, asked: Who comes?"), "{}", end.screen);
+        assert!(end.screen.contains(&format!("it was declined: {why}")), "{}", end.screen);
     }
 }
