@@ -109,16 +109,14 @@ fn lead(server: &str, fault: &Fault) -> String {
 }
 
 fn words(fault: &Fault) -> String {
-    match &fault.cause {
+    if let Cause::Redirect { .. } = fault.cause {
         // The place may hold a secret.
-        Cause::Redirect { .. } => "it wants us to go elsewhere".to_owned(),
-        // The time of the next attempt is among the facts, where it is the one of now.
-        _ => {
-            let mut fault = fault.clone();
-            fault.evidence.next = None;
-            fault.to_string()
-        }
+        return "it wants us to go elsewhere".to_owned();
     }
+    // The time of the next attempt is among the facts, where it is the one of now.
+    let mut fault = fault.clone();
+    fault.evidence.next = None;
+    fault.to_string()
 }
 
 /// A request beyond those that can be under way and can wait.

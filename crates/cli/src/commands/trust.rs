@@ -37,9 +37,10 @@ pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
         let message = format!("{} cannot be trusted, as it cannot be read", path.display());
         return Err(Failure::config(message, vec![problem]));
     }
+    let replaced = replaced(&outline, settings);
     let standing = records.standing(&file);
     if !printer.is_json() {
-        printer.layout(&described(&file.place, &outline, standing, printer))?;
+        printer.layout(&described(&file.place, (&outline, &replaced), standing, printer))?;
     }
     if standing != Standing::Trusted {
         if !yes && !ask(&file.place, standing, settings).await? {
@@ -50,7 +51,7 @@ pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
         })?;
     }
     if printer.is_json() {
-        printer.json(&for_machines(&file.place, &outline).to_string())?;
+        printer.json(&for_machines(&file.place, &outline, &replaced).to_string())?;
         return Ok(Exit::Ok);
     }
     let already = if standing == Standing::Trusted { "already " } else { "" };
@@ -142,11 +143,27 @@ fn named(path: PathBuf) -> Outcome<PathBuf> {
     ))
 }
 
+/// The servers of the user's own file that those of the project would take the place of.
+fn replaced(project: &Outline, settings: &Settings) -> Vec<String> {
+    let own = env::user_config(&*settings.env).and_then(|path| {
+        let text = env::read_small(&path).ok()?;
+        Some(outline(&Source::new(&*path, text)))
+    });
+    let is_own = |name: &str| own.as_ref().is_some_and(|own| own.server(name).is_some());
+    project.servers.iter().map(|server| server.name.clone()).filter(|name| is_own(name)).collect()
+}
+
 /// What the file would do, for a person. Nothing is cut: what is left out could be what matters.
-fn described(place: &Path, outline: &Outline, standing: Standing, printer: &Printer) -> String {
+fn described(
+    place: &Path,
+    (outline, replaced): (&Outline, &[String]),
+    standing: Standing,
+    printer: &Printer,
+) -> String {
     let Outline { servers: _, programs, endpoints, variables, files, folders, settings, problem: _ } =
         outline;
-    let sections: [(&str, Vec<String>); 6] = [
+    let sections: [(&str, Vec<String>); 7] = [
+        ("take the place of these servers of yours", replaced.to_vec()),
         ("start", programs.iter().flat_map(program).collect()),
         ("reach", endpoints.iter().flat_map(endpoint).collect()),
         ("read these variables", variables.iter().cloned().collect()),
@@ -201,7 +218,7 @@ fn setting(setting: &SettingOutline) -> String {
     format!("{key} = {}{means}", quoted(value))
 }
 
-fn for_machines(place: &Path, outline: &Outline) -> Value {
+fn for_machines(place: &Path, outline: &Outline, replaced: &[String]) -> Value {
     let programs = outline.programs.iter().map(|it| {
         let env: serde_json::Map<String, Value> =
             it.env.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
@@ -212,6 +229,7 @@ fn for_machines(place: &Path, outline: &Outline) -> Value {
     json!({
         "path": place.to_string_lossy(),
         "trusted": true,
+        "replaces": replaced,
         "starts": programs.collect::<Vec<_>>(),
         "reaches": endpoints.collect::<Vec<_>>(),
         "variables": outline.variables,

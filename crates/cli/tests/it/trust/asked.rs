@@ -73,6 +73,30 @@ fn everything_is_shown_as_it_is_written() {
     assert_eq!(shown["reaches"][1]["headers"], json!(["Authorization", "X-Id"]));
 }
 
+/// A server of the project that has the name of one's own would get what was meant for that.
+#[test]
+fn servers_that_would_be_replaced_are_named() {
+    let context = Context::new();
+    context.user_config("[servers.rope]\ncommand = 'mine'\n[servers.other]\ncommand = 'mine'\n");
+    context.project_config("[servers.rope]\ncommand = 'theirs'\n[servers.new]\ncommand = 'theirs'\n");
+    let output = context.bowline(["trust", "--yes", "--json"]).output().unwrap();
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(shown["replaces"], json!(["rope"]));
+    snapshot!(context.run(context.bowline(["trust"])), @"
+    exit: 0
+    --- stdout
+    [TMP]/project/bowline.toml would, with your rights:
+    take the place of these servers of yours
+      rope
+    start
+      theirs  (servers.rope)
+      theirs  (servers.new)
+    --- stderr
+    note: [TMP]/project/bowline.toml is already trusted, until it changes
+    ---
+    ");
+}
+
 /// A yes takes more than one key, and whoever dismisses the question has not given it.
 #[test]
 fn a_person_is_asked() {
