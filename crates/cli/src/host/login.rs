@@ -101,6 +101,8 @@ impl Login {
         let failure = {
             let mut asking = std::pin::pin!(terminal.ask(heading, paste()));
             tokio::select! {
+                // The address is on the screen before a browser can fail.
+                biased;
                 reply = &mut asking => return reply.unwrap_or(PageReply::GaveUp),
                 why = self.open(page.url.as_str()) => match why {
                     None => return asking.await.unwrap_or(PageReply::GaveUp),

@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::task::Poll;
 use std::time::Duration;
 
-use crossterm::event::{self, EventStream};
+use crossterm::event::EventStream;
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use futures_util::StreamExt as _;
 use tokio::sync::{Mutex, Notify};
@@ -84,9 +85,12 @@ impl Terminal {
     pub(super) async fn ask<D: Dialog>(&self, heading: &[Row], mut dialog: D) -> Result<D::Answer, NoAnswer> {
         // In turn: two questions at once cannot be told apart.
         let floor = self.floor.lock().await;
-        let mut stage = Stage::enter(self.color).map_err(|_| NoAnswer)?;
-        stage.heading(heading);
+        // Before anything is read. The thread of a stream that was just dropped is woken to give back the reader, which
+        // a new stream needs; a read in between can take that wake-up, and then the new one waits for a key.
         let mut events = EventStream::new();
+        let mut stage = Stage::enter(self.color).map_err(|_| NoAnswer)?;
+        discard_early_keys(&mut events).await;
+        stage.heading(heading);
         let answer = loop {
             stage.draw(&dialog.draw(room()));
             let event = tokio::select! {
@@ -135,6 +139,20 @@ impl Terminal {
     }
 }
 
+/// What was typed before the question was seen is no answer to it. This does not wait; but whoever does later is woken
+/// by the waker that the first look left behind, so that it must be this task's.
+async fn discard_early_keys(events: &mut EventStream) {
+    std::future::poll_fn(|context| {
+        for _ in 0..MAX_EARLY_KEYS {
+            if !matches!(events.poll_next_unpin(context), Poll::Ready(Some(Ok(_)))) {
+                break;
+            }
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
 /// For a dialog to be taken away.
 const LEAVING: Duration = Duration::from_secs(1);
 
@@ -154,7 +172,7 @@ struct Stage {
 }
 
 /// More is no person.
-const MOST_EARLY_KEYS: usize = 10_000;
+const MAX_EARLY_KEYS: usize = 10_000;
 /// Pasted text is marked as such.
 const ENTER: &str = "\x1b[?2004h";
 const LEAVE: &str = "\x1b[?2004l\x1b[?25h";
@@ -164,13 +182,6 @@ impl Stage {
         let curtain = Curtain::fall();
         enable_raw_mode()?;
         let stage = Self { color, above: Vec::new(), _curtain: curtain };
-        // What was typed before the question was seen is no answer to it.
-        for _ in 0..MOST_EARLY_KEYS {
-            if !event::poll(Duration::ZERO)? {
-                break;
-            }
-            event::read()?;
-        }
         write(ENTER);
         Ok(stage)
     }
