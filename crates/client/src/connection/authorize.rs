@@ -256,7 +256,7 @@ fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
 }
 
 /// Says whom a connection waits for that is not opened because the login is refreshed first; `None`: it is not.
-fn slow_refresh(state: &RefreshState, waited: Duration) -> Option<Fault> {
+pub(super) fn slow_refresh(state: &RefreshState, waited: Duration) -> Option<Fault> {
     let seconds = waited.as_secs();
     let what = match state {
         RefreshState::AuthorizationServer => {

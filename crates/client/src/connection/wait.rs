@@ -4,9 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bowline_auth::RefreshState;
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::session::{Command, Status};
 
+use tokio::sync::watch;
+
+use super::authorize::slow_refresh;
 use super::call::FAR;
 use super::options::Purpose;
 use super::{CallOptions, Failure, Live, Shared};
@@ -27,6 +31,16 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// Waits until the refresh of a login waits for something else; for ever if there is no login.
+async fn changed(refresh: Option<&mut watch::Receiver<RefreshState>>) {
+    if let Some(state) = refresh
+        && state.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
+}
+
 impl Shared {
     /// The live link. Waits while the connection is being made, and for `reconnect_wait` if it was lost.
     pub(crate) async fn ready(&self, patience: Duration) -> Result<Arc<Live>, Failure> {
@@ -43,7 +57,10 @@ impl Shared {
             return Ok(live);
         }
         let mut begun = Instant::now();
+        // What the wait for a server that is away begins with: a refresh of the login is none of its time.
+        let mut away = begun;
         let mut status = self.status();
+        let mut refresh = self.identity().map(bowline_auth::Identity::refresh_state);
         let mut looked = false;
         let _waiting = (options.purpose == Purpose::Caller).then(|| Waiting::begin(&self.waiting));
         loop {
@@ -72,20 +89,31 @@ impl Shared {
                 }
                 Status::Connecting | Status::LoggingIn(_) | Status::Ready(_) => {}
             }
-            let wait = if down { patience.min(self.reconnect_wait) } else { patience };
-            let (changed, aside) = self.in_time(begun + wait.min(FAR), status.changed()).await;
+            let refreshing = matches!(seen, Status::LoggingIn(_))
+                && refresh.as_mut().is_some_and(|state| *state.borrow_and_update() != RefreshState::Idle);
+            let end = begun + patience.min(FAR);
+            let end = if down && !refreshing { end.min(away + self.reconnect_wait.min(FAR)) } else { end };
+            let changed = async {
+                tokio::select! {
+                    changed = status.changed() => changed.is_ok(),
+                    () = changed(refresh.as_mut()) => true,
+                }
+            };
+            let since = Instant::now();
+            let (changed, aside) = self.in_time(end, changed).await;
             begun += aside;
+            away += if refreshing { since.elapsed() } else { aside };
             match changed {
-                Some(Ok(())) => {}
-                Some(Err(_)) => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
+                Some(true) => {}
+                Some(false) => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
                 None if *self.status.borrow() == Status::Closed => {}
-                None => return Err(Failure::Fault(self.why_not())),
+                None => return Err(Failure::Fault(self.why_not(begun.elapsed()))),
             }
         }
     }
 
-    /// Why there is no link, and when the next attempt comes.
-    fn why_not(&self) -> Fault {
+    /// Why there is no link after so long, and when the next attempt comes.
+    fn why_not(&self, waited: Duration) -> Fault {
         let now = Instant::now();
         match &*self.status.borrow() {
             Status::BackingOff { until, cause } => {
@@ -97,7 +125,13 @@ impl Shared {
                 };
                 cause.clone().not_executed().next(next)
             }
-            Status::LoggingIn(cause) => cause.clone().not_executed().note("a login is under way"),
+            Status::LoggingIn(cause) => {
+                // Nobody has to log in for a refresh.
+                let refresh = self.identity().map(|auth| auth.refresh_state().borrow().clone());
+                refresh
+                    .and_then(|state| slow_refresh(&state, waited))
+                    .unwrap_or_else(|| cause.clone().not_executed().note("a login is under way"))
+            }
             Status::NeedsLogin(cause) | Status::Failed(cause) => cause.clone().not_executed(),
             _ => {
                 let fault =

@@ -1,6 +1,8 @@
 //! A login for `bowline connect`, which has nobody to ask: it uses what another bowline has.
 
-use bowline_testkit::AuthServer;
+use std::time::Duration;
+
+use bowline_testkit::{AuthServer, Twist};
 use serde_json::json;
 
 use super::Site;
@@ -65,4 +67,42 @@ async fn sc_03_a_call_that_needs_more_says_what_to_run() {
         ended.stderr
     );
     assert!(ended.stderr.contains("`docs` wants another login for a call: "), "{}", ended.stderr);
+}
+
+/// A server whose login is refreshed is not away: how long it is waited for is not how long a refresh may take.
+#[tokio::test]
+async fn a_slow_refresh_is_waited_for() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    site.auth.arm(Twist::delay(Duration::from_secs(2)).on("refresh_token"));
+    let mut host = Host::start(site.bowline(&["connect", "docs", "--reconnect-wait", "200ms"]));
+    let greeted = host.greet().await;
+    assert!(greeted["result"].is_object(), "{greeted}");
+    let answer = host.ask("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
+    assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
+    let ended = host.close().await;
+    assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), ""));
+    assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
+}
+
+/// Nobody has to log in because a refresh takes longer than a call may.
+#[tokio::test]
+async fn a_refresh_that_does_not_end_is_no_missing_login() {
+    let site = Site::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    site.auth.arm(Twist::silent().on("refresh_token"));
+    let mut host = Host::start(site.bowline(&["connect", "docs", "--timeout", "1s"]));
+    host.greet().await;
+    let error = host.ask("tools/call", json!({"name": "echo", "arguments": {}})).await["error"].take();
+    let facts = &error["data"]["bowline"];
+    assert_eq!(
+        (&facts["cause"], &facts["execution"]),
+        (&json!("timeout"), &json!("not_executed")),
+        "{error}"
+    );
+    assert_eq!(facts["login"], json!(null), "{error}");
+    let told = "the token endpoint of its authorization server has not answered for 1 s";
+    assert!(error["message"].as_str().unwrap().contains(told), "{error}");
 }
