@@ -70,6 +70,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes the lock of a name, unless another process of this machine has it. Unlike a lease it does not end by
     /// itself, except with its holder. A store that processes of one machine do not share by a file has no locks, and
     /// gives [`Lock::none`].
+    ///
+    /// A lease that is to be had only under the lock of the same name was left behind if the lock can be taken. A store
+    /// that only this machine uses removes it, so that nobody waits for a process that was killed.
     fn lock<'a>(&'a self, name: &'a str) -> Doing<'a, Result<Lock, Locked>> {
         let _ = name;
         Box::pin(std::future::ready(Ok(Ok(Lock::none()))))

@@ -9,10 +9,11 @@ mod replaced;
 mod schema;
 mod thread;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
+use remote::is_remote;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
 use thread::Thread;
 
@@ -41,6 +42,25 @@ impl Sqlite {
         let (thread, mut news) = Thread::start(path).await?;
         notes.append(&mut news);
         Ok(Self { path: path.to_owned(), thread })
+    }
+
+    /// Removes a lease of which the lock was just taken: its holder is dead, or could not give it back.
+    async fn drop_abandoned_lease(&self, name: &str) {
+        let name = name.to_owned();
+        let dropped = self.doing(move |db| {
+            // Most often there is none, and then nothing is written.
+            let is_there = db.prepare_cached("SELECT 1 FROM leases WHERE name = ?1")?.exists([&name])?;
+            if is_there {
+                let change = begin(db)?;
+                change.prepare_cached("DELETE FROM leases WHERE name = ?1")?.execute([&name])?;
+                change.commit()?;
+            }
+            Ok(())
+        });
+        if let Err(error) = dropped.await {
+            // It ends by itself.
+            tracing::debug!(%error, "a lease that was left behind could not be removed");
+        }
     }
 
     fn doing<T: Send + 'static>(
@@ -153,14 +173,23 @@ impl Store for Sqlite {
     }
 
     fn lock<'a>(&'a self, name: &'a str) -> Doing<'a, Result<Lock, Locked>> {
-        let (path, name) = (self.path.clone(), name.to_owned());
+        let (path, locked) = (self.path.clone(), name.to_owned());
         // Opening a file of a network file system can take as long as it likes.
-        let taking = tokio::task::spawn_blocking(move || lock::take(&path, &name));
+        let taking = tokio::task::spawn_blocking(move || {
+            // As SQLite does: whoever comes by a symbolic link gets the same lock.
+            let path = fs::canonicalize(&path).unwrap_or(path);
+            Ok((lock::take(&path, &locked)?, is_remote(&path)))
+        });
         Box::pin(async move {
             let taken = taking.await.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
-            taken.map_err(|error| {
+            let (taken, is_remote) = taken.map_err(|error: io::Error| {
                 StoreError::Unavailable(format!("cannot lock beside {}: {error}", self.path.display()))
-            })
+            })?;
+            // Locks of other machines are not seen here, and their leases have to be waited for.
+            if taken.as_ref().is_ok_and(Lock::is_kept) && !is_remote {
+                self.drop_abandoned_lease(name).await;
+            }
+            Ok(taken)
         })
     }
 

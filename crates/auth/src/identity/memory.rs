@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Refusal;
-use crate::error::AuthError;
+use crate::error::{AuthError, AuthErrorKind};
 use crate::refresh::due;
 
 /// Failures in a row, and when the next attempt may come.
@@ -47,6 +47,9 @@ struct Renewed {
     count: u32,
 }
 
+/// The longest that a failure of the store stands: it is on this machine as a rule, and whoever makes room on its disk
+/// waits for it.
+const STORE_STANDS: Duration = Duration::from_secs(2);
 /// How often the same refusal is answered with a new token in a row, however well the others fare with it.
 const RENEWALS: u32 = 3;
 /// For how long it is pointless to run the command for headers again: long enough for a call that is tried a few times,
@@ -82,7 +85,8 @@ impl Failures {
     pub(super) fn add(&self, error: &AuthError) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let count = last.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
-        let until = Instant::now() + due::backoff(count, fastrand::f64()).min(self.most);
+        let most = if error.kind == AuthErrorKind::Store { STORE_STANDS.min(self.most) } else { self.most };
+        let until = Instant::now() + due::backoff(count, fastrand::f64()).min(most);
         *last = Some(Failed { count, until, error: error.clone() });
     }
 

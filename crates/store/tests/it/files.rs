@@ -266,3 +266,27 @@ async fn a_clock_that_was_set_back_holds_up_nobody() {
     assert!(store.acquire("a", ttl).await.unwrap().is_some());
     assert!(!store.renew(&lease, ttl).await.unwrap());
 }
+
+/// A lease that is had under a lock belongs to whoever has the lock: one that is left was left by a process that died.
+#[tokio::test]
+async fn a_lease_is_not_waited_for_if_its_holder_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let (first, second) = (sqlite(&path).await, sqlite(&path).await);
+    let ttl = std::time::Duration::from_secs(30);
+    let lock = first.lock("a").await.unwrap().unwrap();
+    let lease = first.acquire("a", ttl).await.unwrap().unwrap();
+    // By whatever name the file is known.
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for store in [&second, &sqlite(&link).await] {
+        assert!(store.lock("a").await.unwrap().is_err(), "it is held");
+        assert!(store.acquire("a", ttl).await.unwrap().is_none());
+    }
+    assert!(first.renew(&lease, ttl).await.unwrap(), "nobody took it away");
+    drop(lock);
+    assert!(second.acquire("a", ttl).await.unwrap().is_none(), "without the lock it may be somebody's");
+    let _lock = second.lock("a").await.unwrap().unwrap();
+    assert!(second.acquire("a", ttl).await.unwrap().is_some());
+    assert!(!first.renew(&lease, ttl).await.unwrap());
+}
