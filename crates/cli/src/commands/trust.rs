@@ -37,7 +37,12 @@ pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
         let message = format!("{} cannot be trusted, as it cannot be read", path.display());
         return Err(Failure::config(message, vec![problem]));
     }
-    let replaced = replaced(&outline, settings);
+    let replaced = replaced(&outline, settings).unwrap_or_else(|unread| {
+        printer.note(&format!(
+            "{unread} cannot be read, so that it is not known which servers of yours this file would take the place of"
+        ));
+        Vec::new()
+    });
     let standing = records.standing(&file);
     if !printer.is_json() {
         printer.layout(&described(&file.place, (&outline, &replaced), standing, printer))?;
@@ -143,14 +148,20 @@ fn named(path: PathBuf) -> Outcome<PathBuf> {
     ))
 }
 
-/// The servers of the user's own file that those of the project would take the place of.
-fn replaced(project: &Outline, settings: &Settings) -> Vec<String> {
-    let own = env::user_config(&*settings.env).and_then(|path| {
-        let text = env::read_small(&path).ok()?;
-        Some(outline(&Source::new(&*path, text)))
-    });
-    let is_own = |name: &str| own.as_ref().is_some_and(|own| own.server(name).is_some());
-    project.servers.iter().map(|server| server.name.clone()).filter(|name| is_own(name)).collect()
+/// The servers of the user's own file that those of the project would take the place of. An error names the file if it
+/// cannot be read.
+fn replaced(project: &Outline, settings: &Settings) -> Result<Vec<String>, String> {
+    let Some(path) = env::user_config(&*settings.env).filter(|path| path.exists()) else {
+        return Ok(Vec::new());
+    };
+    let unread = || path.display().to_string();
+    let text = env::read_small(&path).map_err(|_| unread())?;
+    let own = outline(&Source::new(&*path, text));
+    if own.problem.is_some() {
+        return Err(unread());
+    }
+    let names = project.servers.iter().map(|server| server.name.clone());
+    Ok(names.filter(|name| own.server(name).is_some()).collect())
 }
 
 /// What the file would do, for a person. Nothing is cut: what is left out could be what matters.

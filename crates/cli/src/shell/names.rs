@@ -2,9 +2,9 @@
 //! without a server being asked. It is written by whatever command saw them last.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use bowline::auth::store::private::replace_file;
 use serde::{Deserialize, Serialize};
 
 use super::Candidate;
@@ -77,9 +77,7 @@ impl Names {
     fn write(&self, known: &Known) -> std::io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         private::folder(folder)?;
-        let new = self.path.with_extension(format!("{}.new", std::process::id()));
-        let written = fs::File::create(&new).and_then(|mut file| file.write_all(&serde_json::to_vec(known)?));
-        written.and_then(|()| fs::rename(&new, &self.path)).inspect_err(|_| drop(fs::remove_file(&new)))
+        replace_file(&self.path, &serde_json::to_vec(known)?)
     }
 }
 

@@ -97,6 +97,20 @@ fn servers_that_would_be_replaced_are_named() {
     ");
 }
 
+/// What cannot be looked up is said.
+#[test]
+fn replaced_servers_are_not_known_if_the_users_file_cannot_be_read() {
+    let context = Context::new();
+    context.user_config("[servers.rope]\ncommand = 'mine'\n[broken\n");
+    context.project_config("[servers.rope]\ncommand = 'theirs'\n");
+    let output = context.bowline(["trust", "--yes"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("config.toml cannot be read, so that it is not known which servers of yours"),
+        "{said}"
+    );
+}
+
 /// A yes takes more than one key, and whoever dismisses the question has not given it.
 #[test]
 fn a_person_is_asked() {
