@@ -77,6 +77,8 @@ pub(crate) struct Driver {
     restored_once: bool,
     /// Streams that are being opened.
     opening: Vec<AbortHandle>,
+    /// Cancelled when it was announced that a connection is ready.
+    announced: Option<CancellationToken>,
     alive: Watch,
     wake: Wake,
     /// Where it is kept what the server was found to speak.
@@ -168,6 +170,7 @@ impl Driver {
             credentials,
             restored_once: false,
             opening: Vec::new(),
+            announced: None,
             alive,
             wake: Wake::new(),
             cached,
@@ -197,6 +200,9 @@ impl Driver {
             // Last, so that whoever hears of a change and looks sees it.
             for life in lives {
                 self.shared.tell(crate::events::Event::Life(life));
+            }
+            if let Some(announced) = self.announced.take() {
+                announced.cancel();
             }
             if closed {
                 break;
@@ -520,6 +526,8 @@ impl Driver {
             link.tasks.push(tokio::spawn(watching).abort_handle());
         }
         link.listen(&self.shared, &live);
+        // What a look finds is told after the connection was.
+        let announced = self.announced.get_or_insert_default().clone();
         // Before it is asked who looks: whoever begins to after that finds the link.
         self.shared.set_live(Arc::clone(&live));
         if live.peer.era() == Era::Modern {
@@ -527,19 +535,23 @@ impl Driver {
             let gap = link.fresh || self.shared.is_tracking();
             for (part, gap) in [(Part::Changes, gap), (Part::Tasks, false)] {
                 let supervised = Arc::clone(&self.shared).supervise(Arc::clone(&live), part, gap);
-                link.supervisors.push(tokio::spawn(supervised));
+                let announced = announced.clone();
+                link.supervisors.push(tokio::spawn(async move {
+                    announced.cancelled().await;
+                    supervised.await;
+                }));
             }
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let looking = if link.fresh {
-            tokio::spawn(shared.look_again(live))
-        } else if shared.is_tracking() {
-            tokio::spawn(shared.look(live))
-        } else {
-            return;
-        };
-        link.tasks.push(looking.abort_handle());
+        let fresh = link.fresh;
+        if fresh || shared.is_tracking() {
+            let looking = tokio::spawn(async move {
+                announced.cancelled().await;
+                if fresh { shared.look_again(live).await } else { shared.look(live).await }
+            });
+            link.tasks.push(looking.abort_handle());
+        }
     }
 
     fn record(&self, announcement: Announcement) -> Life {
