@@ -30,11 +30,12 @@ const VARIABLES: [(&str, &str); 7] = [
 struct Dumps(TempDir);
 
 impl Dumps {
-    /// A shell line that writes them down under this name, whole or not at all.
+    /// A shell line that writes them down under this name, whole or not at all. Hooks of several events run at once, so
+    /// that each has a draft of its own.
     fn line(&self, name: &str) -> String {
-        let (file, part) = (self.0.path().join(name), self.0.path().join(format!("{name}.part")));
-        let (file, part) = (file.display(), part.display());
-        format!("cat /proc/$$/environ /proc/$$/cmdline > {part}; mv {part} {file}")
+        let file = self.0.path().join(name);
+        let file = file.display();
+        format!("cat /proc/$$/environ /proc/$$/cmdline > {file}.$$; mv {file}.$$ {file}")
     }
 
     /// What was written down, once it was.
