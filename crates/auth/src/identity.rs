@@ -59,7 +59,7 @@ use crate::refresh::drive::Shelf;
 ///
 /// # Behavior
 /// - A token is written down before it is used, and renewed by one process at a time: the others take over what that
-///   one got. Only if it cannot be written down for many seconds is it used all the same, with a warning: to lose it
+///   one got. Only if it cannot be written down for five seconds is it used all the same, with a warning: to lose it
 ///   would be to lose the login. [`Identity::keep`] goes on trying to write it down.
 /// - A renewal that is under way goes on when whoever wanted it is dropped. Before the program ends,
 ///   [`Identity::settle`] waits for it, and goes on trying to write down what could not be.

@@ -49,7 +49,7 @@ struct Renewed {
 
 /// The longest that a failure of the store stands: it is on this machine as a rule, and whoever makes room on its disk
 /// waits for it.
-const STORE_STANDS: Duration = Duration::from_secs(2);
+const MAX_STORE_BACKOFF: Duration = Duration::from_secs(2);
 /// How often the same refusal is answered with a new token in a row, however well the others fare with it.
 const RENEWALS: u32 = 3;
 /// For how long it is pointless to run the command for headers again: long enough for a call that is tried a few times,
@@ -85,7 +85,8 @@ impl Failures {
     pub(super) fn add(&self, error: &AuthError) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let count = last.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
-        let most = if error.kind == AuthErrorKind::Store { STORE_STANDS.min(self.most) } else { self.most };
+        let most =
+            if error.kind == AuthErrorKind::Store { MAX_STORE_BACKOFF.min(self.most) } else { self.most };
         let until = Instant::now() + due::backoff(count, fastrand::f64()).min(most);
         *last = Some(Failed { count, until, error: error.clone() });
     }
@@ -208,6 +209,18 @@ fn name(refusal: &Refusal) -> u64 {
 mod tests {
     use super::*;
     use crate::error::AuthErrorKind;
+
+    /// Whoever makes room on a disk does not wait a minute for it to be noticed.
+    #[test]
+    fn failures_of_the_store_are_tried_again_soon_however_many_there_were() {
+        for (kind, is_soon) in [(AuthErrorKind::Store, true), (AuthErrorKind::Unavailable, false)] {
+            let failures = Failures::default();
+            for _ in 0..10 {
+                failures.add(&AuthError::new(kind, "x"));
+            }
+            assert_eq!(failures.wait() <= MAX_STORE_BACKOFF, is_soon, "{kind:?}");
+        }
+    }
 
     fn refusal(operation: &str, generation: u64) -> Refusal {
         Refusal {

@@ -37,15 +37,20 @@ pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
         let message = format!("{} cannot be trusted, as it cannot be read", path.display());
         return Err(Failure::config(message, vec![problem]));
     }
-    let replaced = replaced(&outline, settings).unwrap_or_else(|unread| {
+    let replaced = replaced(&outline, settings).map_err(|unread| {
         printer.note(&format!(
             "{unread} cannot be read, so that it is not known which servers of yours this file would take the place of"
         ));
-        Vec::new()
     });
+    let replaced = replaced.ok();
     let standing = records.standing(&file);
     if !printer.is_json() {
-        printer.layout(&described(&file.place, (&outline, &replaced), standing, printer))?;
+        printer.layout(&described(
+            &file.place,
+            (&outline, replaced.as_deref().unwrap_or_default()),
+            standing,
+            printer,
+        ))?;
     }
     if standing != Standing::Trusted {
         if !yes && !ask(&file.place, standing, settings).await? {
@@ -56,7 +61,7 @@ pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
         })?;
     }
     if printer.is_json() {
-        printer.json(&for_machines(&file.place, &outline, &replaced).to_string())?;
+        printer.json(&for_machines(&file.place, &outline, replaced.as_deref()).to_string())?;
         return Ok(Exit::Ok);
     }
     let already = if standing == Standing::Trusted { "already " } else { "" };
@@ -229,7 +234,8 @@ fn setting(setting: &SettingOutline) -> String {
     format!("{key} = {}{means}", quoted(value))
 }
 
-fn for_machines(place: &Path, outline: &Outline, replaced: &[String]) -> Value {
+/// What the file would do, for a program. `replaced` is `None` where it is not known.
+fn for_machines(place: &Path, outline: &Outline, replaced: Option<&[String]>) -> Value {
     let programs = outline.programs.iter().map(|it| {
         let env: serde_json::Map<String, Value> =
             it.env.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();

@@ -38,8 +38,8 @@ pub(super) struct From<'a> {
 /// The rows of a message. Whoever has more to say says it elsewhere.
 const LONGEST_MESSAGE: usize = 40;
 /// Of an address that is not opened, the beginning says why.
-const LONGEST_URL: usize = 200;
-const LONGEST_WHY: usize = 400;
+const MAX_DECLINED_URL: usize = 200;
+const MAX_DECLINED_REASON: usize = 400;
 
 impl Asker {
     /// The terminal, if the person is to be asked.
@@ -173,12 +173,12 @@ impl Elicit for Asker {
         let DeclinedRequest { server, during, message, url, why, .. } = declined;
         let from = From { server: &server, during: during.as_deref() };
         let (wanted, asked) = match &url {
-            Some(url) => ("wanted you to open ", bounded(url, LONGEST_URL)),
+            Some(url) => ("wanted you to open ", bounded(url, MAX_DECLINED_URL)),
             None => ("asked: ", brief(&message)),
         };
         let mut members = from.json(&asked);
         members["why"] = why.as_str().into();
-        let text = format!("{from} {wanted}{asked}\nit was declined: {}", bounded(&why, LONGEST_WHY));
+        let text = format!("{from} {wanted}{asked}\nit was declined: {}", bounded(&why, MAX_DECLINED_REASON));
         self.printer.event(&text, "declined", &members);
     }
 

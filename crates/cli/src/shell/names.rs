@@ -138,8 +138,8 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let made = fs::metadata(folder.path().join("below")).unwrap();
-            assert_eq!(made.permissions().mode() & 0o777, 0o700);
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&folder.path().join("below")), mode(&names.path)), (0o700, 0o600));
         }
         let files: Vec<_> = fs::read_dir(folder.path().join("below")).unwrap().collect();
         assert_eq!(files.len(), 1);

@@ -32,7 +32,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// Waits until the refresh of a login waits for something else; for ever if there is no login.
-async fn changed(refresh: Option<&mut watch::Receiver<RefreshState>>) {
+async fn refresh_state_change(refresh: Option<&mut watch::Receiver<RefreshState>>) {
     if let Some(state) = refresh
         && state.changed().await.is_ok()
     {
@@ -96,7 +96,7 @@ impl Shared {
             let changed = async {
                 tokio::select! {
                     changed = status.changed() => changed.is_ok(),
-                    () = changed(refresh.as_mut()) => true,
+                    () = refresh_state_change(refresh.as_mut()) => true,
                 }
             };
             let since = Instant::now();

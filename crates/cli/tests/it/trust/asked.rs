@@ -103,12 +103,13 @@ fn replaced_servers_are_not_known_if_the_users_file_cannot_be_read() {
     let context = Context::new();
     context.user_config("[servers.rope]\ncommand = 'mine'\n[broken\n");
     context.project_config("[servers.rope]\ncommand = 'theirs'\n");
-    let output = context.bowline(["trust", "--yes"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("config.toml cannot be read, so that it is not known which servers of yours"),
-        "{said}"
-    );
+    let shown = context.run(context.bowline(["trust", "--yes"]));
+    let told = "config.toml cannot be read, so that it is not known which servers of yours";
+    assert!(shown.starts_with("exit: 0\n") && shown.contains(told), "{shown}");
+    // A program is told by `null`, which is not the same as no server.
+    let output = context.bowline(["trust", "--yes", "--json"]).output().unwrap();
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(shown.get("replaces"), Some(&json!(null)));
 }
 
 /// A yes takes more than one key, and whoever dismisses the question has not given it.
