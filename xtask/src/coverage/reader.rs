@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(name("proto/src/calls.rs", inline), "proto::calls::tests::y");
         let plain = "#[test]\nfn y() {}";
         assert_eq!(name("proto/src/lib.rs", plain), "proto::y");
-        assert_eq!(name("proto/src/era/mod.rs", plain), "proto::era::y");
+        assert_eq!(name("proto/src/era.rs", plain), "proto::era::y");
         assert_eq!(name("client/tests/it/main.rs", plain), "client::it::y");
         assert_eq!(name("client/tests/it/tasks/asking.rs", plain), "client::it::tasks::asking::y");
         assert_eq!(name("client/tests/interop_rmcp.rs", plain), "client::interop_rmcp::y");
