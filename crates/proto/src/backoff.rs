@@ -1,13 +1,13 @@
-//! How long to wait before the next attempt: longer the longer there was none that worked, jittered, with a
-//! floor and a cap.
+//! [`Backoff`]: the wait before the next attempt, which grows with the time since the first
+//! failure. It is jittered, and has a floor and a cap.
 //!
-//! The wait follows the clock and not the number of attempts: whoever asks more often, because somebody waits,
-//! must not thereby wait longer when nobody does. Randomness comes in as a seed, so that a simulation is the
-//! same every time.
+//! The wait depends on the elapsed time and not on the number of attempts: extra attempts made
+//! while a caller waits must not lengthen the waits afterwards. Randomness comes in as a seed, so
+//! that a simulation is reproducible.
 
 use std::time::Duration;
 
-/// The waits between attempts.
+/// Computes the waits between attempts.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     floor: Duration,
@@ -16,23 +16,24 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Waits from `floor` up to `cap`.
+    /// Creates a backoff with waits from `floor` up to `cap`.
     pub fn new(floor: Duration, cap: Duration, seed: u64) -> Self {
-        // Splitmix needs no particular seed, xorshift-style generators would: zero is fine here.
+        // Splitmix works with any seed, zero included, unlike xorshift generators.
         Self { floor, cap: cap.max(floor), random: seed }
     }
 
-    /// The wait before the next attempt, when all have failed for this long: half as long again, up to as long,
-    /// so that it grows exponentially. Never below the floor, never above the cap.
+    /// Returns the wait before the next attempt when all have failed for `trouble`: between half of
+    /// that time and all of it, so that the waits grow exponentially, but within floor and cap.
     pub fn wait_after(&mut self, trouble: Duration) -> Duration {
         let full = trouble.clamp(self.floor, self.cap);
-        // Half fixed, half random: herds spread, and no wait is shorter than half of what is due.
+        // Half fixed, half random: clients spread out, and no wait is shorter than half of what is
+        // due.
         let half = full / 2;
         let share = self.roll();
         (half + half.mul_f64(share)).max(self.floor)
     }
 
-    /// A number in `0..1` (splitmix64).
+    /// Returns a random number in `0..1` (splitmix64).
     fn roll(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
@@ -58,11 +59,12 @@ mod tests {
             let trouble = Duration::from_millis(trouble);
             let wait = Backoff::new(floor, cap, seed).wait_after(trouble);
             prop_assert!(wait >= floor && wait <= cap);
-            // However the dice fall, at least half of what is due is waited.
+            // Whatever the jitter, at least half of what is due is waited.
             prop_assert!(wait >= trouble.min(cap) / 2);
         }
 
-        /// Exponential: a day of trouble is some dozen of waits to the cap, and then the cap.
+        /// The waits grow to the cap within a dozen attempts, so an hour-long outage takes few of
+        /// them.
         #[test]
         fn a_long_outage_is_few_attempts(seed: u64) {
             let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(60), seed);

@@ -1,8 +1,10 @@
-//! Calls in flight: their ids, their deadlines, and how each comes to exactly one end.
+//! [`Calls`]: the table of pending calls, with their ids and deadlines. Each call ends exactly
+//! once.
 //!
-//! The table does not know what waits for a call; it keeps a `T` for its owner and gives it back once,
-//! with the end. After that the id is unknown, so a late answer, a late progress or a second
-//! cancellation finds nothing (CN-01, CN-03).
+//! The table keeps a `T` for whoever waits for a call, and returns it once, when the call ends.
+//! After that the id is unknown, so a late response, late progress or a second cancellation finds
+//! nothing.
+// CN-01, CN-03
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::fault::Limit;
 
-/// Calls that wait for an answer.
+/// The calls that wait for a response.
 #[derive(Debug)]
 pub struct Calls<T> {
     next: u64,
@@ -20,9 +22,10 @@ pub struct Calls<T> {
 /// How long a call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Without a sign of life. Progress starts it anew.
+    /// Maximum time without a sign of life. Progress restarts it.
     pub idle: Duration,
-    /// In all, whatever progress says (CN-06).
+    // CN-06
+    /// Maximum time in all, whatever the progress.
     pub total: Duration,
 }
 
@@ -30,25 +33,26 @@ pub struct Limits {
 struct Call<T> {
     waiter: T,
     idle: Duration,
-    /// When to give up if nothing is heard.
+    /// When the call expires unless there is a sign of life before.
     idle_end: Instant,
-    /// When to give up whatever is heard.
+    /// When the call expires in any case.
     total_end: Instant,
-    /// Since when the clocks stand still, and for how many: a person is answering.
+    /// Start of the current pause, during which a person is answering.
     paused: Option<Instant>,
+    /// Number of pauses that overlap at the moment.
     pauses: u32,
-    /// How long they stood still before.
+    /// Total length of the pauses that have ended.
     past_pauses: Duration,
 }
 
-/// What a look at the clock says of a call.
+/// The result of checking the deadline of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Due<T> {
-    /// Not before then; look again.
+    /// The call does not expire before then; check again.
     At(Instant),
-    /// Its time is up. It is out of the table.
+    /// The call expired, and was removed from the table.
     Expired(T, Limit),
-    /// It has ended already.
+    /// The call has ended already.
     Gone,
 }
 
@@ -59,19 +63,23 @@ impl<T> Default for Calls<T> {
 }
 
 impl<T> Calls<T> {
-    /// Counts from `first` on: in a session that somebody else has spoken in, the small numbers are taken (BM-02).
+    /// Creates a table whose ids start at `first`: in a session that an earlier process used, small
+    /// ids are taken.
+    // BM-02
     pub fn counting_from(first: u64) -> Self {
         Self { next: first, ..Self::default() }
     }
 
-    /// A number that no request of this client had before (BM-02). For requests that are not kept here.
+    /// Returns an id that no request of this client had before, for requests that are not in the
+    /// table.
+    // BM-02
     pub fn fresh_id(&mut self) -> u64 {
         let id = self.next;
         self.next += 1;
         id
     }
 
-    /// Opens a call.
+    /// Adds a call and returns its id.
     pub fn begin(&mut self, now: Instant, limits: Limits, waiter: T) -> u64 {
         let id = self.fresh_id();
         let call = Call {
@@ -87,31 +95,33 @@ impl<T> Calls<T> {
         id
     }
 
-    /// The call's answer is here, or it failed, or its caller left. `None`: it had ended before.
+    /// Removes a call that was answered, failed, or whose caller left. `None` if it had ended
+    /// before.
     pub fn end(&mut self, id: u64) -> Option<T> {
         self.open.remove(&id).map(|call| call.waiter)
     }
 
-    /// A sign of life: progress, or any message that belongs to the call. `None`: unknown or ended (PR-02).
+    /// Records a sign of life: progress, or any message of the call. `None` if the call is unknown.
+    // PR-02
     pub fn heard(&mut self, now: Instant, id: u64) -> Option<&mut T> {
         let call = self.open.get_mut(&id)?;
-        // While the clocks stand still it is as late as it was when they stopped: the pause is added at its end.
+        // During a pause, count from its start: the length of the pause is added when it ends.
         call.idle_end = far(call.paused.unwrap_or(now), call.idle);
         Some(&mut call.waiter)
     }
 
-    /// What waits for the call.
+    /// The waiter of a call.
     pub fn get(&self, id: u64) -> Option<&T> {
         self.open.get(&id).map(|call| &call.waiter)
     }
 
-    /// The same, to be changed.
+    /// The waiter of a call, mutably.
     pub fn get_mut(&mut self, id: u64) -> Option<&mut T> {
         self.open.get_mut(&id).map(|call| &mut call.waiter)
     }
 
-    /// How long nothing was heard of a call, and how much longer that might have gone on. `None`: it has
-    /// ended, or a person is being asked, which says nothing of the server.
+    /// The time since the last sign of life of a call, and the time left until it expires. `None`
+    /// if the call has ended, or is paused, which says nothing about the server.
     pub fn silence(&self, now: Instant, id: u64) -> Option<(Duration, Duration)> {
         let call = self.open.get(&id).filter(|call| call.paused.is_none())?;
         let left = call.idle_end.min(call.total_end).saturating_duration_since(now);
@@ -119,8 +129,8 @@ impl<T> Calls<T> {
     }
 
     /// Stops the clocks of a call while a person is asked. Pauses are counted: each is ended by one
-    /// [`resume`](Self::resume), and the clocks run when none is left, or when they stood still for [`MAX_PAUSE`] in
-    /// all. Says whether there is such a call.
+    /// [`resume`](Self::resume), and the clocks run again when none is left, or after [`MAX_PAUSE`]
+    /// in all. Returns whether the call exists.
     pub fn pause(&mut self, now: Instant, id: u64) -> bool {
         let Some(call) = self.open.get_mut(&id) else { return false };
         call.paused.get_or_insert(now);
@@ -128,7 +138,7 @@ impl<T> Calls<T> {
         true
     }
 
-    /// Ends one pause. With the last, the clocks run on with the time they had left.
+    /// Ends one pause. When the last one ends, the clocks continue with the time that was left.
     pub fn resume(&mut self, now: Instant, id: u64) {
         let Some(call) = self.open.get_mut(&id) else { return };
         call.pauses = call.pauses.saturating_sub(1);
@@ -142,7 +152,7 @@ impl<T> Calls<T> {
         }
     }
 
-    /// Looks at the clock for one call.
+    /// Checks the deadline of one call, and removes the call if it has expired.
     pub fn due(&mut self, now: Instant, id: u64) -> Due<T> {
         let Some(call) = self.open.get(&id) else { return Due::Gone };
         let (end, limit) = call.end(now);
@@ -155,27 +165,27 @@ impl<T> Calls<T> {
         }
     }
 
-    /// When the first call is due, for a driver with one timer.
+    /// The earliest deadline of all calls, for a driver with one timer.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         self.open.values().map(|call| call.end(now).0).min()
     }
 
-    /// Ends all calls: the connection is gone.
+    /// Removes all calls, because the connection is lost.
     pub fn end_all(&mut self) -> impl Iterator<Item = (u64, T)> {
         self.open.drain().map(|(id, call)| (id, call.waiter))
     }
 
-    /// The ids of all open calls.
+    /// The ids of all pending calls.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         self.open.keys().copied()
     }
 
-    /// How many are open.
+    /// Number of pending calls.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether none is open.
+    /// Whether no call is pending.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -191,20 +201,20 @@ impl<T> Call<T> {
         let Some(since) = self.paused else { return (end, limit) };
         let left = MAX_PAUSE.saturating_sub(self.past_pauses);
         if now.saturating_duration_since(since) < left {
-            // Clocks that stand still do not strike; their owner looks again a while later.
+            // A paused call does not expire; its owner checks again later.
             (far(now, PAUSED_LOOK), limit)
         } else {
             (end + left, limit)
         }
     }
 
-    /// How much of a pause that began at `since` counts.
+    /// The part of a pause since `since` that counts: pauses are limited to [`MAX_PAUSE`] in all.
     fn pause_until(&self, now: Instant, since: Instant) -> Duration {
         now.saturating_duration_since(since).min(MAX_PAUSE.saturating_sub(self.past_pauses))
     }
 }
 
-/// Hashes ids. They are counted up by us, so nobody can choose them to collide.
+/// Hashes call ids. We assign them in order, so a peer cannot choose them to collide.
 #[derive(Debug, Default)]
 struct Spread(u64);
 
@@ -220,7 +230,7 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, id: u64) {
-        // The map looks at the top bits and at the bottom ones; a multiplication alone fills the top.
+        // The map uses the top bits and the bottom ones; a multiplication alone fills only the top.
         let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = spread ^ (spread >> 32);
     }
@@ -228,14 +238,15 @@ impl Hasher for Spread {
 
 const PAUSED_LOOK: Duration = Duration::from_secs(1);
 
-/// How long the clocks of one call can stand still in all: no handler, and nobody who leaves a form open, keeps a call
-/// for ever.
+/// Maximum total length of the pauses of one call, so that a form left open does not keep it
+/// forever.
 pub const MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
-/// Nobody waits longer.
+/// Upper bound of all limits, a year.
 const FOREVER: Duration = Duration::from_secs(86_400 * 365);
 
-/// `now + wait`, where a wait of centuries (a caller's `Duration::MAX`) must not overflow.
+/// `now + wait`, with the wait cut to [`MAX_WAIT`] so that a caller's `Duration::MAX` does not
+/// overflow.
 fn far(now: Instant, wait: Duration) -> Instant {
     now + wait.min(FOREVER)
 }
@@ -296,7 +307,7 @@ mod tests {
         assert!(!calls.pause(t0, id + 1), "there is no such call");
     }
 
-    /// Two questions at once: the clocks run when the last is answered.
+    /// With two pauses at once, the clocks run when the last one ends.
     #[test]
     fn pauses_are_counted() {
         let mut calls = Calls::default();
@@ -313,7 +324,7 @@ mod tests {
         assert_eq!(calls.due(t0 + 110 * S, id), Due::Expired((), Limit::Idle));
     }
 
-    /// Progress while the clocks stand still starts the idle one anew, once.
+    /// Progress during a pause restarts the idle limit once.
     #[test]
     fn progress_in_a_pause_is_not_counted_twice() {
         let mut calls = Calls::default();
@@ -325,7 +336,7 @@ mod tests {
         assert_eq!(calls.due(t0 + 25 * S, id), Due::At(t0 + 35 * S), "ten seconds from the end of the pause");
     }
 
-    /// Both limits hold, whatever a handler does.
+    /// Pauses are bounded, so both limits hold whatever a handler does.
     #[test]
     fn a_pause_has_an_end() {
         let mut calls = Calls::default();
@@ -345,7 +356,7 @@ mod tests {
         assert_eq!(calls.due(t0 + 2 * MAX_PAUSE, id), Due::Expired((), Limit::Idle));
     }
 
-    /// The clocks that stand still are looked at once a second, until they have stood still for as long as they may.
+    /// A paused call is checked once a second, until it has been paused for as long as allowed.
     #[test]
     fn paused_call_is_looked_at_until_its_pauses_are_used_up() {
         let mut calls = Calls::default();
@@ -358,7 +369,7 @@ mod tests {
         assert_eq!(calls.poll_timeout(t0 + MAX_PAUSE), Some(t0 + MAX_PAUSE + 10 * S));
     }
 
-    /// A pause moves both limits.
+    /// A pause extends both limits.
     #[test]
     fn pause_extends_the_cap() {
         let mut calls = Calls::default();
@@ -420,7 +431,8 @@ mod tests {
         assert_eq!((calls.len(), calls.is_empty()), (0, true));
     }
 
-    /// A map looks at the top bits of a hash and at the bottom ones, so ids that follow each other differ in both.
+    /// A map uses the top bits of a hash and the bottom ones, so consecutive ids must differ in
+    /// both.
     #[test]
     fn ids_are_spread_over_the_whole_hash() {
         let hash = |id: u64| {

@@ -1,12 +1,13 @@
-//! Which protocol does this server speak? Checklist groups LC and DE.
+//! [`Negotiation`]: which era and revision of the protocol a server speaks.
 //!
-//! [`Negotiation`] begins with a modern probe (`modern.rs`) or a legacy handshake (`legacy.rs`) and moves
-//! from one to the other on evidence. It is fed each answer and says what to send next; it never asks
-//! for the same thing without end, whatever the server says.
+//! It begins with a modern probe (`modern.rs`) or a legacy handshake (`legacy.rs`) and moves from
+//! one to the other on evidence. It takes each reply and says what to send next. It always ends,
+//! whatever the server answers.
 //!
-//! What counts as evidence: a discovery result or one of the three modern error codes means modern. A
-//! login, a rate limit or a broken network means nothing (DE-10). Everything else, in whatever framing,
-//! means legacy (DE-03).
+//! What counts as evidence: a discovery result or one of the three modern error codes means modern.
+//! A login, a rate limit or a broken network means nothing. Everything else, in whatever framing,
+//! means legacy.
+// Checklist groups LC and DE: DE-10 and DE-03 for the evidence.
 
 mod legacy;
 mod modern;
@@ -19,7 +20,7 @@ use crate::fault::{Cause, Exit, Fault};
 use crate::revision::{Era, Revision};
 use crate::wire::{Json, RpcError, code};
 
-/// The kind of link, as far as it changes how eras are told apart.
+/// The kind of link, as far as it affects the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// A process or another byte stream.
@@ -31,63 +32,64 @@ pub enum Link {
 /// Which eras may be tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// Find out; begin as [`Start`] says.
+    /// Both; [`StartHint`] says which comes first.
     #[default]
     Auto,
-    /// Only a handshake.
+    /// Only the legacy handshake.
     Legacy,
-    /// Only stateless.
+    /// Only the modern, stateless era.
     Modern,
 }
 
 /// What a negotiation begins with, where both eras may be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Nothing is known of the server: the modern probe comes first.
+    /// Nothing is known of the server, so the modern probe comes first.
     Unknown,
-    /// The caller prefers this era, or this session has spoken it before.
+    /// The caller prefers this era, or this session agreed on it before.
     Prefer(Era),
-    /// An earlier connection found the server to be of this era. That may be out of date, so a handshake that fails in
-    /// any way that is an answer is followed by the probe that was skipped.
+    /// An earlier connection recorded this era. The record may be out of date, so a handshake that
+    /// the server answers with a failure is followed by the probe that was skipped.
     Recorded(Era),
 }
 
-/// What came back for a message of the negotiation.
+/// The reply to a message, or what came in its place.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// A result.
     Result(Json),
-    /// A JSON-RPC error, with the HTTP status it came with if that was not a success.
+    /// A JSON-RPC error.
     Error {
-        /// Not set on a pipe, nor for a success.
+        /// The HTTP status, if it was not a success. `None` on a pipe.
         status: Option<u16>,
-        /// The peer's words.
+        /// The error of the peer.
         error: RpcError,
-        /// It named no request of ours, and came where only the answer to this one was due.
+        /// Whether the error named no request of ours, but came where only this response was due.
         stray: bool,
     },
-    /// A notification was taken.
+    /// The server accepted a notification.
     Accepted,
-    /// Nothing within the probe's time.
+    /// No reply came within the probe timeout.
     Silence,
-    /// No answer in the sense of the protocol: a bare status, a broken connection, an exit.
+    /// No response in the sense of the protocol: a bare status, a broken connection, an exit.
     Fault(Fault),
 }
 
-/// What to do next.
+/// The next step of the negotiation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Send `server/discover` as a modern request of this revision.
     Discover(Revision),
     /// Send `initialize`, offering this revision.
     Initialize(Revision),
-    /// The process did not survive the probe: start another, then send `initialize`.
+    /// Start another process, because this one exited on the last message; then continue with
+    /// [`Negotiation::restart_step`].
     Restart,
-    /// This revision is agreed: send `notifications/initialized`.
+    /// Send `notifications/initialized`, because this revision is agreed.
     Confirm(Revision),
-    /// Done.
+    /// The negotiation succeeded.
     Agreed(Box<Peer>),
-    /// It cannot be done.
+    /// The negotiation failed.
     Failed(Fault),
 }
 
@@ -99,25 +101,28 @@ pub struct Negotiation {
     start: Start,
     state: State,
     evidence: Evidence,
-    /// The probe was answered, and not as a modern server answers it.
+    /// Whether the server answered the probe, but not as a modern server does.
     probe_refused: bool,
-    /// The reply to a handshake that failed although the server was taken to be legacy, and what was made of it.
+    /// The reply to a handshake that failed although the server was expected to be legacy, and its
+    /// fault.
     failed_handshake: Option<(Reply, Fault)>,
 }
 
-/// What is known of the era beyond the state: whether to turn to the modern one may still be worth it.
+/// What is known of the server's era. It decides whether switching to the modern era is still
+/// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Evidence {
-    /// The first probe is out.
+    /// The first probe is pending.
     Probing,
-    /// The probe was skipped on the strength of memory (DE-09), or it ran out of time: a server that was
-    /// still starting answers it late, and then refuses the handshake.
+    /// The probe was skipped because of a record or preference, or it timed out: a server that was
+    /// still starting answers late, and then refuses the handshake.
     None,
-    /// A probe was answered. No more turning: two confused servers could send us back and forth.
+    /// A probe was answered. No further switch is made, since a server could send us back and
+    /// forth.
     Probed,
-    /// A refusal of the handshake said that the server is modern.
+    /// A refusal of the handshake showed that the server is modern.
     Modern,
-    /// The handshake failed, and the probe that was skipped is made up for. The handshake is not tried again.
+    /// The handshake failed, and the skipped probe is sent now. The handshake is not repeated.
     Doubted,
 }
 
@@ -127,18 +132,20 @@ enum State {
     Legacy(legacy::Handshake),
 }
 
-/// What an era's file makes of a reply.
+/// What the handling of one era concludes from a reply.
 enum Verdict {
-    /// Stay in this era and do that.
+    /// Stay in this era and take this step.
     Stay(Step),
-    /// The server is of the other era. With the revision to begin with.
+    /// The server is of the other era. Begin there with this revision.
     Other(Revision),
-    /// The process died on the probe.
+    /// The process exited on the probe.
     Died,
 }
 
 impl Negotiation {
-    /// Begins. Where the choice leaves the era open, `start` says with which (DE-09).
+    /// Begins a negotiation and returns its first step. `start` counts where `choice` allows both
+    /// eras.
+    // DE-09
     pub fn begin(link: Link, choice: Choice, start: Start) -> (Self, Step) {
         let first = match (choice, start) {
             (Choice::Legacy, _)
@@ -171,7 +178,8 @@ impl Negotiation {
             Verdict::Died => match self.choice {
                 Choice::Modern => Step::Failed(wrong_era(reply)),
                 Choice::Auto | Choice::Legacy => {
-                    // That it died says little: what it says when it lives may still prove it modern.
+                    // An exit proves little: the restarted process may still show that it is
+                    // modern.
                     if self.evidence == Evidence::Probing {
                         self.evidence = Evidence::None;
                     }
@@ -184,7 +192,7 @@ impl Negotiation {
         }
     }
 
-    /// Goes over to the other era, once in each direction.
+    /// Switches to the other era, at most once in each direction.
     fn turn(&mut self, revision: Revision, reply: Reply) -> Step {
         if revision.era() == Era::Legacy {
             self.probe_refused = is_refused_probe(&reply);
@@ -201,8 +209,9 @@ impl Negotiation {
         step
     }
 
-    /// Whether a failure of the handshake with this reply may be due to the era, and the server was not asked for its era
-    /// before. A record is doubted on any answer. A preference is doubted where the server refuses the request as a whole.
+    /// Whether a handshake that fails with this reply may have failed because of the era, while the
+    /// server was not probed. A record is doubted on any answer, a preference only where the server
+    /// refuses the HTTP request as a whole.
     fn is_doubtful(&self, reply: &Reply) -> bool {
         let opens = matches!(&self.state, State::Legacy(handshake) if handshake.expects_result());
         let skipped = self.choice == Choice::Auto && self.evidence == Evidence::None;
@@ -225,7 +234,7 @@ impl Negotiation {
         if ended { Step::Restart } else { step }
     }
 
-    /// The fault of a server that speaks neither era. The handshake's own failure says most.
+    /// The fault of a server that speaks neither era. The failure of the handshake says most.
     fn wrong_era(&self, reply: Reply) -> Fault {
         match &self.failed_handshake {
             Some((_, fault)) => fault.clone(),
@@ -233,17 +242,17 @@ impl Negotiation {
         }
     }
 
-    /// Whether the server was asked for the modern era, and refused: it is legacy, whatever was known before.
+    /// Whether the server was probed and refused, which proves that it is legacy.
     pub fn is_probe_refused(&self) -> bool {
         self.probe_refused
     }
 
-    /// The reply to a handshake that failed although the server was taken to be legacy.
+    /// The reply to a handshake that failed although the server was expected to be legacy.
     pub fn failed_handshake(&self) -> Option<&Reply> {
         self.failed_handshake.as_ref().map(|(reply, _)| reply)
     }
 
-    /// What to send on a fresh process after [`Step::Restart`].
+    /// The step to take on a new process after [`Step::Restart`].
     pub fn restarted(&self) -> Step {
         match &self.state {
             State::Modern(probe) => Step::Discover(probe.revision()),
@@ -274,14 +283,15 @@ impl State {
     }
 }
 
-/// DE-10: these say nothing of the era, so the negotiation stops here and starts over when they are dealt
-/// with. (A 5xx to the probe alone is another matter: see `modern.rs`.)
+/// The fault of a reply that says nothing about the era. The negotiation fails with it, and a new
+/// one is made when the fault is dealt with. A 5xx to the probe alone is handled in `modern.rs`.
+// DE-10
 fn says_nothing(reply: &Reply) -> Option<Fault> {
     match reply {
         Reply::Fault(fault) => match &fault.cause {
             Cause::Status { code, .. } if *code != 429 => None,
             Cause::Exited(Exit::Code(_) | Exit::Signal(_) | Exit::Eof) => None,
-            // A server that hangs up on what it does not know has answered after a fashion.
+            // A server that hangs up on an unknown message has answered in its own way.
             Cause::Timeout(_) | Cause::Protocol(_) | Cause::Cut => None,
             _ => Some(fault.clone()),
         },
@@ -289,7 +299,9 @@ fn says_nothing(reply: &Reply) -> Option<Fault> {
     }
 }
 
-/// Whether a server that knows no Streamable HTTP, or not this era of it, would answer a handshake like this (DE-04).
+/// Whether a server that knows no Streamable HTTP, or not this era of it, would answer a handshake
+/// so.
+// DE-04
 pub(crate) fn is_transport_refusal(reply: &Reply) -> bool {
     let code = match reply {
         Reply::Error { status, .. } => *status,
@@ -299,7 +311,7 @@ pub(crate) fn is_transport_refusal(reply: &Reply) -> bool {
     code.is_some_and(|code| matches!(code, 400 | 404 | 405 | 406 | 415 | 501))
 }
 
-/// Whether the server has answered, after a fashion. What stands in front of it says other statuses of 5xx.
+/// Whether the reply comes from the server itself. Statuses from 502 on are a proxy's.
 fn is_answer(reply: &Reply) -> bool {
     match reply {
         Reply::Result(_) | Reply::Error { .. } | Reply::Accepted => true,
@@ -312,8 +324,8 @@ fn is_answer(reply: &Reply) -> bool {
     }
 }
 
-/// Whether this reply to the probe says that the server is legacy. Silence and broken exchanges lead to a handshake
-/// too, but the next connection had better ask again.
+/// Whether this reply to the probe proves that the server is legacy. Silence and broken exchanges
+/// lead to a handshake too, but the next connection should probe again.
 fn is_refused_probe(reply: &Reply) -> bool {
     match reply {
         Reply::Result(_) | Reply::Error { .. } | Reply::Accepted => true,
@@ -326,7 +338,8 @@ fn is_refused_probe(reply: &Reply) -> bool {
     }
 }
 
-/// A refusal that only a modern server sends, or that names a modern revision.
+/// Whether only a modern server sends this refusal: by its code, or by a modern revision that it
+/// names.
 fn says_modern(reply: &Reply) -> bool {
     let Reply::Error { error, .. } = reply else { return false };
     let names = supported(error);
@@ -334,7 +347,7 @@ fn says_modern(reply: &Reply) -> bool {
         || Revision::newest_of(Era::Modern, names.iter().map(String::as_str)).is_some()
 }
 
-/// The era was pinned, or both were tried.
+/// The fault of a negotiation whose era was pinned, or that tried both eras.
 fn wrong_era(reply: Reply) -> Fault {
     match reply {
         Reply::Fault(fault) => fault,
@@ -345,7 +358,8 @@ fn wrong_era(reply: Reply) -> Fault {
     }
 }
 
-/// LC-06: a refusal names the versions the server speaks, where it says so.
+/// The fault of a refused handshake, with the versions that the server names, if it does.
+// LC-06
 fn refused(error: &RpcError) -> Fault {
     match supported(error) {
         names if names.is_empty() => Fault::protocol(crate::fault::Misbehaviour::BadResult).note(format!(
@@ -357,7 +371,7 @@ fn refused(error: &RpcError) -> Fault {
     }
 }
 
-/// `error.data.supported`, bounded.
+/// The versions in `error.data.supported`: at most 32, of at most 64 characters each.
 fn supported(error: &RpcError) -> Vec<String> {
     let names = error.data.as_ref().and_then(|data| data.member("supported"));
     let mut names: Vec<String> = names.and_then(|names| names.decode().ok()).unwrap_or_default();
@@ -365,7 +379,7 @@ fn supported(error: &RpcError) -> Vec<String> {
     names.iter().map(|name| name.chars().take(64).collect()).collect()
 }
 
-/// A server's words, as many as are worth repeating.
+/// Cuts a server's text to 200 characters.
 fn cut(text: &str) -> String {
     text.chars().take(200).collect()
 }

@@ -1,7 +1,9 @@
-//! What can go wrong between us and a server, whose fault it is, and what it costs.
+//! [`Fault`]: a failure between us and a server, whose fault it is, and what it costs the
+//! connection.
 //!
-//! A [`Fault`] is about the connection or the exchange. A server that answers with a JSON-RPC error has
-//! not failed in this sense: that is an [`RpcError`](crate::wire::RpcError), and the two never mix (BM-08).
+//! A fault concerns the connection or the exchange. A server that answers with a JSON-RPC error has
+//! not failed in this sense: that is an [`RpcError`](crate::wire::RpcError), and the two never mix.
+// BM-08
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +17,7 @@ pub struct Fault {
     pub cause: Cause,
     /// Whether the server can have acted on the request.
     pub execution: Execution,
-    /// What helps a person: the server's words, the system's words.
+    /// Text that helps a person: the server's, or the system's.
     pub evidence: Box<Evidence>,
 }
 
@@ -24,15 +26,15 @@ pub struct Fault {
 pub enum Execution {
     /// The server provably did not act on it.
     NotExecuted,
-    /// It may have.
+    /// The server may have acted on it.
     Unknown,
 }
 
-/// What happened.
+/// The cause of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Nobody listens there.
+    /// The connection was refused: nothing listens at the address.
     Refused,
     /// The host's name does not resolve.
     Dns,
@@ -42,34 +44,35 @@ pub enum Cause {
     Tls,
     /// The connection was cut.
     Cut,
-    /// A limit ran out.
+    /// A time limit ran out.
     Timeout(Limit),
-    /// An HTTP status that is no answer.
+    /// An HTTP error status without a JSON-RPC error.
     Status {
         /// The status code.
         code: u16,
-        /// When the server wants to be asked again.
+        /// The server's `Retry-After`, if it sent one.
         retry_after: Option<Duration>,
     },
-    /// The server wants credentials (401, or 403 with a challenge).
+    /// The server requires credentials (401, or 403 with a challenge).
     LoginRequired {
         /// The HTTP status.
         code: u16,
         /// The `WWW-Authenticate` values.
         challenge: Vec<String>,
     },
-    /// The server wants credentials, and those who give them out cannot be reached at the moment.
+    /// The server requires credentials, and the authorization server cannot be reached at the
+    /// moment.
     LoginUnavailable,
-    /// What is remembered of logins cannot be read or written, so that there is none.
+    /// The store of logins cannot be read or written, so there are no credentials.
     Store,
-    /// The program that makes the headers of requests failed: nothing is sent without them.
+    /// The command that produces request headers failed; nothing is sent without them.
     HeadersCommand,
-    /// Credentials would go over plain `http` to another machine, which the configuration does not allow: nothing is
-    /// sent.
+    /// Credentials would be sent over plain `http` to another machine, which the configuration
+    /// forbids; nothing is sent.
     PlainHttp,
     /// A redirect that must not be followed.
     Redirect {
-        /// Where to.
+        /// The target of the redirect.
         location: String,
     },
     /// The program could not be started.
@@ -80,47 +83,47 @@ pub enum Cause {
     Protocol(Misbehaviour),
     /// The server no longer knows the session.
     SessionLost,
-    /// The server forgets sessions as soon as it opens them.
+    /// The server loses sessions as soon as it opens them.
     NotAffine,
-    /// Nothing in common.
+    /// There is no protocol revision that both sides speak.
     Versions {
-        /// What the server says it speaks.
+        /// The revisions that the server says it speaks.
         supported: Vec<String>,
     },
-    /// We ended it: the caller left, or the client was closed.
+    /// Our side ended it: the caller left, or the client was closed.
     Closed,
 }
 
-/// Which limit ran out.
+/// The time limit that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Nothing was heard for the time the call allows.
+    /// The idle limit of the call: the time without a sign of life.
     Idle,
-    /// The call's hard cap.
+    /// The total limit of the call.
     Total,
-    /// Opening and negotiating.
+    /// The limit for opening and negotiating a connection.
     Connect,
 }
 
 /// Why a program did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spawn {
-    /// No such program on the path that was searched.
+    /// The program was not found on the search path.
     NotFound,
-    /// It is there but may not be run.
+    /// The program exists but may not be run.
     Denied,
-    /// Anything else the system said.
+    /// Any other error of the system.
     Other,
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// It was ended by this signal.
     Signal(i32),
-    /// It closed its output; how it ended is not known (yet).
+    /// It closed its output; how it ended is not known, or not yet.
     Eof,
 }
 
@@ -128,93 +131,98 @@ pub enum Exit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Misbehaviour {
-    /// A message that is none.
+    /// A malformed message.
     Malformed(Defect),
-    /// More bytes than allowed.
+    /// A message over the size limit.
     TooLarge {
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
     /// A media type that is neither JSON nor an event stream.
     ContentType,
     /// A body that could not be decompressed.
     Encoding,
-    /// The stream ended without the answer.
+    /// The stream ended without the response.
     NoAnswer,
     /// A result that does not fit its method.
     BadResult,
-    /// A `resultType` nobody declared (BM-05).
+    // BM-05
+    /// A result with an unknown `resultType`.
     ResultType,
-    /// A cursor that repeats, or pages without end (PA-02).
+    // PA-02
+    /// A list whose cursor repeats, or that has too many pages.
     Pages,
-    /// Input asked for again and again (MR-06).
+    // MR-06
+    /// Input was requested too often for one request.
     Rounds,
-    /// Input asked for that was never offered (MR-07).
+    // MR-07
+    /// Input was requested that the client did not offer.
     Undeclared,
 }
 
-/// What helps a person to understand a fault. Server text: untrusted, bounded.
+/// Text that helps a person to understand a fault. Server text in it is untrusted and bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// One sentence from the system or from us.
     pub note: Option<String>,
-    /// What comes next, if it was known when the fault was reported, such as the time of the next attempt.
+    /// What happens next, such as the time of the next attempt, if it was known when the fault was
+    /// reported.
     pub next: Option<String>,
-    /// The first bytes of the body.
+    /// The beginning of the body, at most [`MAX_EVIDENCE_BODY`] bytes.
     pub body: Option<String>,
-    /// There was more of the body than those bytes, or it could not be read to its end.
+    /// Whether the body was longer, or could not be read to its end.
     pub body_is_cut: bool,
     /// The last lines of stderr.
     pub stderr: Vec<String>,
 }
 
-/// What a fault means for the connection as a whole.
+/// What a fault costs the connection as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// Trying again may help, not before this long.
+    /// Retrying may help.
     Retry {
-        /// From now.
+        /// The minimum wait, from now.
         not_before: Duration,
     },
-    /// Only a person can help.
+    /// A login is needed.
     Login,
-    /// Trying again cannot help.
+    /// Retrying cannot help.
     GiveUp,
 }
 
 // === impl Fault ===
 
 impl Fault {
-    /// A fault of which the request's outcome is unknown: the careful assumption.
+    /// Creates a fault with an unknown outcome, which is the safe assumption.
     pub fn new(cause: Cause) -> Self {
         Self { cause, execution: Execution::Unknown, evidence: Box::default() }
     }
 
-    /// A fault that struck before the request can have reached the server.
+    /// Creates a fault that happened before the request can have reached the server.
     pub fn before_sending(cause: Cause) -> Self {
         Self { execution: Execution::NotExecuted, ..Self::new(cause) }
     }
 
-    /// The server broke the protocol.
+    /// Creates a fault for a server that broke the protocol.
     pub fn protocol(misbehaviour: Misbehaviour) -> Self {
         Self::new(Cause::Protocol(misbehaviour))
     }
 
-    /// The same with a sentence for people.
+    /// Adds a sentence for people.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.evidence.note = Some(note.into());
         self
     }
 
-    /// Adds what comes next, for people.
+    /// Adds what happens next, for people.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.evidence.next = Some(next.into());
         self
     }
 
-    /// The same with the beginning of a body, cut to [`BODY_HEAD`] bytes.
+    /// Adds the beginning of a body, cut to [`MAX_EVIDENCE_BODY`] bytes.
     #[must_use]
     pub fn body(mut self, body: &[u8]) -> Self {
         let head = &body[..body.len().min(BODY_HEAD)];
@@ -230,21 +238,21 @@ impl Fault {
         self
     }
 
-    /// The same with the last lines of stderr.
+    /// Adds the last lines of stderr.
     #[must_use]
     pub fn stderr(mut self, lines: Vec<String>) -> Self {
         self.evidence.stderr = lines;
         self
     }
 
-    /// The same, said to be of a request that was provably not executed.
+    /// Marks the request as provably not executed.
     #[must_use]
     pub fn not_executed(mut self) -> Self {
         self.execution = Execution::NotExecuted;
         self
     }
 
-    /// Whether the server as a whole may be gone, and not just the exchange that failed.
+    /// Whether the server as a whole may be down, and not just the exchange that failed.
     pub fn is_outage(&self) -> bool {
         match &self.cause {
             Cause::Refused
@@ -254,23 +262,23 @@ impl Fault {
             | Cause::Cut
             | Cause::Timeout(Limit::Connect)
             | Cause::Exited(_)
-            // A stream that ends in good order before the answer is how a server leaves that is told to.
+            // A server that shuts down in good order ends its streams before they are answered.
             | Cause::Protocol(Misbehaviour::NoAnswer)
             | Cause::SessionLost
             | Cause::NotAffine => true,
-            // What stands in front of a server says these when the server does not answer.
+            // Proxies send these when the server does not answer.
             Cause::Status { code, .. } => matches!(code, 502..=504 | 520..=527 | 530),
             _ => false,
         }
     }
 
-    /// Whether the server could not be asked. One that answers, but not the question, has been.
+    /// Whether the server could not be reached. A server that broke the protocol was reached.
     pub fn is_unreachable(&self) -> bool {
         self.is_outage() && !matches!(self.cause, Cause::Protocol(_))
     }
 
-    /// What the end of a link is to the calls that were under way on it. What the server said to another request, or to
-    /// a probe, it did not say to them.
+    /// The fault with which the calls end that are pending when a link is closed for this one. A
+    /// status that the server sent to another request or to a probe does not apply to them.
     #[must_use]
     pub fn for_calls_under_way(&self) -> Self {
         match &self.cause {
@@ -281,7 +289,7 @@ impl Fault {
         }
     }
 
-    /// Whether no connection came about, so that there is nobody who could notice that it is lost.
+    /// Whether no connection came about, so there is no reader that could notice its loss.
     pub fn is_connect_failure(&self) -> bool {
         matches!(self.cause, Cause::Refused | Cause::Dns | Cause::Unreachable | Cause::Tls)
     }
@@ -296,7 +304,7 @@ impl Fault {
             Cause::Status { retry_after: Some(not_before), .. } => {
                 Recovery::Retry { not_before: *not_before }
             }
-            // A server that is not deployed yet, or not wholly, says 404 through whatever is in front of it.
+            // A server that is not fully deployed yet answers 404 through its proxy.
             Cause::Status { .. } => now,
             Cause::LoginRequired { .. } => Recovery::Login,
             Cause::LoginUnavailable
@@ -318,15 +326,16 @@ impl Fault {
     }
 }
 
-/// How long a server that says `429` is left alone at least, also if its `Retry-After` is in the past. It is up and
-/// overwhelmed, so that even a caller who waits does not get the short waits of a server that may return at any moment.
+/// Minimum wait after a 429, even if its `Retry-After` is in the past. The server is up and
+/// overloaded, so even a waiting caller does not get the short waits meant for a server that may
+/// return any moment.
 const MIN_WAIT_AFTER_429: Duration = Duration::from_secs(1);
 
-/// How much of a body is kept as evidence, in bytes: enough for a verdict on session loss. Whoever shows it to people
-/// shows less.
+/// Maximum number of body bytes kept as evidence: enough for a verdict on session loss. Less of it
+/// is shown to people.
 pub const BODY_HEAD: usize = 4_096;
 
-/// The cause, then the note. Body and stderr are for those who lay them out.
+/// Prints the cause, the note and the next step. Body and stderr are left to the caller's layout.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cause.fmt(f)?;
@@ -339,7 +348,8 @@ impl fmt::Display for Fault {
 }
 
 impl Cause {
-    /// What kind it is, as one word for machines. Scripts match on it, so a word never changes.
+    /// The kind of the cause, as one word for machines. Scripts match on it, so a word never
+    /// changes.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -450,7 +460,7 @@ mod tests {
         assert_eq!(Fault::new(Cause::Spawn(Spawn::NotFound)).recovery(), Recovery::GiveUp);
     }
 
-    /// A call that is under way is not told what was said to another request.
+    /// A pending call does not end with the status that another request got.
     #[test]
     fn calls_under_way_are_not_told_the_answer_to_another() {
         let login = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] }).not_executed();
@@ -466,8 +476,7 @@ mod tests {
         }
     }
 
-    /// Which causes mean that nobody is there: an outage, one in which nobody could be asked, one in which no
-    /// connection came about.
+    /// Which causes are an outage, an unreachable server, and a failure to connect.
     #[test]
     fn outages_are_told_apart_from_answers() {
         let of = |cause: Cause| {

@@ -1,7 +1,8 @@
-//! Whether what was filled in fits what was asked for (EL-05 to EL-07).
+//! Checks the content of a form against the schema of its elicitation.
 //!
-//! The one place that says so: a terminal asks it for every field as it is typed, and the host once more
-//! before an answer leaves, so that a server never gets content that its own schema refuses.
+//! A terminal checks every field as it is typed, and the host checks the whole form again before it
+//! is sent, so a server never gets content that its own schema refuses.
+// EL-05 to EL-07
 
 mod format;
 mod parse;
@@ -18,16 +19,16 @@ use crate::wire::Json;
 use crate::wire::object::Edit;
 use crate::wire::view::{Choice, Field, FieldKind, Form};
 
-/// Something in a form that does not fit.
+/// A value in a form that does not fit its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormError {
-    /// The name of the field. Empty for the answer as a whole.
+    /// The name of the field. Empty for the content as a whole.
     pub field: Box<str>,
-    /// What is wrong, for a person: `must be at least 18`.
+    /// What is wrong, in words for a person: `must be at least 18`.
     pub what: String,
 }
 
-/// Whether `content` can be sent as the answer to `form`. Everything that does not fit is said at once.
+/// Checks whether `content` can be sent as the content of `form`. Returns all errors at once.
 pub fn check(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
     let error = |field: &str, what: String| FormError { field: field.into(), what };
     let Ok(content) = content.decode::<Map<String, Value>>() else {
@@ -47,14 +48,15 @@ pub fn check(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Whether `value` can stand in this field.
+/// Checks whether `value` fits this field.
 pub fn check_field(field: &Field, value: &Json) -> Result<(), String> {
     let value: Value = value.decode().map_err(|_| "cannot be read".to_owned())?;
     fits(field, &value)
 }
 
-/// `content` with the defaults of those fields that were left alone (EL-06). A default that does not fit
-/// its own field is none. What is no object is given back as it is.
+/// Adds to `content` the defaults of the fields that it lacks. A default that does not fit its own
+/// field is ignored. Content that is not an object is returned unchanged.
+// EL-06
 pub fn complete(form: &Form, content: &Json) -> Json {
     let Ok(given) = content.decode::<Map<String, Value>>() else { return content.clone() };
     let untouched = form.fields.iter().filter(|field| !given.contains_key(&*field.name));
@@ -76,7 +78,7 @@ fn fits(field: &Field, value: &Value) -> Result<(), String> {
             pattern.as_deref().map_or(Ok(()), |pattern| format::check_pattern(pattern, text))
         }
         (FieldKind::Number { integer, minimum, maximum }, Value::Number(number)) => {
-            // Numbers beyond the reach of f64 are not made by serde_json.
+            // serde_json does not produce numbers beyond the range of f64.
             let value = number.as_f64().unwrap_or(f64::NAN);
             if *integer && value.fract() != 0.0 {
                 return Err("must be a whole number".into());
@@ -104,7 +106,7 @@ fn fits(field: &Field, value: &Value) -> Result<(), String> {
     }
 }
 
-/// What a number must be beyond `minimum` and `maximum`.
+/// Checks the exclusive bounds of a number, and that it is a multiple of the step.
 fn bounded(field: &Field, value: f64) -> Result<(), String> {
     let bounds = &field.bounds;
     match (bounds.above, bounds.below, bounds.multiple_of) {
@@ -115,7 +117,8 @@ fn bounded(field: &Field, value: f64) -> Result<(), String> {
     }
 }
 
-/// Whole numbers are divided exactly. With others, 0.3 is three times 0.1 though their floats are not.
+/// Whether `value` is a multiple of `step`. Whole numbers are divided exactly; for others rounding
+/// errors are allowed, since 0.3 is three times 0.1 but their floats are not.
 fn is_multiple(value: f64, step: f64) -> bool {
     if value.fract() == 0.0 && step.fract() == 0.0 {
         return value % step == 0.0;
@@ -135,7 +138,7 @@ fn within(count: u64, least: Option<u64>, most: Option<u64>, what: &str) -> Resu
     }
 }
 
-/// EL-05: the value counts, never the title.
+/// Checks that `value` is the value of an option. Titles do not count (EL-05).
 fn one_of(options: &[Choice], value: &str) -> Result<(), String> {
     if options.iter().any(|option| &*option.value == value) {
         return Ok(());
@@ -158,7 +161,7 @@ impl std::error::Error for FormError {}
 
 impl fmt::Display for FormError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The name is the server's.
+        // The name comes from the server, so it is escaped.
         match &*self.field {
             "" => write!(f, "the answer {}", self.what),
             name => write!(f, "{} {}", name.escape_debug(), self.what),

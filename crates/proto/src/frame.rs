@@ -1,7 +1,8 @@
-//! Bytes to messages.
+//! Decoders that split a byte stream into messages: lines and server-sent events.
 //!
-//! Both decoders are fed chunks as they arrive, whatever their boundaries, and asked for what is
-//! complete. They hold no more than one message up to their limit, and copy nothing that came whole.
+//! Both take chunks as they arrive, whatever their boundaries, and return what is complete. They
+//! hold no more than one message up to their limit, and do not copy a message that arrived in one
+//! chunk.
 
 pub mod lines;
 mod spare_buffer;
@@ -9,8 +10,9 @@ pub mod sse;
 
 pub use spare_buffer::SpareBuffer;
 
-/// The default limit of one message.
+/// Default limit of one message in bytes: 64 MiB.
 pub const DEFAULT_LIMIT: usize = 64 * 1024 * 1024;
 
-/// How much of a message over the limit is kept: enough to find its id, which servers write first.
+/// Maximum number of bytes kept of a message over the limit: enough to find its id, which servers
+/// write first.
 pub const HEAD: usize = 256;

@@ -1,13 +1,14 @@
-//! When to ask an idle server whether it is there, with what, and what an answer proves.
+//! [`Keepalive`]: when to probe an idle server, with what, and what the reply proves.
 //!
-//! Traffic is life: as long as calls go through, nothing is asked. After [`Keepalive::interval`] without any,
-//! one probe goes out. It is `ping`, which costs a server nothing; one that does not know `ping` is asked for a
-//! list it advertises, for the rest of that connection (PG-02).
+//! As long as messages flow, no probe is sent. After [`Keepalive::interval`] without traffic, one
+//! probe is sent. It is `ping`, which costs a server nothing; a server that does not know `ping` is
+//! probed with a list that it advertises, for the rest of that connection.
 //!
-//! The interval is what was configured, or less. A session that is found gone after a time of silence shows
-//! that its server waits for no longer than that, so from then on two thirds of that time is the most that passes
-//! without a sign of life. This is remembered for as long as the server is configured: a new session dies
-//! of the same silence as the last.
+//! The interval is the configured one, or less. A session that is lost after a time of silence
+//! shows that its server keeps sessions no longer than that, so from then on the interval is at
+//! most two thirds of that time. This is remembered across connections, since a new session would
+//! be lost in the same way.
+// PG-02
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +18,15 @@ use crate::wire::method;
 /// The keepalive of one server, across its connections.
 #[derive(Debug)]
 pub struct Keepalive {
-    /// As configured, no less than the floor. `None`: off.
+    /// The configured interval, at least [`MIN_PROBE_INTERVAL`]. `None`: off.
     configured: Option<Duration>,
-    /// What the server was seen to need.
+    /// The interval that the server's session losses showed to be needed.
     learned: Option<Duration>,
-    /// When the server, or we, last said something.
+    /// Time of the last message in either direction.
     last: Option<Instant>,
-    /// When it was last asked.
+    /// Time of the last probe.
     asked: Option<Instant>,
-    /// A request went unanswered: when to ask for that reason.
+    /// When to probe because a request went unanswered.
     doubt: Option<Instant>,
     phase: Phase,
 }
@@ -34,54 +35,55 @@ pub struct Keepalive {
 enum Phase {
     /// Not connected.
     Silent,
-    /// Waiting for the time to ask.
+    /// Waiting for the next probe.
     Idle { next: Next, due: Option<Instant> },
-    /// A probe was sent.
+    /// A probe was sent, and its result is awaited.
     Asked { next: Next, with: Probe },
 }
 
-/// What to ask with: decided anew for each connection.
+/// The probe to use on this connection.
 #[derive(Clone, Copy, Debug)]
 struct Next {
     probe: Probe,
-    /// What takes the place of `ping`, if the server offers it.
+    /// The list that replaces `ping`, if the server offers one.
     list: Option<&'static str>,
 }
 
-/// A request without effect.
+/// A request without effect that shows whether a server or session is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// `ping`, or what takes its place: a modern server has none, and is asked to describe itself (LC-14).
+    // LC-14
+    /// `ping`, or `server/discover` for a modern server, which has no `ping`.
     Ping,
     /// The first page of a list, by its method.
     List(&'static str),
 }
 
-/// How a probe was answered.
+/// The result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// With a result.
+    /// The server answered with a result.
     Alive,
-    /// With `-32601`.
+    /// The server answered with `-32601`.
     Unsupported,
-    /// With anything else, or not at all.
+    /// The server answered with anything else, or not at all.
     Failed,
 }
 
-/// What that proves.
+/// What the result of a probe proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// The server is there and knows us.
+    /// The server is up and knows the session.
     Alive,
-    /// It is not, or it does not.
+    /// The server is down or lost the session.
     Dead,
 }
 
-/// No server is asked more often than this.
+/// Minimum time between two probes.
 pub const FLOOR: Duration = Duration::from_secs(5);
 
-/// A list that the server advertises, of those the one that is likely to be the smallest: for a question that
-/// `ping` does not answer.
+/// The method of the advertised list that is likely to be the smallest, for probes that `ping` does
+/// not settle.
 pub fn smallest_list(peer: &Peer) -> Option<&'static str> {
     let offered = &peer.capabilities;
     if offered.prompts.is_some() {
@@ -94,18 +96,19 @@ pub fn smallest_list(peer: &Peer) -> Option<&'static str> {
 }
 
 impl Keepalive {
-    /// Probes after `interval` without traffic, which is raised to [`FLOOR`]. `None` is off, and so is zero.
+    /// Creates a keepalive that probes after `interval` without traffic. The interval is raised to
+    /// [`MIN_PROBE_INTERVAL`]; `None` and zero turn it off.
     pub fn new(interval: Option<Duration>) -> Self {
         let configured = interval.filter(|interval| !interval.is_zero()).map(|interval| interval.max(FLOOR));
         Self { configured, learned: None, last: None, asked: None, doubt: None, phase: Phase::Silent }
     }
 
-    /// A connection is ready. What the last connection taught about `ping` is forgotten.
+    /// Takes note of a ready connection. Whether the last one knew `ping` is forgotten.
     pub fn connected(&mut self, now: Instant, peer: &Peer) {
         self.last = Some(now);
         self.doubt = None;
         let offered = &peer.capabilities;
-        // LC-05: only what is advertised. Tools first, since nearly all servers have them.
+        // LC-05: only an advertised list. Tools first, since nearly all servers have them.
         let list = if offered.tools.is_some() {
             Some(method::TOOLS_LIST)
         } else if offered.prompts.is_some() {
@@ -116,15 +119,15 @@ impl Keepalive {
         self.phase = Phase::Idle { next: Next { probe: Probe::Ping, list }, due: self.after(now) };
     }
 
-    /// The connection has ended, and with it any probe on it.
+    /// Takes note that the connection ended, and with it any probe on it.
     pub fn disconnected(&mut self) {
         self.phase = Phase::Silent;
     }
 
-    /// A message went either way at `at`. Times may come in any order.
+    /// Records a message in either direction at `at`. Times may come in any order.
     ///
-    /// A request that finds its session gone is no sign of life: tell
-    /// [`session_dropped`](Self::session_dropped) first.
+    /// A request that finds its session lost is no sign of life: call
+    /// [`handle_session_loss`](Self::handle_session_loss) first.
     pub fn traffic(&mut self, at: Instant) {
         if self.last.is_some_and(|last| at <= last) {
             return;
@@ -144,11 +147,12 @@ impl Keepalive {
         }
     }
 
-    /// The probe to send now, if it is time. Tell how it ended with [`answered`](Self::answered): until then
-    /// there is no other.
+    /// Returns the probe to send now, if one is due. Report its result with
+    /// [`handle_probe_result`](Self::handle_probe_result); until then no other probe is sent.
     ///
-    /// `busy`: nobody needs to know, or the server may be at work on something, which has a deadline of its own and
-    /// shows as well as a probe who is there. To one that is [doubted](Self::doubts) less counts as work than to others.
+    /// `busy` means that no probe is needed: there is nothing to keep alive, or the server is
+    /// working on a call, whose own deadline shows as well as a probe whether the server is alive.
+    /// For a [suspect](Self::is_suspect) server, the caller should count less as work.
     pub fn handle_timeout(&mut self, now: Instant, busy: bool) -> Option<Probe> {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return None;
@@ -171,13 +175,13 @@ impl Keepalive {
         Some(with)
     }
 
-    /// What the answer to the probe proves.
+    /// Takes the result of the probe, and returns what it proves.
     ///
-    /// An answer that comes when no probe is open is taken for what it proves and teaches nothing.
+    /// A result that comes when no probe is pending does not change which probe is used.
     pub fn answered(&mut self, now: Instant, heard: Heard) -> Proof {
         let due = self.after(now);
         if let Phase::Asked { mut next, with } = self.phase {
-            // Where nothing is advertised there is no better question, and `-32601` answers this one.
+            // If no list is advertised there is no better probe, and `-32601` is a sign of life.
             if let (Probe::Ping, Heard::Unsupported, Some(list)) = (with, heard, next.list) {
                 next.probe = Probe::List(list);
             }
@@ -192,25 +196,26 @@ impl Keepalive {
         }
     }
 
-    /// The server forgot the session, after it had been idle since the last traffic.
+    /// Learns from the loss of a session that was idle since the last traffic.
     ///
-    /// A silence that no permitted interval would have broken in time teaches nothing: the server was
-    /// restarted, or cannot be kept warm. A long one only says that it was long enough, so it may take a few
-    /// losses until the interval fits.
+    /// A silence shorter than any permitted interval teaches nothing: the server was restarted, or
+    /// its sessions cannot be kept alive. A long silence only shows that it was too long, so it may
+    /// take a few losses until the interval fits.
     pub fn session_dropped(&mut self, now: Instant) {
         let Some(last) = self.last else { return };
-        // The last third is for the probe's own way, and for servers that look only now and then.
+        // The last third allows for the probe's latency, and for servers that check only now and
+        // then.
         let wanted = now.saturating_duration_since(last) / 3 * 2;
         if wanted >= FLOOR {
             self.learned = Some(self.learned.map_or(wanted, |learned| learned.min(wanted)));
         }
-        // The same silence shall not be counted twice.
+        // A silence must not be counted twice.
         self.last = Some(now);
     }
 
-    /// What was quiet until now is to be asked at once: the machine slept, or the network changed.
+    /// Makes a probe due at once, because the machine woke up or the network changed.
     ///
-    /// Not sooner than [`FLOOR`] after the last probe, however often this is said.
+    /// The probe is sent no sooner than [`MIN_PROBE_INTERVAL`] after the last one.
     pub fn hurry(&mut self) {
         let soonest = self.soonest().max(self.last);
         if let (Phase::Idle { due: Some(due), .. }, Some(soonest)) = (&mut self.phase, soonest) {
@@ -218,19 +223,19 @@ impl Keepalive {
         }
     }
 
-    /// A request was left without an answer: the server is asked at `at`, but as seldom as
-    /// [`hurry`](Self::hurry) would. Also one that is never asked otherwise: who wants no keepalive wants no
-    /// hung server either.
+    /// Makes a probe due at `at`, because a request got no answer. It is limited as in
+    /// [`probe_soon`](Self::probe_soon), and is also sent if the keepalive is off, since a hung
+    /// server has to be noticed all the same.
     pub fn doubt(&mut self, at: Instant) {
         self.doubt = Some(self.doubt.map_or(at, |doubt| doubt.min(at)));
     }
 
-    /// Whether it is time to ask for a [`doubt`](Self::doubt).
+    /// Whether a probe is due because of [`suspect`](Self::suspect).
     pub fn doubts(&self, now: Instant) -> bool {
         self.doubt_due().is_some_and(|at| now >= at)
     }
 
-    /// The server was heard since.
+    /// Cancels the probe of [`suspect`](Self::suspect), because the server answered meanwhile.
     pub fn trust(&mut self) {
         self.doubt = None;
     }
@@ -239,7 +244,7 @@ impl Keepalive {
         self.doubt.map(|at| self.soonest().map_or(at, |soonest| at.max(soonest)))
     }
 
-    /// Not sooner than [`FLOOR`] after the last probe.
+    /// The earliest time of the next probe: [`MIN_PROBE_INTERVAL`] after the last one.
     fn soonest(&self) -> Option<Instant> {
         self.asked.and_then(|asked| asked.checked_add(FLOOR))
     }
@@ -249,7 +254,7 @@ impl Keepalive {
         self.configured.map(|configured| self.learned.map_or(configured, |learned| learned.min(configured)))
     }
 
-    /// An interval after `from`. `None`: off, or beyond the end of time.
+    /// The time one interval after `from`. `None` if the keepalive is off or the time overflows.
     fn after(&self, from: Instant) -> Option<Instant> {
         from.checked_add(self.interval()?)
     }

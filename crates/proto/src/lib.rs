@@ -1,21 +1,23 @@
 //! The Model Context Protocol as state machines that do no I/O.
 //!
-//! This crate says what is true; a driver moves the bytes. Time comes in as an argument, randomness as a
-//! seed, so every fault can be played on a virtual clock.
+//! The crate decides; a driver moves the bytes. Time comes in as an argument and randomness as a
+//! seed, so every fault can be simulated on a virtual clock.
 //!
-//! - [`wire`]: messages as they are on the wire, and typed views of results
-//! - [`frame`]: bytes to messages
-//! - [`era`]: which protocol does this server speak
-//! - [`session`]: the life of one server
-//! - [`calls`]: calls in flight
-//! - [`fault`]: what can go wrong and what it costs
-//! - [`loss`]: does this answer mean that the session is gone
-//! - [`retry`]: the fate of a request that failed
-//! - [`form`]: does what was filled in fit what was asked for
-//! - [`meta_key`]: who may use which key of `_meta`
-//! - [`trace`]: which trace a request belongs to
-//! - [`tasks`]: following a task to its end
-//! - [`keepalive`]: when to probe an idle server, and what an answer proves
+//! - [`wire`]: JSON-RPC messages, and typed views of results
+//! - [`frame`]: decoders that split bytes into messages
+//! - [`era`]: negotiation of the protocol revision
+//! - [`session`]: the connection state of one server
+//! - [`calls`]: pending calls, their ids and deadlines
+//! - [`fault`]: failures, and what each costs the connection
+//! - [`loss`]: whether a reply means that the session is lost
+//! - [`retry`]: whether a failed request is sent again
+//! - [`backoff`]: exponential waits between attempts
+//! - [`form`]: checks of form input against an elicitation's schema
+//! - [`meta_key`]: syntax and ownership of `_meta` keys
+//! - [`trace`]: W3C trace context
+//! - [`tasks`]: polling a task until it ends
+//! - [`keepalive`]: when to probe an idle server, and what the reply proves
+//! - [`revision`]: the protocol revisions and their eras
 
 pub mod backoff;
 pub mod calls;

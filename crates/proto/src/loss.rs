@@ -1,13 +1,13 @@
-//! Does this answer mean that the session is gone?
+//! [`judge`]: whether the reply to a request means that the server lost the session.
 //!
-//! [`judge`] looks at the whole exchange and never at one field: a JSON-RPC code alone proves nothing, since
-//! `-32001` is "session not found" to one server and "access token expired" to another. Nowhere else does
-//! the text of a server decide anything (`text.rs` finds its words, `words.rs` reads them with `lexicon.rs`); the text of our own
-//! errors decides nothing at all.
+//! It looks at the whole exchange and never at one field: a JSON-RPC code alone proves nothing,
+//! since `-32001` is "session not found" to one server and "access token expired" to another. This
+//! is the only place where the text of a server decides anything (`text.rs` splits it into words,
+//! `grammar.rs` reads them with `lexicon.rs`). The text of our own errors decides nothing at all.
 //!
-//! The verdict never says that a request may be sent again: words are a doubt, and only `retry` turns a doubt into
-//! a decision, by a probe. [`Lost`](Verdict::Lost) takes a status that means it; everything that may mean it is
-//! [`Suspect`](Verdict::Suspect), which costs a probe.
+//! The verdict never says that a request may be sent again: text only raises a suspicion, which
+//! `retry` settles with a probe. [`Lost`](Verdict::Lost) requires a status that means it;
+//! everything that may mean it is [`Suspect`](Verdict::Suspect), which costs a probe.
 
 mod lexicon;
 mod text;
@@ -16,66 +16,70 @@ mod words;
 use crate::wire::{RpcError, code, method};
 use words::{Gone, Said};
 
-/// One exchange on a legacy connection, as far as the verdict needs it.
+/// One exchange on a legacy connection, reduced to what the verdict needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'a> {
     /// The method of the request.
     pub method: &'a str,
-    /// The request named a session: by its header, or for HTTP+SSE by the URL it was posted to.
+    /// Whether the request named a session, by its header or for HTTP+SSE by its URL.
     pub session: bool,
-    /// The request carried configured credentials.
+    /// Whether the request carried configured credentials.
     pub credentials: bool,
     /// The HTTP status.
     pub status: u16,
     /// The `WWW-Authenticate` values.
     pub challenge: &'a [String],
-    /// How the body begins. Only looked at where it holds no JSON-RPC error.
+    /// The beginning of the body. It is read only if there is no JSON-RPC error.
     pub body: BodyHead<'a>,
-    /// The JSON-RPC error in the answer, whatever the framing.
+    /// The JSON-RPC error in the reply, in whatever framing it came.
     pub error: Option<&'a RpcError>,
-    /// That error named our request: its id is neither null nor missing nor another's.
+    /// Whether that error names our request: its id is not null, missing, or another's.
     pub own_id: bool,
 }
 
-/// The beginning of a body.
+/// The beginning of a response body.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BodyHead<'a> {
-    /// What was read of it.
+    /// The bytes that were read.
     pub bytes: &'a [u8],
-    /// There was more, or it could not be read to its end.
+    /// Whether there was more, or the body could not be read to its end.
     pub is_cut: bool,
 }
 
-/// What an answer means for the session.
+/// What a reply means for the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// 404 or 410 without an error for our id: the session is gone, and the request was refused for it.
+    /// The session is lost and the request was refused for it: 404 or 410 without an error for our
+    /// id.
     Lost,
-    /// Perhaps gone. A probe on the same session decides before anything is thrown away or sent again.
+    /// The session may be lost. A probe on it decides before anything is discarded or sent again.
     Suspect(Words),
-    /// Credentials were refused, which is no loss by itself. Some servers say it of a lost session too:
-    /// with good credentials, one `initialize` without session id comes before a person is asked.
+    /// Credentials were refused, which is not a loss by itself. Some servers answer so to a lost
+    /// session: with good credentials, one `initialize` without session id is tried before a person
+    /// is asked.
     Login,
-    /// An answer like any other.
+    /// The reply says nothing about the session.
     Answer,
 }
 
-/// How plainly a suspect answer speaks of the session. It decides which probe is asked, and nothing else.
+/// How plainly a suspect reply says that the session is lost. It selects the probe, and nothing
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
-    /// It gives no reason that excludes the session.
+    /// It gives no reason, or none that excludes a session loss.
     None,
-    /// It may speak of the session, or of something else that is called so.
+    /// It may mean the session, or something else that is called a session.
     Hint,
-    /// It plainly says that the session is gone.
+    /// It plainly says that the session is lost.
     Plain,
-    /// It says that there was no handshake. Such a server answers `ping` all the same, so a list is asked for.
+    /// It says that there was no handshake. Such a server still answers `ping`, so a list is
+    /// requested.
     Handshake,
 }
 
-/// Whether the answer to a POST means that its session is gone.
+/// Judges whether the reply to a POST means that its session is lost.
 ///
-/// Not to be asked of a result, of a tool's `isError`, nor of a GET.
+/// It must not be used for a result, a tool's `isError`, or a GET.
 pub fn judge(exchange: &Exchange<'_>) -> Verdict {
     let handshake = matches!(exchange.method, method::INITIALIZE | method::INITIALIZED);
     if !exchange.session || handshake {
@@ -86,7 +90,7 @@ pub fn judge(exchange: &Exchange<'_>) -> Verdict {
         200..300 => exchange.judge_success(said),
         401 | 403 => exchange.judge_denial(said),
         404 | 410 => exchange.judge_not_found(said),
-        // Whatever it says of sessions, it says that there are too many.
+        // A rate limit. If it mentions sessions, it says that there are too many.
         429 => Verdict::Answer,
         400..600 => exchange.judge_refusal(said),
         _ => Verdict::Answer,
@@ -106,12 +110,12 @@ impl Exchange<'_> {
         }
     }
 
-    /// The code of an error for our own request: the server knew the request well enough to answer it.
+    /// The code of the error, if it names our request: then the server understood the request.
     fn own_code(&self) -> Option<i64> {
         self.error.filter(|_| self.own_id).map(|error| error.code)
     }
 
-    /// The request got as far as a handler, so that the words may be those of a tool.
+    /// Whether the request reached a handler, so the text may be a tool's.
     fn was_dispatched(&self) -> bool {
         let codes = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::INTERNAL_ERROR];
         self.own_code().is_some_and(|code| codes.contains(&code))
@@ -120,14 +124,15 @@ impl Exchange<'_> {
     fn words(&self, said: Said) -> Words {
         match said.gone {
             _ if said.handshake || self.is_python_before_handshake() => Words::Handshake,
-            // "Your session has expired, please log in" is most often of a website.
+            // "Your session has expired, please log in" is most often about a website.
             Gone::Plainly if !said.login => Words::Plain,
             Gone::Plainly | Gone::Hint => Words::Hint,
             Gone::No => Words::None,
         }
     }
 
-    /// Some servers put everything into a 200; so do tools that have sessions of their own.
+    /// Judges a 2xx. Some servers answer everything with 200; so do tools with sessions of their
+    /// own.
     fn judge_success(&self, said: Said) -> Verdict {
         let unaddressed = self.error.is_some() && !self.own_id;
         match self.words(said) {
@@ -136,8 +141,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// What the Python SDK says to every request on a stream that was opened again without a handshake. It
-    /// says it of bad parameters too, but then a probe succeeds.
+    /// Whether this is the Python SDK's answer to every request on a stream that was reopened
+    /// without a handshake. It says the same of bad parameters, but then a probe succeeds.
     fn is_python_before_handshake(&self) -> bool {
         self.error.is_some_and(|error| {
             error.code == code::INVALID_PARAMS
@@ -146,10 +151,10 @@ impl Exchange<'_> {
         })
     }
 
-    /// 401 and 403. An old session can be refused in the same way as an old token; only plain words of the
-    /// session, and none of credentials, tell them apart.
+    /// Judges a 401 or 403. An old session can be refused in the same way as an old token; only a
+    /// plain mention of the session without one of credentials tells them apart.
     fn judge_denial(&self, said: Said) -> Verdict {
-        // Who never had credentials and is asked for them has to bring some first.
+        // A client without credentials that is challenged has to log in first.
         let asked = !self.challenge.is_empty() && !self.credentials;
         match self.words(said) {
             words @ (Words::Plain | Words::Handshake) if !asked => Verdict::Suspect(words),
@@ -161,22 +166,23 @@ impl Exchange<'_> {
         }
     }
 
-    /// 404 and 410: what the protocol says for a lost session (HL-03).
+    /// Judges a 404 or 410, the protocol's status for a lost session.
+    // HL-03
     fn judge_not_found(&self, said: Said) -> Verdict {
-        // A modern server, or one that gives each JSON-RPC error a status, says this of the method. Without
-        // a parsed error the body may have been cut.
+        // A modern server, or one that maps each JSON-RPC error to a status, means the method.
+        // Without a parsed error the body may have been cut.
         let of_method = match self.error {
             Some(error) => error.code == code::METHOD_NOT_FOUND,
             None => mentions(self.body.bytes, b"-32601"),
         };
         let of_params = self.own_code() == Some(code::INVALID_PARAMS);
         match self.words(said) {
-            // An error that names no request may have been written before anybody looked at it.
+            // An error that names no request may have been written before the request was read.
             Words::None if (of_method || of_params) && (self.error.is_none() || self.own_id) => {
                 Verdict::Answer
             }
-            // What was not found may be the method, a resource, or a session of the tool's own. A message that could
-            // not be read whole may name our request.
+            // What was not found may be the method, a resource, or a session of the tool's own. A
+            // message that could not be read completely may name our request.
             words if of_method || of_params || self.own_code().is_some() || self.is_unread_message() => {
                 Verdict::Suspect(words)
             }
@@ -184,32 +190,32 @@ impl Exchange<'_> {
         }
     }
 
-    /// A JSON-RPC message of which only the beginning could be read, or a body that may be one: whose it is, is not
-    /// known.
+    /// Whether the body is, or may be, a JSON-RPC message that could not be read, so its id is
+    /// unknown.
     fn is_unread_message(&self) -> bool {
         let start = self.body.bytes.trim_ascii_start();
         let byte_order_mark = "\u{feff}".as_bytes();
         let beginnings = [&b"{"[..], b"[", b"data:", b"event:", byte_order_mark];
         let framed = beginnings.iter().any(|frame| start.starts_with(frame));
         let may_be_one = self.body.is_cut && (framed || start.is_empty());
-        // In another encoding, as a batch, or behind a byte order mark it was not found, and is one all the same.
+        // The parser finds no message in another encoding, in a batch, or behind a byte order mark.
         let is_text = !start.contains(&0) && !mentions(start, "\u{fffd}".as_bytes());
         self.error.is_none() && (may_be_one || !is_text || framed && mentions(start, b"\"jsonrpc\""))
     }
 
-    /// Every other status that is no success.
+    /// Judges every other 4xx and 5xx.
     fn judge_refusal(&self, said: Said) -> Verdict {
         match self.words(said) {
-            // There are more wordings than anybody knows. A probe is cheaper than a connection that fails until
-            // a restart.
+            // There are more wordings than the grammar knows. A probe is cheaper than a connection
+            // that fails until a restart.
             Words::None if self.leaves_all_open(said) => Verdict::Suspect(Words::None),
             Words::None => Verdict::Answer,
             words => Verdict::Suspect(words),
         }
     }
 
-    /// Whether the status leaves the reason open. 406, 413, 415 and the like are a reason by themselves; a
-    /// server that stumbles over a session it does not have gives a 500, and old ones a 400.
+    /// Whether the status leaves the reason open. 406, 413, 415 and the like are a reason by
+    /// themselves; a server that trips over an unknown session answers 500, and old ones 400.
     fn leaves_all_open(&self, said: Said) -> bool {
         let status = matches!(self.status, 400 | 409 | 412 | 419 | 421 | 422 | 440 | 500)
             || (said.nothing && self.status >= 500);

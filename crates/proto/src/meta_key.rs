@@ -1,4 +1,5 @@
-//! [`MetaKey`]: which names a member of `_meta` may have, and which of them are the protocol's (MT-01, MT-02).
+//! [`MetaKey`]: the syntax of `_meta` keys, and which of them the protocol reserves.
+// MT-01, MT-02
 
 use crate::wire::meta;
 
@@ -6,15 +7,15 @@ use crate::wire::meta;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MetaKey(Box<str>);
 
-/// Why a text is no key.
+/// Why a text is not a valid key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
-    /// A label of the prefix does not begin with a letter, end with a letter or digit, or has something other
-    /// than letters, digits and hyphens between.
+    /// A label of the prefix does not begin with a letter, does not end with a letter or digit, or
+    /// contains something other than letters, digits and hyphens.
     #[error("the prefix of a `_meta` key is made of labels such as `com.example`, before a `/`")]
     Prefix,
-    /// The name does not begin and end with a letter or digit, or has something other than those and `-`, `_`, `.`
-    /// between.
+    /// The name does not begin and end with a letter or digit, or contains something other than
+    /// those and `-`, `_`, `.`.
     #[error(
         "the name of a `_meta` key begins and ends with a letter or digit, with `-`, `_` and `.` between"
     )]
@@ -22,7 +23,7 @@ pub enum BadKey {
 }
 
 impl MetaKey {
-    /// Reads a key. Only one with a prefix may have an empty name.
+    /// Parses a key. Only a key with a prefix may have an empty name.
     pub fn parse(text: &str) -> Result<Self, BadKey> {
         let (prefix, name) = split(text);
         if prefix.is_some_and(|prefix| !prefix.split('.').all(is_label)) {
@@ -40,20 +41,21 @@ impl MetaKey {
         &self.0
     }
 
-    /// The labels before the slash.
+    /// The prefix before the slash, if there is one.
     pub fn prefix(&self) -> Option<&str> {
         split(&self.0).0
     }
 
-    /// What comes after the slash, or all of it.
+    /// The name after the slash, or the whole key.
     pub fn name(&self) -> &str {
         split(&self.0).1
     }
 
-    /// Whether the key is the protocol's to define: nobody else may give it a meaning.
+    /// Whether the protocol reserves the key.
     ///
-    /// Reserved are prefixes whose second label is `modelcontextprotocol` or `mcp`, and, as 2025-06-18 had it, those
-    /// in which such a label is followed by another. `progressToken` is the engine's, so it is reserved too.
+    /// Reserved are prefixes whose second label is `modelcontextprotocol` or `mcp`, and, by
+    /// 2025-06-18, those in which such a label is followed by another. `progressToken` is set by
+    /// the engine, so it is reserved too.
     pub fn is_reserved(&self) -> bool {
         let (Some(prefix), _) = split(&self.0) else { return &*self.0 == meta::PROGRESS_TOKEN };
         let mut labels = prefix.split('.').enumerate().peekable();
@@ -124,7 +126,7 @@ mod tests {
             "com.mcp.tools/x",
             "org.modelcontextprotocol.api/x",
             "IO.ModelContextProtocol/x",
-            // As 2025-06-18 had it.
+            // By 2025-06-18.
             "modelcontextprotocol.io/x",
             "mcp.dev/x",
             "api.modelcontextprotocol.org/x",
@@ -146,7 +148,7 @@ mod tests {
         ] {
             assert!(reserved(ours), "{ours}");
         }
-        // OT-01: trace context has no prefix, and is the caller's to give.
+        // OT-01: trace context has no prefix, and callers may set it.
         assert!(!reserved("traceparent"));
     }
 }

@@ -1,21 +1,21 @@
-//! The fate of a request that failed: whether it is sent again, after what, and what its caller is told.
+//! [`Retry`]: whether a failed request is sent again, after what, and what its caller is told.
 //!
-//! [`Retry`] is the only thing that decides it, for every method, era and transport, by the rule of evidence in
-//! `retry/evidence.rs`: words never cause a second execution. A request that may have effects is sent again only on
-//! proof that it was not executed. A harmless one (it only reads, or the server declares the tool idempotent) needs a
-//! session and time, and no proof.
+//! `Retry` decides this for every method, era and transport, by the rule of evidence in
+//! `retry/evidence.rs`: the text of a reply never causes a second execution. A request that may
+//! have effects is sent again only on proof that it was not executed. A harmless one (it only
+//! reads, or the server declares the tool idempotent) needs a session and time, but no proof.
 //!
-//! It does no I/O. Its driver performs a [`Step`], reports how that ended with the `handle_*` method that the step
-//! names, and drains [`Retry::poll_report`] after each. Whatever the driver waits for, it waits no longer than
-//! [`Retry::deadline`], and says so with [`Retry::handle_timeout`].
+//! It does no I/O. The driver performs a [`Step`], reports the result with the `handle_*` method
+//! that the step names, and drains [`Retry::poll_report`] after each. The driver waits for nothing
+//! longer than [`Retry::deadline`], and reports that with [`Retry::handle_timeout`].
 //!
 //! ```text
-//! Send ─ failed ─▶ answer of the server ─────────────────────────────▶ Finish
-//!   ▲              refused, perhaps for its session ─▶ Probe ─ lives ─▶ Finish
-//!   │                                                   │ gone
+//! Send ─ failed ─▶ error of the server ──────────────────────────────▶ Finish
+//!   ▲              refused, perhaps for its session ─▶ Probe ─ alive ─▶ Finish
+//!   │                                                   │ lost
 //!   │              link or session lost ◀───────────────┘
-//!   │                 │ may go again                    │ may not
-//!   └── Wait ◀── Reconnect (─▶ LookUp: is it harmless?) └────────────▶ Finish
+//!   │                 │ may be sent again               │ may not
+//!   └── Wait ◀── Reconnect (─▶ CheckHarmless)           └────────────▶ Finish
 //! ```
 
 mod evidence;
@@ -36,71 +36,72 @@ use evidence::{Finding, ProbeReply, Refusal};
 pub use evidence::{Standing, standing};
 pub use messages::{Failure, Link, Outcome, Report, Request, Step};
 
-/// The fate of one request, from its first failure to its outcome.
+/// The retry state of one request, from its first failure to its final failure or success.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "what was learned of the request, beside its state")]
 pub struct Retry {
     request: Request,
     limits: Limits,
-    /// When the call began. Time that a person took is added to it.
+    /// Start of the call, moved forward by the time that a person took.
     begun: Instant,
-    /// When the first failure since the last sign of life came.
+    /// Time of the first failure since the last sign of life.
     failed: Option<Instant>,
-    /// When the request was last sent.
+    /// Time when the request was last sent.
     sent: Instant,
     link: Link,
     state: State,
-    /// Whether one of the sendings may have been executed.
+    /// Whether the server may have executed the request at least once.
     possibly_executed: bool,
-    /// How often the request was sent again.
+    /// Number of times the request was sent again.
     resends: u32,
-    /// Sessions in a row that were lost before they answered anything.
+    /// Number of sessions in a row that were lost before they answered anything.
     unproven_losses: u32,
-    /// How often credentials were asked for.
+    /// Number of times credentials were requested.
     logins: u32,
-    /// A new session was tried because refused credentials may have meant the session.
+    /// Whether a new session was tried because a 401 may have meant the session.
     renewed_for_login: bool,
-    /// HM-10: the annotations were fetched again for it.
+    /// Whether the tool's header annotations were fetched again (HM-10).
     corrected: bool,
-    /// A 404 or 410 was believed without a probe.
+    /// Whether a 404 or 410 was believed without a probe.
     not_found: bool,
     report: Option<Report>,
 }
 
-/// What is waited for. Each state keeps what the caller is told if the time runs out.
+/// The state, named for what it waits for. Each keeps the failure to report if the time runs out.
 #[derive(Debug)]
 enum State {
-    /// The request is on its way.
+    /// Waits for the reply to the request.
     ExpectReply,
-    /// A probe is on its way, for a refusal.
+    /// Waits for the reply to a probe that follows a refusal.
     ExpectProbe { words: Words, refusal: Reply, probe: Probe, after: AfterProbe },
-    /// The next link; what failed on the last, and whether the request can have been executed there.
+    /// Waits for the next link. Holds the failure on the last one and what is known of its
+    /// execution.
     ExpectLink { failed: Outcome, execution: Execution },
-    /// Whether the request is harmless.
+    /// Waits to learn whether the request is harmless.
     ExpectHarmless { failed: Outcome },
-    /// The annotations of the tool.
+    /// Waits for the tool's header annotations.
     ExpectAnnotations { failed: Outcome },
-    /// Credentials.
+    /// Waits for credentials.
     ExpectLogin { failed: Outcome, for_session: bool },
-    /// A moment.
+    /// Waits for a point in time.
     ExpectTime { until: Instant, failed: Outcome },
-    /// Nothing: the outcome was told.
+    /// Waits for nothing: the final failure was reported.
     Finished,
 }
 
-/// What follows if a probe is refused by the gate that refused the request.
+/// What follows if a probe is refused in the same way as the request.
 #[derive(Clone, Copy, Debug)]
 enum AfterProbe {
-    /// The gate is the session's: a new session.
+    /// The server refuses the session, so a new one is needed.
     Reconnect,
-    /// The gate is a limit: the same link, after this wait.
+    /// A rate limit refuses everything, so the same link is used after this wait.
     Wait(Duration),
 }
 
 // === impl Retry ===
 
 impl Retry {
-    /// A request that was first sent at `begun`.
+    /// Creates the retry state of a request that was first sent at `begun`.
     pub fn new(request: Request, begun: Instant, limits: Limits) -> Self {
         Self {
             request,
@@ -121,40 +122,40 @@ impl Retry {
         }
     }
 
-    /// What others are to be told, before the next step is performed.
+    /// The report to pass on to the session before the next step is performed.
     pub fn poll_report(&mut self) -> Option<Report> {
         self.report.take()
     }
 
-    /// How often the request was sent again.
+    /// Number of times the request was sent again.
     pub fn resends(&self) -> u32 {
         self.resends
     }
 
-    /// When a step that is not [`Step::Send`] has to be given up: what the call may take in all, and how long it may
-    /// go on without a sign of life.
+    /// The deadline of every step but [`Step::Send`]: the total limit of the call, or its idle
+    /// limit since the first failure, whichever comes first.
     pub fn deadline(&self) -> Instant {
         let silent = self.failed.map(|failed| far(failed, self.limits.idle));
         silent.into_iter().fold(far(self.begun, self.limits.total), Instant::min)
     }
 
-    /// What the next sending may take.
+    /// The limits of the next sending.
     pub fn limits(&self, now: Instant) -> Limits {
         let total = far(self.begun, self.limits.total).saturating_duration_since(now);
         Limits { idle: self.limits.idle, total }
     }
 
-    /// A person was asked for this long, and that does not count.
+    /// Excludes the time that a person took to answer from all limits.
     pub fn exclude(&mut self, pause: Duration) {
         self.begun += pause;
         self.sent += pause;
         self.failed = self.failed.map(|failed| failed + pause);
     }
 
-    /// The request failed, over a link of which this is known now.
+    /// Takes the failure of a sending, with the current facts of the link that it was sent over.
     pub fn handle_failure(&mut self, now: Instant, link: Link, failure: Failure) -> Step {
         self.link = link;
-        // A sending that lasted longer than a call may be silent was heard of meanwhile.
+        // A sending that outlasted the idle limit must have shown signs of life meanwhile.
         if now.saturating_duration_since(self.sent) > self.limits.idle {
             self.failed = None;
         }
@@ -164,8 +165,8 @@ impl Retry {
                 self.report = Some(Report::LinkLeft);
                 self.reconnect(Outcome::Left, Execution::NotExecuted)
             }
-            // The first 404 is believed. A second in the same call, on a session that was opened for it, may be the
-            // tool's own.
+            // The first 404 is believed. A second one in the same call, on a session that was
+            // opened for it, may come from the tool.
             Failure::Reply(Verdict::Lost, reply) if self.not_found => {
                 self.probe(Words::Plain, reply, AfterProbe::Reconnect)
             }
@@ -178,7 +179,7 @@ impl Retry {
                 Reply::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => {
                     match fault.execution {
                         Execution::NotExecuted => self.log_in(fault),
-                        // Somebody else was refused, while this one was under way.
+                        // Another request was refused while this one was pending.
                         Execution::Unknown => {
                             self.reconnect_unless_effects(Outcome::Fault(fault), Execution::Unknown)
                         }
@@ -195,8 +196,8 @@ impl Retry {
         }
     }
 
-    /// The answer to a probe. `verdict`: what it means for the session. `None`: the link is gone, and nobody could be
-    /// asked.
+    /// Takes the reply to a probe, with its verdict on the session. `None`: the link is gone, so
+    /// the probe could not be sent.
     pub fn handle_probe(&mut self, now: Instant, answer: Option<(Verdict, Reply)>) -> Step {
         let State::ExpectProbe { words, refusal, probe, after } = self.take_state() else {
             return self.out_of_order();
@@ -228,7 +229,7 @@ impl Retry {
         }
     }
 
-    /// The next link, or why there is none in time.
+    /// Takes the next link, or the fault that there is none in time.
     pub fn handle_link(&mut self, now: Instant, found: Result<Link, Fault>) -> Step {
         let State::ExpectLink { failed, execution } = self.take_state() else { return self.out_of_order() };
         match found {
@@ -243,25 +244,26 @@ impl Retry {
                     (Execution::Unknown, Some(false)) => self.finish(failed),
                 }
             }
-            // The server did not come back: that is why, but what is known of the request still holds.
+            // The missing link is the cause, but what is known of the request's outcome still
+            // holds.
             Err(missing) => self.finish(Outcome::Fault(Fault { execution, ..missing })),
         }
     }
 
-    /// Whether the request is harmless, as far as the server says.
+    /// Takes whether the request is harmless, by the server's declaration.
     pub fn handle_look_up(&mut self, now: Instant, harmless: bool) -> Step {
         let State::ExpectHarmless { failed } = self.take_state() else { return self.out_of_order() };
         self.request.harmless = Some(harmless);
         if harmless { self.resend(now, failed) } else { self.finish(failed) }
     }
 
-    /// The annotations are the newest that can be had.
+    /// Takes note that the annotations are as new as can be had.
     pub fn handle_corrected(&mut self, now: Instant) -> Step {
         let State::ExpectAnnotations { failed } = self.take_state() else { return self.out_of_order() };
         self.resend(now, failed)
     }
 
-    /// Credentials were had, or why they were not.
+    /// Takes the result of a login.
     pub fn handle_login(&mut self, now: Instant, entered: Result<(), Fault>) -> Step {
         let State::ExpectLogin { failed, for_session } = self.take_state() else {
             return self.out_of_order();
@@ -273,7 +275,7 @@ impl Retry {
         }
     }
 
-    /// The moment of [`Step::Wait`] has come, or the [`deadline`](Self::deadline) of any other step.
+    /// Takes the end of a [`Step::Wait`], or the [`deadline`](Self::deadline) of any other step.
     pub fn handle_timeout(&mut self, now: Instant) -> Step {
         match self.take_state() {
             State::ExpectTime { until, .. } if now >= until && now < self.deadline() => self.send(now),
@@ -292,7 +294,8 @@ impl Retry {
     fn take_fault(&mut self, now: Instant, fault: Fault) -> Step {
         let harmless = self.request.harmless == Some(true);
         match fault.cause {
-            // The server is busy and says for how long. Whether a limit or a tool said so, a probe tells.
+            // The server is busy and says for how long. A probe tells whether a rate limit or the
+            // tool said so.
             Cause::Status { code: 429, retry_after } if harmless || retry_after.is_some() => {
                 let wait = retry_after.unwrap_or_else(|| self.backoff());
                 if wait > self.request.patience || far(now, wait) >= self.deadline() {
@@ -309,17 +312,17 @@ impl Retry {
         }
     }
 
-    /// The session is there, so the refusal was meant as it was said.
+    /// Accepts the refusal as the server's own answer, since the session is alive.
     fn take_own_answer(&mut self, now: Instant, refusal: &Reply) -> Step {
         let failed = unproved(outcome(refusal));
         match refusal {
-            // What stands in front of the server did not reach it, or what came back was cut.
+            // A proxy did not reach the server, or the reply was cut.
             Reply::Fault(fault) if fault.is_outage() => self.repeat_if_harmless(now, failed),
             _ => self.finish(failed),
         }
     }
 
-    /// Sends it again on the same link, if nothing needs to be proved for that.
+    /// Sends the request again on the same link if it is harmless.
     fn repeat_if_harmless(&mut self, now: Instant, failed: Outcome) -> Step {
         match self.request.harmless {
             Some(false) => self.finish(failed),
@@ -336,8 +339,8 @@ impl Retry {
         }
     }
 
-    /// A refusal about which nobody could be asked: nothing is proved, and nothing is thrown away for it but a link
-    /// that does not answer.
+    /// Handles a refusal whose probe got no answer. Nothing is proved, and nothing is discarded but
+    /// a link that does not answer.
     fn take_silence(&mut self, now: Instant, refusal: &Reply, answer: Option<Reply>) -> Step {
         let shown = unproved(outcome(refusal));
         match answer {
@@ -357,10 +360,10 @@ impl Retry {
         Step::Probe(probe)
     }
 
-    /// The server cannot be reached. `failed` is what is known of the request, `fault` why the link is lost.
+    /// Handles a lost link. `failed` is the failure of the request, `fault` why the link is lost.
     fn lose_link(&mut self, fault: Fault, failed: Outcome) -> Step {
-        // On a pipe or a stream its reader notices, though perhaps a moment later; but where nobody can be reached
-        // there is nothing to wait for.
+        // On a pipe or a stream the reader reports the loss, though perhaps a moment later. Where
+        // no connection came about there is no reader.
         if self.link.http || fault.is_connect_failure() {
             self.report = Some(Report::LinkLost(fault));
         }
@@ -371,7 +374,7 @@ impl Retry {
         self.reconnect_unless_effects(failed, execution)
     }
 
-    /// The server forgot the session.
+    /// Reports the loss of the session and requests a new one.
     fn lose_session(&mut self, failed: Outcome, execution: Execution) -> Step {
         let fault = Fault { execution, ..loss(&failed) };
         self.report = Some(Report::SessionLost(fault.clone()));
@@ -400,8 +403,9 @@ impl Retry {
 
     // === credentials ===
 
-    /// Refused for who we are. Some servers say so to a session they have forgotten: with credentials that were good a
-    /// moment ago, one new session comes before a person is asked.
+    /// Requests credentials after a refusal. Some servers answer 401 to a session that they lost:
+    /// with credentials that were good a moment ago, one new session is tried before a person is
+    /// asked.
     fn log_in(&mut self, refused: Fault) -> Step {
         let Link { session, credentials, proven, challenged, authorizes, .. } = self.link;
         let for_session = session && credentials && proven && !challenged && !self.renewed_for_login;
@@ -425,7 +429,7 @@ impl Retry {
 
     // === going on ===
 
-    /// Sends it again: at once the first time, and then after waits that grow.
+    /// Sends the request again: at once the first time, then with backoff.
     fn resend(&mut self, now: Instant, failed: Outcome) -> Step {
         if self.resends > 0 && failed != Outcome::Left {
             let backoff = self.backoff();
@@ -434,12 +438,12 @@ impl Retry {
         if now >= self.deadline() {
             return self.finish(failed);
         }
-        // What was not sent is not sent again.
+        // A request that was never sent does not count as sent again.
         self.resends += u32::from(failed != Outcome::Left);
         self.send(now)
     }
 
-    /// Sends it again on the same link, after this wait.
+    /// Sends the request again on the same link after `wait`.
     fn wait(&mut self, now: Instant, wait: Duration, failed: Outcome) -> Step {
         self.resends += 1;
         let until = far(now, wait).min(self.deadline());
@@ -457,7 +461,8 @@ impl Retry {
         (BACKOFF_FLOOR * (1 << self.resends.min(10))).min(BACKOFF_CAP)
     }
 
-    /// The outcome, with what is known of all sendings: once it may have been executed, nothing makes that undone.
+    /// Finishes with the outcome over all sendings: once the request may have been executed, it
+    /// stays `Unknown`.
     fn finish(&mut self, outcome: Outcome) -> Step {
         self.state = State::Finished;
         Step::Finish(match outcome {
@@ -472,13 +477,16 @@ impl Retry {
         std::mem::replace(&mut self.state, State::Finished)
     }
 
-    /// A driver that reports what it was not asked for is wrong; the request ends with nothing claimed.
+    /// Ends the request, claiming nothing, because the driver reported something it was not asked
+    /// for.
     fn out_of_order(&mut self) -> Step {
         debug_assert!(false, "reported out of order");
         self.finish(Outcome::Fault(Fault::new(Cause::Closed)))
     }
 
-    /// HM-10: the schema we hold is out of date. Elsewhere the code is the server's own.
+    /// Whether the error says that our copy of the tool's schema is out of date. Outside of
+    /// `tools/call` of a modern server over HTTP the code has no such meaning.
+    // HM-10
     fn is_header_mismatch(&self, error: &RpcError) -> bool {
         error.code == code::HEADER_MISMATCH
             && *self.request.method == *method::TOOLS_CALL
@@ -488,7 +496,7 @@ impl Retry {
     }
 }
 
-/// What a failed sending is to its caller, if nothing more is learned.
+/// The failure that a reply is to the caller, if nothing more is learned.
 pub fn outcome(reply: &Reply) -> Outcome {
     match reply {
         Reply::Error { error, .. } => Outcome::Server(error.clone()),
@@ -499,7 +507,7 @@ pub fn outcome(reply: &Reply) -> Outcome {
     }
 }
 
-/// Labels a refusal as unknown: one that leaves its reason open may come after the work.
+/// Marks a refusal as `Unknown`: one that leaves its reason open may come after the work.
 fn unproved(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Fault(fault) => Outcome::Fault(Fault { execution: Execution::Unknown, ..fault }),
@@ -507,7 +515,7 @@ fn unproved(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Labels a refusal as not executed: the gate that refused the request refuses everything.
+/// Marks a refusal as `NotExecuted`: the server refuses everything in the same way.
 fn proved(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Fault(fault) => Outcome::Fault(fault.not_executed()),
@@ -515,11 +523,11 @@ fn proved(outcome: Outcome) -> Outcome {
     }
 }
 
-/// The failure as the loss of a session, with the server's words as evidence.
+/// The fault that reports a failure as a session loss, with the server's text as evidence.
 pub fn loss(failed: &Outcome) -> Fault {
     let lost = Fault::before_sending(Cause::SessionLost);
     match failed {
-        // Whoever is to log in is to be told how.
+        // The challenge is kept, since it says how to log in.
         Outcome::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => fault.clone(),
         Outcome::Fault(fault) => {
             let words = fault.evidence.body.as_deref().unwrap_or_default();
@@ -530,16 +538,16 @@ pub fn loss(failed: &Outcome) -> Fault {
     }
 }
 
-/// `at + wait`, where a wait of centuries (a caller's `Duration::MAX`) must not overflow.
+/// `at + wait`, with the wait cut to a year so that a caller's `Duration::MAX` does not overflow.
 fn far(at: Instant, wait: Duration) -> Instant {
     at + wait.min(Duration::from_secs(86_400 * 365))
 }
 
-/// SC-04: how often one call may ask for credentials.
+/// Maximum number of logins that one call requests (SC-04).
 const MAX_LOGINS: u32 = 3;
-/// New sessions in a row that were lost before they answered anything: another would be lost too.
+/// Number of unproven sessions lost in a row after which the server counts as not affine.
 const MAX_UNPROVEN_LOSSES: u32 = 5;
-/// The shortest wait before a request is sent a third time. It doubles with each sending.
+/// Minimum wait before a request is sent a third time. It doubles with each sending.
 const BACKOFF_FLOOR: Duration = Duration::from_millis(50);
-/// The longest.
+/// Maximum wait between two sendings.
 const BACKOFF_CAP: Duration = Duration::from_secs(5);

@@ -1,41 +1,42 @@
-//! The revisions of the protocol that we speak, and to which era each belongs.
+//! The supported protocol revisions, and the era of each.
 
 use std::fmt;
 
-/// A published revision.
+/// A published revision of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
-    /// The first: HTTP+SSE.
+    /// The first revision, with HTTP+SSE.
     V2024_11_05,
-    /// Streamable HTTP, batches.
+    /// Adds Streamable HTTP and batches.
     V2025_03_26,
-    /// Version header, elicitation, structured output.
+    /// Adds the version header, elicitation and structured output; removes batches.
     V2025_06_18,
-    /// URL elicitation, polling streams, experimental tasks.
+    /// Adds URL elicitation, polling streams and experimental tasks.
     V2025_11_25,
-    /// Stateless.
+    /// The stateless revision.
     V2026_07_28,
 }
 
-/// Which of the two protocols a revision is. They share method names and little else.
+/// The era of a revision. The two eras share method names and little else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
-    /// Handshake, sessions, requests from the server.
+    /// Up to 2025-11-25: handshake, sessions, server requests.
     Legacy,
-    /// Every request stands for itself.
+    /// From 2026-07-28 on: stateless, every request is self-contained.
     Modern,
 }
 
 impl Revision {
-    /// All, oldest first.
+    /// All revisions, oldest first.
     pub const ALL: [Self; 5] =
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
-    /// The newest with a handshake: what `initialize` offers (LC-02).
+    // LC-02
+    /// The newest legacy revision, which `initialize` offers.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
-    /// The newest without: what a probe asks for.
+    /// The newest modern revision, which a probe requests.
     pub const NEWEST_MODERN: Self = Self::V2026_07_28;
 
-    /// As it is written on the wire.
+    /// The name of the revision on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -46,12 +47,12 @@ impl Revision {
         }
     }
 
-    /// The revision of that name, if we speak it.
+    /// The revision of that name, if it is supported.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.as_str() == text)
     }
 
-    /// Its era.
+    /// The era of the revision.
     pub const fn era(self) -> Era {
         match self {
             Self::V2026_07_28 => Era::Modern,
@@ -64,7 +65,8 @@ impl Revision {
         names.into_iter().filter_map(Self::parse).filter(|revision| revision.era() == era).max()
     }
 
-    /// Whether HTTP requests carry `MCP-Protocol-Version` once this is agreed (HL-01, HM-01).
+    /// Whether HTTP requests carry `MCP-Protocol-Version` once this revision is agreed.
+    // HL-01, HM-01
     pub const fn has_version_header(self) -> bool {
         !matches!(self, Self::V2024_11_05 | Self::V2025_03_26)
     }

@@ -1,21 +1,17 @@
-//! The life of one server: opening, negotiating, ready, backing off, and how it moves between them.
+//! [`Session`]: the connection state of one server, from opening over ready to backing off.
 //!
-//! [`Session`] is the only thing that changes a phase. It does no I/O and has no clock. Its driver calls,
-//! in this order:
+//! It does no I/O and has no clock. The driver calls `handle_command`, `handle_event` and
+//! `handle_timeout` with what happened, then [`Session::poll_action`] until it is empty, and then
+//! [`Session::poll_timeout`] for the time of the next `handle_timeout`.
 //!
-//! - `handle_command`, `handle_event`, `handle_timeout` with what happened;
-//! - [`Session::poll_action`] until it is empty, doing what each action says;
-//! - [`Session::poll_timeout`] for the time of the next `handle_timeout`.
-//!
-//! Everything that comes from a link carries the [`Attempt`] under which that link was opened, so the
-//! late news of a dead link can never disturb its successor. A thousand calls that find the session gone
-//! report the same attempt: the first starts one recovery, the others find it under way.
+//! Every event of a link carries the link's [`Attempt`], so a late event of a dead link is dropped,
+//! and a thousand calls that report the loss of one session start one recovery.
 //!
 //! ```text
-//!            ┌─────────────────────────── forgotten by the server ◀──────────────┐
+//!            ┌─────────────────────────── session lost ◀─────────────────────────┐
 //!            ▼                                                                   │
 //! Idle ─▶ Opening ─▶ Negotiating ─▶ Restoring ─▶ Ready ──────────────────────────┤
-//!            ▲  └──▶ Resuming ──────────────────▲  │ cut, refused, ended         │
+//!            ▲  └──▶ Resuming ──────────────────▲  │ link lost                   │
 //!            └── BackingOff ◀──────────────────────┴─────────────────────────────┘
 //! ```
 
@@ -42,78 +38,71 @@ use crate::loss::Verdict;
 use crate::revision::Era;
 use crate::wire::method;
 
-/// The life of one configured server.
+/// The connection state machine of one configured server.
 #[derive(Debug)]
 pub struct Session {
     phase: Phase,
     attempt: Attempt,
     settings: Settings,
     pace: Pace,
-    /// What the server has spoken in this session (DE-09).
+    /// The era of the last negotiation, with which the next one begins.
     spoken: Option<Era>,
-    /// What an earlier connection found out, until it is confirmed or proves wrong.
+    /// The record of an earlier connection, until it is confirmed or proves wrong.
     recorded: Option<Finding>,
-    /// How it is reached: what was configured, or what was fallen back to.
+    /// The transport in use: the configured one, or the one it fell back to.
     carrier: Carrier,
-    /// Streamable HTTP was refused, and the older transport is being tried.
     refused: Option<Refusal>,
-    /// Whose session may have outlived the connection.
+    /// The peer whose session may have outlived its link, and is resumed by the next one.
     kept: Option<Arc<Peer>>,
-    /// Calls could go at least once.
     was_ready: bool,
-    /// They could over what was configured, so that there is nothing to fall back from.
+    /// Whether it was ready over the configured transport, which rules out a fallback.
     spoke_as_configured: bool,
-    /// Start of the current outage, and whether `Disconnected` was announced.
     outage: Option<Outage>,
-    /// When the first sign of trouble came, if that was before the loss was certain.
+    /// Time of the first sign of trouble, if it came before the loss was certain.
     suspected: Option<Instant>,
-    /// Attempts in this outage, or in the last one.
     tries: u32,
-    /// Logins since calls could last go.
+    /// Logins since the session was last `Ready`.
     logins: u32,
     actions: VecDeque<Action>,
 }
 
-/// The phases. Waiting ones have a deadline.
+/// The phases of a session, as in [`Status`]. Every phase that waits for a peer has a deadline.
 #[derive(Debug, Default)]
 enum Phase {
-    /// Nothing was asked for yet.
+    /// No connection was requested yet.
     #[default]
     Idle,
-    /// The link is being opened; for HTTP that is immediate.
-    /// `probe_until`: the carrier is only a recorded one, which has a limit of its own.
+    /// The link is being opened. `probe_until` limits a transport that comes from a record alone.
     Opening { until: Instant, probe_until: Option<Instant>, negotiation: Option<Negotiation> },
-    /// Asking on the old session whether it is still there.
+    /// A probe on the old session finds out whether it still exists.
     Resuming { until: Instant, probe_until: Instant, peer: Arc<Peer> },
-    /// Finding out what the server speaks.
+    /// The protocol revision is being negotiated.
     Negotiating { until: Instant, probe_until: Option<Instant>, negotiation: Negotiation },
-    /// Telling a new session what the old one knew.
+    /// The driver restores the state of the old session (log level, subscriptions) on the new one.
     Restoring { until: Instant, peer: Arc<Peer> },
-    /// Calls may go.
+    /// Calls may be sent.
     Ready { peer: Arc<Peer>, since: Instant },
-    /// The server wants to know who we are, and that is being settled.
+    /// The server requires a login, and the driver is obtaining one.
     LoggingIn { until: Instant, cause: Fault },
-    /// Only a person can move us on.
+    /// Only a person can help.
     NeedsLogin { not_before: Instant, cause: Fault },
-    /// Waiting for the next attempt.
+    /// Waits for the next attempt.
     BackingOff { not_before: Instant, until: Instant, cause: Fault },
-    /// Trying again cannot help, as far as we know.
+    /// Retrying cannot help, as far as we know.
     Failed { not_before: Instant, cause: Fault },
-    /// We ended it.
+    /// The owner closed the session.
     Closed,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Outage {
     since: Instant,
-    /// Whether it was announced that the server is gone, and not just its session.
+    /// Whether [`Announcement::Disconnected`] was sent. A session loss alone does not send it.
     announced: bool,
 }
 
-// === impl Session ===
-
 impl Session {
-    /// Nothing happens before [`Command::Connect`].
+    /// Creates an idle session. Nothing happens before [`Command::Connect`].
     pub fn new(settings: Settings) -> Self {
         Self {
             phase: Phase::Idle,
@@ -135,33 +124,32 @@ impl Session {
         }
     }
 
-    /// There is a session that somebody else has left: the first link asks for it, and opens a new one only if it
-    /// is gone. To be said before [`Command::Connect`].
+    /// Takes up a session of an earlier process. Call this before [`Command::Connect`].
     pub fn resume(&mut self, peer: Arc<Peer>) {
         self.kept = Some(peer);
     }
 
-    /// The next loss showed itself at `since`, before it was certain: an outage begins with its first evidence.
+    /// Counts the next outage from `since`, when the loss showed itself before it was certain.
     pub fn suspect(&mut self, since: Instant) {
         self.suspected = Some(since);
     }
 
-    /// By what the server is reached, or was last tried.
+    /// The transport by which the server is reached, or was last tried.
     pub fn carrier(&self) -> Carrier {
         self.carrier
     }
 
-    /// The owner wants something.
+    /// Takes a command of the owner.
     pub fn handle_command(&mut self, now: Instant, command: Command) {
         self.phase = match (mem::take(&mut self.phase), command) {
             (Phase::Closed, _) => Phase::Closed,
             (Phase::Idle, Command::Connect) => self.open(now, None),
-            // On demand the wait is cut short, but never below the floor, nor below what the server asked for:
-            // many callers must not turn a crashing server into a storm of attempts.
+            // Demand cuts the wait short, but not below the floor nor below `Retry-After`: many
+            // callers must not turn a crashing server into a storm of attempts.
             (Phase::BackingOff { not_before, until, cause }, Command::Connect | Command::Wake) => {
                 Phase::BackingOff { not_before, until: until.min(not_before), cause }
             }
-            // Somebody hopes that something has changed. Now and then that is worth a look.
+            // Demand may mean that something has changed, which is worth an attempt now and then.
             (
                 Phase::NeedsLogin { not_before, .. } | Phase::Failed { not_before, .. },
                 Command::Connect | Command::Wake,
@@ -183,7 +171,7 @@ impl Session {
         };
     }
 
-    /// News from the link opened for `attempt`. Late news of a dead link stops here.
+    /// Takes an event of the link opened for `attempt`. Late events of a dead link are dropped.
     pub fn handle_event(&mut self, now: Instant, attempt: Attempt, event: Event) {
         if attempt != self.attempt {
             return;
@@ -202,13 +190,12 @@ impl Session {
             (Phase::Negotiating { until, negotiation, .. }, Event::Reply(reply)) => {
                 self.take_reply(now, until, negotiation, reply)
             }
-            // The link broke while an answer was awaited: for the negotiation that is an answer too, since
-            // some servers exit on a probe they do not know (DE-05).
+            // A broken link counts as a reply, since some servers exit on an unknown probe (DE-05).
             (Phase::Negotiating { until, negotiation, .. }, Event::Lost(fault)) => {
                 self.take_reply(now, until, negotiation, Reply::Fault(fault))
             }
             (Phase::Restoring { peer, .. }, Event::Restored) => self.ready(now, peer),
-            // No session lives shorter than one that is gone before the first call.
+            // A session lost while it is being restored counts as failed, so backoff applies.
             (Phase::Restoring { .. }, Event::Forgotten { fault, .. }) => self.renew(now, fault, false),
             (Phase::Ready { since, .. }, Event::Forgotten { fault, proven }) => {
                 let lasted = now.saturating_duration_since(since);
@@ -217,7 +204,7 @@ impl Session {
             }
             (Phase::Ready { peer, since }, Event::Lost(fault)) => {
                 self.pace.held(now.saturating_duration_since(since));
-                // A cut connection is no lost session: over HTTP the next link asks first.
+                // A cut connection is not a lost session: over HTTP the next link probes it first.
                 self.kept = (self.carrier == Carrier::Http && peer.era() == Era::Legacy).then_some(peer);
                 self.lose(now, fault)
             }
@@ -227,12 +214,12 @@ impl Session {
             (Phase::Opening { .. } | Phase::Restoring { .. }, Event::Lost(fault)) => self.recover(now, fault),
             (Phase::LoggingIn { .. }, Event::Authorized) => self.open(now, None),
             (Phase::LoggingIn { .. }, Event::Denied(fault)) => self.deny(now, fault),
-            // Opened twice, or an answer nobody waits for: nothing that a driver does, nothing to act on.
+            // Opened twice, or a reply that nobody waits for: a correct driver does not send these.
             (phase, _) => phase,
         };
     }
 
-    /// Time has passed.
+    /// Acts on the deadline of [`Self::poll_timeout`], if it has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return;
@@ -245,10 +232,10 @@ impl Session {
             Phase::Opening { until, probe_until: Some(_), .. } if now < until => {
                 self.leave_recorded_stream(now, until, Fault::before_sending(Cause::Timeout(Limit::Connect)))
             }
-            // A session that does not answer is no use, whether it is there or not.
+            // A session that does not answer is useless, even if the server still knows it.
             Phase::Resuming { until, .. } if now < until => self.negotiate(now, until, None),
             Phase::LoggingIn { cause, .. } => self.deny(now, cause),
-            // What could not be restored in time is not worth a server that can be called.
+            // Restoring took too long: a server that can be called matters more than its old state.
             Phase::Restoring { peer, .. } => self.ready(now, peer),
             _ => {
                 self.forget_record();
@@ -275,17 +262,17 @@ impl Session {
         }
     }
 
-    /// The next thing to do.
+    /// The next action for the driver.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// The link that counts.
+    /// The attempt whose events count.
     pub fn attempt(&self) -> Attempt {
         self.attempt
     }
 
-    /// Why waiting for a connection is pointless at the moment, if it is.
+    /// The fault that makes waiting for a connection pointless at the moment, if there is one.
     pub fn hopeless(&self, now: Instant) -> Option<&Fault> {
         match &self.phase {
             Phase::NeedsLogin { not_before, cause } | Phase::Failed { not_before, cause }
@@ -297,17 +284,17 @@ impl Session {
         }
     }
 
-    /// Whether this is no first attempt: something was lost, or could not be had.
+    /// Whether this is past the first attempt: the session was ready once, or an attempt failed.
     pub fn is_down(&self) -> bool {
         self.was_ready || self.outage.is_some()
     }
 
-    /// Attempts in this outage, or in the last one.
+    /// Number of attempts in the current outage, or in the last one.
     pub fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// The phase as others see it.
+    /// The public view of the phase.
     pub fn status(&self) -> Status {
         match &self.phase {
             Phase::Idle => Status::Idle,
@@ -334,7 +321,7 @@ impl Session {
         Phase::Opening { until: now + self.settings.connect, probe_until, negotiation }
     }
 
-    /// [`Self::open`] within the time that is left of an attempt: the time for connecting is not granted twice.
+    /// Opens another link within the deadline of the current attempt.
     fn reopen(&mut self, now: Instant, until: Instant, negotiation: Option<Negotiation>) -> Phase {
         match self.open(now, negotiation) {
             Phase::Opening { probe_until, negotiation, .. } => {
@@ -344,9 +331,9 @@ impl Session {
         }
     }
 
-    /// Leaves the link; its late news counts no more.
+    /// Closes the link and retires its attempt, so its late events are dropped.
     fn close(&mut self, fault: Fault) {
-        // What is known of the request that failed is not known of the others that are under way.
+        // The outcome is known of the request that failed, not of the other pending ones.
         let fault = Fault { execution: Execution::Unknown, ..fault };
         self.actions.push_back(Action::Close(self.attempt, fault));
         self.attempt.0 += 1;
@@ -357,10 +344,10 @@ impl Session {
         Phase::Resuming { until, probe_until: now + self.settings.probe, peer }
     }
 
-    /// An answer on the old session: any at all proves it, unless it says the contrary.
+    /// Takes the reply to the probe of the old session: any but a loss proves the session.
     fn take_sign(&mut self, now: Instant, until: Instant, peer: Arc<Peer>, reply: &Reply) -> Phase {
         match (reply.sign(method::PING, true, false), reply) {
-            // The session may well be there, for whoever we are to be.
+            // The session may still exist, for whoever logs in.
             (Verdict::Login, Reply::Fault(fault)) if self.settings.authorizes => {
                 self.kept = Some(peer);
                 self.recover(now, fault.clone())
@@ -369,13 +356,13 @@ impl Session {
             (Verdict::Answer, Reply::Fault(fault)) if fault.is_unreachable() || asks_for_time(fault) => {
                 self.ask_later(now, peer, fault.clone())
             }
-            // Nothing is at stake: a handshake finds out, and costs what asking again would.
+            // A handshake settles it, and costs no more than another probe.
             _ => self.negotiate(now, until, None),
         }
     }
 
-    /// The old session could not be asked for. That is tried again, but if something answers in the server's
-    /// place, not for long: a balancer may say of a session whose node is gone that the gateway is bad, for ever.
+    /// Keeps the old session for the next link, because its probe did not reach the server. If a
+    /// proxy answered, only for a while: it may answer 502 forever for a node that is gone.
     fn ask_later(&mut self, now: Instant, peer: Arc<Peer>, fault: Fault) -> Phase {
         let asked = fault.execution == Execution::Unknown;
         let young = |outage: Outage| now.saturating_duration_since(outage.since) < ASK_AGAIN;
@@ -383,7 +370,7 @@ impl Session {
         self.recover(now, fault)
     }
 
-    /// The link is open: begin, or go on where a died process left off.
+    /// Begins the negotiation on an open link, or continues it after a process was restarted.
     fn negotiate(&mut self, now: Instant, until: Instant, ongoing: Option<Negotiation>) -> Phase {
         let (negotiation, step) = match ongoing {
             Some(negotiation) => {
@@ -393,7 +380,7 @@ impl Session {
             None => match self.carrier {
                 Carrier::Pipe => Negotiation::begin(Link::Pipe, self.settings.choice, self.start()),
                 Carrier::Http => Negotiation::begin(Link::Http, self.settings.choice, self.start()),
-                // The transport is older than the other era.
+                // HTTP+SSE is older than the modern era.
                 Carrier::EventStream => Negotiation::begin(Link::Pipe, Choice::Legacy, Start::Unknown),
             },
         };
@@ -462,7 +449,7 @@ impl Session {
         Phase::Ready { peer, since: now }
     }
 
-    /// The server forgot the session: a new one at once, unless that is all it ever does.
+    /// Replaces a lost session at once, unless the server loses every session.
     fn renew(&mut self, now: Instant, fault: Fault, proven: bool) -> Phase {
         self.begin_outage(now);
         self.announce(Announcement::SessionLost(fault.clone()));
@@ -483,12 +470,12 @@ impl Session {
         }
     }
 
-    /// A connection was lost: as a rule the next attempt costs no wait, since most losses are a blink.
+    /// Handles a lost link. The first attempt usually costs no wait, since most losses are short.
     fn lose(&mut self, now: Instant, fault: Fault) -> Phase {
         let Recovery::Retry { not_before: Duration::ZERO } = fault.recovery() else {
             return self.recover(now, fault);
         };
-        // Over HTTP what broke may be one exchange, of a server that is up: asking costs next to nothing.
+        // Over HTTP a single exchange may have broken while the server is up, and a probe is cheap.
         let first = self.pace.first(now);
         if !first && (self.carrier == Carrier::Pipe || !self.pace.spend(now)) {
             return self.recover(now, fault);
@@ -499,9 +486,9 @@ impl Session {
         self.open(now, None)
     }
 
-    /// Streamable HTTP was refused. The transport before it is tried in the same breath (DE-04).
+    /// Tries HTTP+SSE in the same attempt after Streamable HTTP was refused (DE-04).
     fn fall_back_or_recover(&mut self, now: Instant, until: Instant, refusal: Refusal) -> Phase {
-        // Nor where only the era is wanted that the older transport does not know.
+        // HTTP+SSE does not know the modern era, so it is no fallback if only that is wanted.
         let may = self.settings.fallback
             && self.settings.choice != Choice::Modern
             && self.carrier == Carrier::Http
@@ -515,10 +502,9 @@ impl Session {
         self.reopen(now, until, None)
     }
 
-    /// The one place that decides what a fault costs: try again, ask a person, or give up.
+    /// Closes the link and decides what a fault costs: retry, ask a person, or give up.
     fn recover(&mut self, now: Instant, cause: Fault) -> Phase {
-        // If the older transport does not work either, the first refusal is the one to tell. One that wants a login
-        // works, though not for everybody.
+        // If HTTP+SSE fails as well, the first refusal is reported; a required login is no failure.
         let wants_login = matches!(cause.cause, Cause::LoginRequired { .. });
         let cause = match self.refused.take() {
             Some(refusal) if !wants_login => {
@@ -527,7 +513,7 @@ impl Session {
             }
             _ => cause,
         };
-        // What was fallen back to is refused as well: the server may have moved on.
+        // The fallback is refused as well: the server may have been upgraded.
         if matches!(cause.cause, Cause::Status { code: 400..500, .. }) {
             self.carrier = self.settings.carrier;
         }
@@ -535,12 +521,12 @@ impl Session {
         self.settle(now, cause)
     }
 
-    /// The same where there is no link.
+    /// Decides what a fault costs while there is no link to close.
     fn settle(&mut self, now: Instant, cause: Fault) -> Phase {
         let retry = match cause.recovery() {
             Recovery::Retry { not_before } => not_before,
             Recovery::Login => return self.log_in(now, cause),
-            // What worked once is not given up: it may have been moved, or be half deployed.
+            // A server that worked once is not given up: it may be half deployed.
             Recovery::GiveUp if self.was_ready && cause.cause != Cause::Closed => Duration::ZERO,
             Recovery::GiveUp => {
                 self.announce(Announcement::Failed(cause.clone()));
@@ -549,12 +535,12 @@ impl Session {
         };
         self.begin_outage(now);
         self.announce_outage(&cause);
-        // To find a port closed is cheap, so over HTTP each outage is judged by itself. A process that dies as
-        // soon as it is started is dear, and so is a handshake for nothing.
+        // A closed port is cheap to find, so over HTTP each outage starts with short waits.
+        // Starting a process that dies at once is expensive, and so is a handshake in vain.
         let cheap = self.carrier != Carrier::Pipe && cause.cause != Cause::NotAffine;
         let outage = self.outage.filter(|_| cheap).map(|outage| outage.since);
         let (soonest, wait) = self.pace.waits(now, outage, cheap && cause.cause == Cause::Refused);
-        // What the server asked for holds, but a person who waits is not sent away for an hour on its word.
+        // `Retry-After` holds, but a waiting caller is not made to wait an hour for it.
         let asked = retry.min(PATIENCE);
         Phase::BackingOff { not_before: now + soonest.max(asked), until: now + wait.max(retry), cause }
     }
@@ -569,7 +555,7 @@ impl Session {
         }
     }
 
-    /// Once for each outage.
+    /// Announces `Disconnected`, once for each outage.
     fn announce_outage(&mut self, cause: &Fault) {
         if let Some(outage) = &mut self.outage
             && !mem::replace(&mut outage.announced, true)
@@ -583,16 +569,15 @@ impl Session {
     }
 }
 
-/// Whether the server said when it wants to be asked again.
 fn asks_for_time(fault: &Fault) -> bool {
     matches!(fault.recovery(), Recovery::Retry { not_before } if !not_before.is_zero())
 }
 
-/// How long an old session is asked for, if what stands in front of the server answers.
+/// How long into an outage an old session is probed again while a proxy answers for the server.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// How long `Retry-After` is believed while somebody waits.
+/// Upper bound of the `Retry-After` that a waiting caller has to respect.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a verdict that only a person can change is believed.
+/// Minimum time between attempts while only a person can change the result.
 const HOPELESS: Duration = Duration::from_secs(10);

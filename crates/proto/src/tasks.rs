@@ -1,13 +1,14 @@
-//! Following one task to its end: when it is asked about, with which method, and what its answers mean.
+//! [`TaskFollower`]: follows one task to its end. It decides when to poll, with which method, and
+//! what the replies mean.
 //!
-//! Both generations of tasks go through here (groups TA and TN). The driver does what [`Follow::poll_action`]
-//! says, tells what came of it, and looks again at [`Follow::poll_timeout`]. At most one poll, question or
-//! update is under way at a time; beside it, in the experiment of 2025-11-25, the request for the outcome,
-//! which the server may hold back until there is one.
+//! It handles both dialects of tasks. The driver performs what [`TaskFollower::poll_action`] says,
+//! reports the result, and calls again at [`TaskFollower::poll_timeout`]. At most one poll, input
+//! request or update is pending at a time. Beside it, in the experiment of 2025-11-25, the request
+//! for the result may be pending, which the server may hold back until there is one.
 //!
-//! A server that lets itself be asked as often as it said, says each thing once, and ends, costs no more than
-//! that. One that does not is bounded: by the clocks of the call that waits, by the life the task was
-//! given, and by how much may be asked of the host.
+//! A misbehaving server is bounded by the limits of the waiting call, by the lifetime of the task,
+//! and by the number of inputs that may be requested of the host.
+// Groups TA and TN
 
 mod handle;
 #[cfg(test)]
@@ -23,62 +24,62 @@ use crate::fault::Limit;
 use crate::wire::view::{Dialect, InputRequests, Task, TaskStatus};
 use crate::wire::{Json, RpcError, code};
 
-/// One task, from the moment its handle is known until its outcome is.
+/// The state of following one task, from its handle to its outcome.
 #[derive(Debug)]
 pub struct Follow {
     dialect: Dialect,
     phase: Phase,
     fetch: Fetch,
-    /// The clocks of the call that waits. An answer about the task starts the idle one anew, and it does not run
-    /// while the server wants to be left alone.
+    /// The limits of the waiting call. A state of the task restarts the idle limit, which does not
+    /// run while the server wants to be left alone.
     clock: Calls<()>,
-    /// Whether they stand still.
+    /// Whether the limits are paused.
     paused: bool,
     call: u64,
     pace: Pace,
-    /// When the server was last asked for the state, or has answered that.
+    /// Time of the last poll, or of its reply.
     looked: Instant,
-    /// How old the task was, and when that was.
+    /// The age of the task, and when it had that age.
     age: (Duration, Instant),
     ttl: Option<Duration>,
     seen: Option<Seen>,
-    /// Keys that were put to the host (TN-05).
+    /// Keys of inputs that were requested of the host. Each is requested once (TN-05).
     asked: HashSet<Box<str>>,
-    /// Answers of the host that no server has acknowledged.
+    /// Inputs of the host that the server has not acknowledged.
     unsent: Vec<(Box<str>, Json)>,
-    /// Errors in a row where a state or an acknowledgement should have come.
+    /// Number of errors in a row in place of a state or an acknowledgment.
     strikes: u32,
-    /// Why the server did not take the last answers.
+    /// The error with which the server refused the last inputs.
     refused: Option<RpcError>,
     actions: VecDeque<Action>,
 }
 
-/// What it waits for.
+/// The phases, named for what they wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The time of the next poll.
+    /// Waits for the time of the next poll.
     NextPoll(Instant),
-    /// The state, from a poll that is under way.
+    /// Waits for the state, from a pending poll.
     State,
-    /// The host's answers.
+    /// Waits for the host's inputs.
     Answers,
-    /// The acknowledgement of an update.
+    /// Waits for the acknowledgment of an update.
     Acknowledgement,
-    /// The outcome of a task that is over, from a request that is under way.
+    /// Waits for the result of an ended task, from a pending request.
     Outcome,
-    /// Nothing more.
+    /// The outcome was reported.
     Over,
 }
 
-/// Experiment: the request for the outcome. It is made early of a task that asks, so that its questions reach
-/// us (TA-04).
+/// The request for the result, in the experiment. It is sent early for a task that requires input,
+/// so that its elicitations reach us (TA-04).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetch {
     Not,
     UnderWay,
 }
 
-/// How a task was last seen. What differs is progress.
+/// The last known state of a task. A difference is progress.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     status: TaskStatus,
@@ -86,73 +87,76 @@ struct Seen {
     message: Option<String>,
 }
 
-/// How often a task is looked at.
+/// How often a task is polled.
 #[derive(Debug)]
 struct Pace {
+    /// The interval that the server asked for.
     given: Option<Duration>,
-    /// Used where the server says nothing: longer each time that nothing has changed.
+    /// The interval used if the server names none. It grows with each poll that shows no change.
     guess: Duration,
 }
 
-/// What the driver is to do.
+/// What the driver must do now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask for the state: `tasks/get`.
+    /// Request the state with `tasks/get`.
     Get,
-    /// Ask for the outcome: `tasks/result`. The server answers when there is one.
+    /// Request the result with `tasks/result`. The server answers when there is one.
     Fetch,
-    /// Have the host answer these.
+    /// Request these inputs of the host.
     Ask(InputRequests),
-    /// Give the server these answers: `tasks/update`.
+    /// Send these inputs to the server with `tasks/update`.
     Update(Vec<(Box<str>, Json)>),
-    /// It is over. Whatever is under way is no longer wanted.
+    /// The task ended. Abandon whatever is pending.
     End(End),
 }
 
 /// How following a task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With its result.
+    /// The task completed with this result.
     Result(Json),
-    /// With an error of the server's.
+    /// The task failed, or the server refused a request about it, with this error.
     Error(RpcError),
-    /// It was cancelled.
+    /// The task was cancelled.
     Cancelled,
-    /// The server does not know it, or no longer.
+    /// The server does not know the task, or no longer.
     Gone,
-    /// It outlived its time without a change.
+    /// The task outlived its `ttl` without a change.
     Lost,
-    /// The call that waits has no more time. The task may go on.
+    /// The waiting call ran out of time. The task may go on.
     Timeout(Limit),
-    /// What the server says of it makes no sense.
+    /// A state of the task is malformed, for this reason.
     Nonsense(&'static str),
-    /// It asks for more input than any honest task (MR-06).
+    // MR-06
+    /// The task requested too many inputs.
     Insatiable,
 }
 
-/// Where a state of the task comes from.
+/// The source of a state of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The answer to [`Action::Get`].
+    /// The reply to [`Action::PollState`].
     Polled,
     /// A notification.
     Told,
 }
 
-/// What is known when the following begins.
+/// What is known when following a task begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// In which form the task is asked about.
+    /// The dialect in which requests about the task are made.
     pub dialect: Dialect,
-    /// How long ago it was created.
+    /// Time since the task was created.
     pub age: Duration,
-    /// How long after that it may be forgotten.
+    /// Time after creation from which the server may drop the task.
     pub ttl: Option<Duration>,
-    /// How long to wait between polls, if said.
+    /// The interval between polls that the server asked for.
     pub poll_interval: Option<Duration>,
-    /// The state that came in this moment, if one did. Without it the first poll is made at once (TN-03).
+    // TN-03
+    /// The state that was just received, if any. Without it the first poll is made at once.
     pub state: Option<&'a Task>,
-    /// The clocks of the call that waits.
+    /// The limits of the waiting call.
     pub limits: Limits,
 }
 
@@ -186,12 +190,12 @@ impl Follow {
         follow
     }
 
-    /// A state of the task has come.
+    /// Takes a state of the task.
     pub fn handle_state(&mut self, now: Instant, task: &Task, source: Source) {
         if matches!(self.phase, Phase::Outcome | Phase::Over) {
             return;
         }
-        // A poll that is not under way any more was answered by something quicker.
+        // The poll is no longer pending: a notification was quicker.
         if source == Source::Polled && self.phase != Phase::State {
             return;
         }
@@ -219,7 +223,8 @@ impl Follow {
         match task.status {
             TaskStatus::Completed | TaskStatus::Failed => self.finish(task),
             TaskStatus::Cancelled => self.end(End::Cancelled),
-            // What was said unasked waits for its turn: a poll, a question or an update is under way.
+            // A notification changes nothing while a poll, an input request or an update is
+            // pending.
             _ if !matches!(self.phase, Phase::NextPoll(_)) => {}
             _ if source == Source::Polled && !changed && self.is_expired(now) => self.end(End::Lost),
             TaskStatus::InputRequired => self.provide(now, task),
@@ -227,7 +232,7 @@ impl Follow {
         }
     }
 
-    /// The server answered a poll with an error.
+    /// Takes the error with which the server answered a poll.
     pub fn handle_poll_error(&mut self, now: Instant, error: RpcError) {
         if self.phase != Phase::State {
             return;
@@ -242,14 +247,14 @@ impl Follow {
         }
     }
 
-    /// A poll was not answered. Whether it is tried again is a matter of time alone.
+    /// Takes note that a poll was not answered. Polls are repeated until the limits run out.
     pub fn handle_poll_lost(&mut self, now: Instant) {
         if self.phase == Phase::State {
             self.recover(now);
         }
     }
 
-    /// The host has answered all it was asked.
+    /// Takes the inputs of the host, for all that were requested.
     pub fn handle_answers(&mut self, now: Instant, answers: Vec<(Box<str>, Json)>) {
         if self.phase == Phase::Answers {
             self.resume(now);
@@ -258,7 +263,8 @@ impl Follow {
         }
     }
 
-    /// The server has acknowledged an update. It may act on it later (TN-06).
+    /// Takes the acknowledgment of an update. The server may act on it later.
+    // TN-06
     pub fn handle_updated(&mut self, now: Instant) {
         if self.phase == Phase::Acknowledgement {
             self.unsent.clear();
@@ -268,8 +274,8 @@ impl Follow {
         }
     }
 
-    /// The server answered an update with an error. A person's answers are not given up for one that may pass: they
-    /// are sent again if the next poll still asks for them.
+    /// Takes the error with which the server answered an update. A person's inputs are not given up
+    /// for an error that may pass: they are sent again if the next poll still requests them.
     pub fn handle_update_error(&mut self, now: Instant, error: RpcError) {
         if self.phase == Phase::Acknowledgement {
             self.strikes += 1;
@@ -281,30 +287,32 @@ impl Follow {
         }
     }
 
-    /// An update was not answered. It is sent again if the next poll still asks for it.
+    /// Takes note that an update was not answered. It is sent again if the next poll still requests
+    /// it.
     pub fn handle_update_lost(&mut self, now: Instant) {
         if self.phase == Phase::Acknowledgement {
             self.recover(now);
         }
     }
 
-    /// Experiment: the outcome has come, exactly as the call itself would have been answered.
+    /// Takes the result in the experiment, exactly as the call itself would have been answered.
     pub fn handle_outcome(&mut self, now: Instant, outcome: Result<Json, RpcError>) {
         let failed = self.seen.as_ref().is_some_and(|seen| seen.status == TaskStatus::Failed);
         match (outcome, self.phase) {
             (_, Phase::Over) => {}
             (Ok(result), _) => self.end(End::Result(result)),
-            // Of a task that is done it can only mean that it is no longer kept.
+            // For a completed task this can only mean that the server dropped it.
             (Err(error), Phase::Outcome) if error.code == code::INVALID_PARAMS && !failed => {
                 self.end(End::Gone);
             }
             (Err(error), Phase::Outcome) => self.end(End::Error(error)),
-            // It may be the outcome, and it may be about the request for it. The next poll will tell.
+            // The error may be the outcome, or concern the request for it. The next poll shows
+            // which.
             (Err(_), _) => self.handle_fetch_lost(now),
         }
     }
 
-    /// Experiment: the request for the outcome was not answered.
+    /// Takes note that the request for the result was not answered, in the experiment.
     pub fn handle_fetch_lost(&mut self, now: Instant) {
         self.fetch = Fetch::Not;
         if self.phase == Phase::Outcome {
@@ -312,26 +320,27 @@ impl Follow {
         }
     }
 
-    /// Something else shows that the task is being worked on: progress (PR-03).
+    /// Records another sign of life of the task, such as progress.
+    // PR-03
     pub fn heard(&mut self, now: Instant) {
         self.clock.heard(now, self.call);
     }
 
-    /// A person is being asked: that time is not the server's.
+    /// Pauses the limits of the call while a person is asked.
     pub fn pause(&mut self, now: Instant) {
         if !std::mem::replace(&mut self.paused, true) {
             self.clock.pause(now, self.call);
         }
     }
 
-    /// The person has answered.
+    /// Ends the pause when the person has answered.
     pub fn resume(&mut self, now: Instant) {
         if std::mem::take(&mut self.paused) {
             self.clock.resume(now, self.call);
         }
     }
 
-    /// Looks at the clock.
+    /// Checks the limits, and polls if it is time.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.phase == Phase::Over {
             return;
@@ -348,7 +357,7 @@ impl Follow {
         }
     }
 
-    /// When to call [`Follow::handle_timeout`]. `None`: it is over.
+    /// When to call [`TaskFollower::handle_timeout`]. `None` if the task has ended.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let end = self.clock.poll_timeout(now)?;
         match self.phase {
@@ -358,12 +367,12 @@ impl Follow {
         }
     }
 
-    /// What to do now.
+    /// The next action for the driver.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// A task that is over: its outcome.
+    /// Handles a task that ended: reports its outcome, or requests it.
     fn finish(&mut self, task: &Task) {
         match (self.dialect, task.status) {
             (Dialect::Experiment, _) => {
@@ -372,7 +381,7 @@ impl Follow {
                     self.actions.push_back(Action::Fetch);
                 }
             }
-            // TN-04: a tool that failed is completed, and its result says so.
+            // TN-04: a task whose tool failed is completed, and its result says so.
             (Dialect::Extension, TaskStatus::Completed) => match task.result().filter(Json::is_object) {
                 Some(result) => self.end(End::Result(result)),
                 None => self.end(End::Nonsense("a completed task has no result")),
@@ -384,7 +393,7 @@ impl Follow {
         }
     }
 
-    /// A task that wants input.
+    /// Handles a task that requires input.
     fn provide(&mut self, now: Instant, task: &Task) {
         if self.dialect == Dialect::Experiment {
             if std::mem::replace(&mut self.fetch, Fetch::UnderWay) == Fetch::Not {
@@ -395,7 +404,7 @@ impl Follow {
         let Ok(mut wanted) = task.input_requests() else {
             return self.end(End::Nonsense("what the task asks cannot be read"));
         };
-        // Only what is still wanted is worth sending again.
+        // Only inputs that are still requested are sent again.
         self.unsent.retain(|(key, _)| wanted.iter().any(|(wanted, _)| wanted == key));
         wanted.retain(|(key, _)| !self.asked.contains(key));
         if self.asked.len() + wanted.len() > MOST_INPUTS {
@@ -409,7 +418,7 @@ impl Follow {
         } else if !self.unsent.is_empty() {
             self.update();
         } else if let Some(error) = self.refused.take() {
-            // It still asks for what it did not take.
+            // It still requests an input that it refused.
             self.end(End::Error(error));
         } else {
             self.wait(now);
@@ -421,15 +430,15 @@ impl Follow {
         self.actions.push_back(Action::Update(self.unsent.clone()));
     }
 
-    /// The next poll, not before its time (TA-03, TN-04).
+    /// Schedules the next poll at the server's interval (TA-03, TN-04).
     fn wait(&mut self, now: Instant) {
         let at = (self.looked + self.pace.interval()).max(now);
-        // Until then the server owes nothing.
+        // Until then the server owes no sign of life.
         self.heard(at);
         self.phase = Phase::NextPoll(at);
     }
 
-    /// The next poll after one that failed.
+    /// Schedules the next poll after a failure.
     fn recover(&mut self, now: Instant) {
         self.phase = Phase::NextPoll(now + self.pace.interval().max(AFTER_FAILURE));
     }
@@ -441,7 +450,7 @@ impl Follow {
 
     fn end(&mut self, end: End) {
         self.phase = Phase::Over;
-        // What was not begun is not begun any more.
+        // Actions that were not performed yet are dropped.
         self.actions.clear();
         self.actions.push_back(Action::End(end));
     }
@@ -453,16 +462,17 @@ impl Pace {
     }
 }
 
-/// A server that wants to be asked more often is asked this often.
+/// Minimum interval between polls, even if the server asks for a shorter one.
 const FLOOR: Duration = Duration::from_millis(50);
-/// A server that wants to be left alone for longer would not be followed at all.
+/// Maximum interval between polls, even if the server asks for a longer one.
 const CAP: Duration = Duration::from_secs(60 * 60);
-/// Where the server does not say how often: at first, and in the end.
+/// First interval between polls if the server names none.
 const GUESS: Duration = Duration::from_millis(500);
+/// Maximum interval between polls if the server names none.
 const LONGEST_GUESS: Duration = Duration::from_secs(5);
-/// After a poll that failed, whatever the server said.
+/// Minimum interval after a poll that failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Errors in a row that are no answer to the question.
+/// Number of errors in a row after which the task is given up.
 const STRIKES: u32 = 3;
-/// More questions than any person answers for one task.
+/// Maximum number of inputs that one task may request.
 const MOST_INPUTS: usize = 256;

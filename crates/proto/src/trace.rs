@@ -1,8 +1,9 @@
-//! Trace context in the W3C formats, as it travels in `_meta` (OT-01).
+//! [`TraceContext`]: trace context in the W3C formats, as it is sent in `_meta`.
+// OT-01
 
 use std::fmt;
 
-/// The trace that a request belongs to. What does not fit the formats cannot be made into one.
+/// The trace that a request belongs to. It is always valid by the W3C formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     parent: Parent,
@@ -10,7 +11,7 @@ pub struct TraceContext {
     baggage: Option<Box<str>>,
 }
 
-/// `traceparent`: `00-<trace id>-<span id>-<flags>`.
+/// The value of `traceparent`: `00-<trace id>-<span id>-<flags>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parent {
     trace: u128,
@@ -19,44 +20,49 @@ struct Parent {
 }
 
 impl TraceContext {
-    /// Reads a `traceparent`. `None` if it is not one, or names no trace.
+    /// Parses a `traceparent`. `None` if it is malformed or names no trace.
     pub fn parse(traceparent: &str) -> Option<Self> {
         Some(Self { parent: Parent::parse(traceparent)?, state: None, baggage: None })
     }
 
-    /// Made of the parts that a tracing library has. `None` if the trace or the span is zero, which is none.
+    /// Creates a context from the ids of a tracing library. `None` if the trace or the span id is
+    /// zero, which W3C forbids.
     pub fn new(trace: u128, span: u64, sampled: bool) -> Option<Self> {
         let parent = Parent { trace, span, flags: u8::from(sampled) };
         parent.is_one().then_some(Self { parent, state: None, baggage: None })
     }
 
-    /// With `tracestate`, which belongs to the vendors of a trace. One that is no header value is left out.
+    /// Sets `tracestate`, which holds vendor data. A value that is not a valid header value is left
+    /// out.
     #[must_use]
     pub fn state(mut self, tracestate: &str) -> Self {
         self.state = travels(tracestate);
         self
     }
 
-    /// With `baggage`: it goes to the server as it is, so put nothing there that the server may not know.
+    /// Sets `baggage`. It is sent to the server unchanged, so it must hold nothing that the server
+    /// may not know.
     #[must_use]
     pub fn baggage(mut self, baggage: &str) -> Self {
         self.baggage = travels(baggage);
         self
     }
 
-    /// The same trace, one span further. What is not ours to give away stays behind (OT-02).
+    /// Creates a child context with this span id in the same trace. It does not inherit the
+    /// baggage, which is not ours to pass on.
+    // OT-02
     #[must_use]
     pub fn child(&self, span: u64) -> Self {
         let span = if span == 0 { 1 } else { span };
         Self { parent: Parent { span, ..self.parent }, state: self.state.clone(), baggage: None }
     }
 
-    /// The trace's id.
+    /// The trace id.
     pub fn trace_id(&self) -> u128 {
         self.parent.trace
     }
 
-    /// The members of `_meta`, in order.
+    /// The members of `_meta` that carry this context, in order.
     pub fn members(&self) -> impl Iterator<Item = (&'static str, String)> {
         let parent = (TRACEPARENT, self.parent.to_string());
         let state = self.state.as_deref().map(|state| (TRACESTATE, state.to_owned()));
@@ -70,7 +76,7 @@ impl Parent {
         let mut parts = text.trim().split('-');
         let version = hex(parts.next()?, 2)?;
         let (trace, span, flags) = (hex(parts.next()?, 32)?, hex(parts.next()?, 16)?, hex(parts.next()?, 2)?);
-        // Later versions may add parts; the first may not, and 255 is none.
+        // Later versions may add parts; version 0 may not, and version 255 is invalid.
         if version == 0xff || (version == 0 && parts.next().is_some()) {
             return None;
         }
@@ -89,27 +95,27 @@ impl fmt::Display for Parent {
     }
 }
 
-/// Exactly so many digits, in lower case.
+/// Parses exactly `digits` hexadecimal digits in lower case.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let fits = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     fits.then(|| u128::from_str_radix(text, 16).ok())?
 }
 
-/// A header value of a sane length.
+/// Accepts a printable ASCII header value of at most [`MAX_VALUE_LEN`] bytes.
 fn travels(text: &str) -> Option<Box<str>> {
     let text = text.trim();
     let fits = (1..=LONGEST).contains(&text.len()) && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     fits.then(|| text.into())
 }
 
-/// The keys in `_meta`, without a prefix by the specification's own exception.
+/// The key of the trace parent in `_meta`. The specification exempts it from the prefix rule.
 pub const TRACEPARENT: &str = "traceparent";
-/// See [`TRACEPARENT`].
+/// The key of the trace state in `_meta`. See [`TRACEPARENT`].
 pub const TRACESTATE: &str = "tracestate";
-/// See [`TRACEPARENT`].
+/// The key of the baggage in `_meta`. See [`TRACEPARENT`].
 pub const BAGGAGE: &str = "baggage";
 
-/// What W3C asks everybody to pass on of `baggage`, and more than it asks of `tracestate`.
+/// Maximum length of a value: what W3C requires for `baggage`, and more than for `tracestate`.
 const LONGEST: usize = 8192;
 
 #[cfg(test)]
@@ -122,7 +128,7 @@ mod tests {
         context.members().collect()
     }
 
-    /// OT-01: what goes out has the W3C form.
+    /// OT-01: a context is written in the W3C format.
     #[test]
     fn ot_01_a_context_is_written_as_it_was_read() {
         let context = TraceContext::parse(PARENT).unwrap().state("vendor=1").baggage("user=7");
@@ -138,7 +144,7 @@ mod tests {
         assert_eq!(made.unwrap(), TraceContext::parse(PARENT).unwrap());
     }
 
-    /// OT-02: a new span of the same trace; baggage stays behind.
+    /// OT-02: a child has a new span in the same trace, and no baggage.
     #[test]
     fn ot_02_a_child_keeps_the_trace_only() {
         let child = TraceContext::parse(PARENT).unwrap().state("vendor=1").baggage("user=7").child(255);
@@ -168,7 +174,7 @@ mod tests {
         ] {
             assert_eq!(TraceContext::parse(bad), None, "{bad}");
         }
-        // A later version is read as far as it is known.
+        // The known parts of a later version are read.
         assert!(TraceContext::parse(&format!("cc{}-new", &PARENT[2..])).is_some());
         let context = TraceContext::parse(PARENT).unwrap().state("a\nb").baggage(&"x".repeat(LONGEST + 1));
         assert_eq!(members(&context).len(), 1);

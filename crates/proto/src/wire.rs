@@ -1,7 +1,8 @@
-//! Messages as they are on the wire.
+//! JSON-RPC messages: parsing, editing, writing, and typed views.
 //!
-//! [`parse`] reads the envelope and leaves the rest as slices ([`Json`]); [`object`] edits one object
-//! without touching what it does not know; [`view`] decodes results by the method that asked for them.
+//! [`parse`] reads the envelope and leaves the rest as slices ([`Json`]); [`object`] edits one
+//! object and keeps unknown members; [`outgoing`] writes messages; [`view`] decodes results and
+//! parameters by their method.
 
 pub mod mirror;
 pub mod object;

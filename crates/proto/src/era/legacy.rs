@@ -1,19 +1,21 @@
-//! The legacy handshake: `initialize`, its answer, `notifications/initialized` (LC-01 to LC-06).
+//! [`Handshake`]: the legacy handshake of `initialize`, its result and `notifications/initialized`.
+// LC-01 to LC-06
 
 use super::{Link, Peer, Reply, Step, Verdict, refused, supported};
 use crate::fault::{Cause, Fault, Misbehaviour};
 use crate::revision::{Era, Revision};
 use crate::wire::code;
 
-/// The handshake, by what it waits for.
+/// The states of the handshake, named for what they wait for.
 #[derive(Debug)]
 pub(super) enum Handshake {
     ExpectResult {
         offer: Revision,
-        /// A refusal that names versions may be followed once.
+        /// Whether the offer was already changed once to a version that a refusal named.
         corrected: bool,
-        /// Over HTTP a message that was cut off is sent once more: each is harmless, and a server that closes kept
-        /// connections soon after a reply could not be connected to otherwise.
+        /// Whether the message was already repeated. Over HTTP a message that was cut off is sent
+        /// once more: each is harmless, and a server that closes idle connections soon after a
+        /// reply could not be connected to otherwise.
         repeated: bool,
     },
     ExpectAccepted {
@@ -36,7 +38,7 @@ impl Handshake {
         }
     }
 
-    /// Whether the answer to `initialize` is awaited.
+    /// Whether the result of `initialize` is awaited.
     pub(super) fn expects_result(&self) -> bool {
         matches!(self, Self::ExpectResult { .. })
     }
@@ -54,8 +56,8 @@ impl Handshake {
                 *self = Self::ExpectAccepted { peer, repeated: true };
                 Verdict::Stay(Step::Confirm(revision))
             }
-            // The notification has no answer. A server that refuses it will show with the first request
-            // whether it meant it, so only the loss of the link counts.
+            // A notification has no response. Whether a server that refuses it is serious shows
+            // with the first request, so only the loss of the link counts.
             Self::ExpectAccepted { peer, .. } => Verdict::Stay(match reply {
                 Reply::Fault(fault) if !matches!(fault.cause, Cause::Status { .. } | Cause::Protocol(_)) => {
                     Step::Failed(fault)
@@ -87,7 +89,7 @@ impl Handshake {
                 if code::is_modern(error.code) || Revision::newest_of(Era::Modern, names()).is_some() {
                     return Verdict::Other(Revision::NEWEST_MODERN);
                 }
-                // A server that was legacy yesterday and does not know `initialize` today (DE-09).
+                // A server that was legacy before and does not know `initialize` any more (DE-09).
                 if error.code == code::METHOD_NOT_FOUND {
                     return Verdict::Other(Revision::NEWEST_MODERN);
                 }

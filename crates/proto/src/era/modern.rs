@@ -1,15 +1,16 @@
-//! The modern probe: `server/discover`, and what each answer to it proves (DE-02, DE-06 to DE-08, DE-11).
+//! [`Probe`]: the modern probe `server/discover`, and what each reply to it proves.
+// DE-02, DE-06 to DE-08, DE-11
 
 use super::{Link, Peer, Reply, Step, Verdict, refused, supported};
 use crate::revision::{Era, Revision};
 use crate::wire::code;
 
-/// Waiting for the answer to `server/discover`.
+/// The state of a probe that waits for the reply to `server/discover`.
 #[derive(Debug)]
 pub(super) struct Probe {
     revision: Revision,
-    /// `-32022` may be followed once: a server that rejects what it says it supports must not spin us
-    /// (LC-12).
+    /// Whether the revision was already changed once after `-32022`. A server that rejects what it
+    /// says it supports must not cause a loop (LC-12).
     corrected: bool,
 }
 
@@ -26,7 +27,7 @@ impl Probe {
         match reply {
             Reply::Result(result) => match Peer::from_discovery(&result) {
                 Some((peer, names)) => self.choose(peer, &names),
-                // A lax legacy server may answer anything with something (DE-11).
+                // A lax legacy server may answer any method with some result (DE-11).
                 None => Verdict::Other(Revision::NEWEST_LEGACY),
             },
             Reply::Error { error, .. } if error.code == code::UNSUPPORTED_VERSION => {
@@ -45,9 +46,10 @@ impl Probe {
             Reply::Error { error, .. } if code::is_modern(error.code) => {
                 Verdict::Stay(Step::Failed(refused(&error)))
             }
-            // Any other error, in any framing, or none at all; a 5xx or a silent server must not keep us
-            // from trying what most servers speak. Even 404 with -32601, a modern trait elsewhere, counts here:
-            // a modern server has `server/discover` (DE-08).
+            // Any other error in any framing, or none at all. A 5xx or a silent server must not
+            // keep us from trying the era that most servers speak. Even 404 with -32601, which
+            // means a modern server elsewhere, means legacy here: a modern server has
+            // `server/discover` (DE-08).
             Reply::Error { .. } | Reply::Silence | Reply::Accepted => Verdict::Other(Revision::NEWEST_LEGACY),
             Reply::Fault(_) => match link {
                 Link::Pipe => Verdict::Died,
@@ -58,7 +60,7 @@ impl Probe {
 
     fn choose(&self, mut peer: Peer, names: &[String]) -> Verdict {
         let names = || names.iter().map(String::as_str);
-        // A result without the list of versions still answers in the revision it was asked in.
+        // A result without the list of versions is in the revision of its request.
         let common = if names().next().is_none() {
             Some(self.revision)
         } else {

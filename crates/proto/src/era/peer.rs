@@ -1,4 +1,4 @@
-//! [`Peer`]: what is agreed with a server, whichever era it is of.
+//! [`Peer`]: the result of a negotiation with a server of either era.
 
 use crate::fault::{Cause, Fault, Misbehaviour};
 use crate::revision::{Era, Revision};
@@ -7,26 +7,27 @@ use crate::wire::view::{
     Capabilities, DiscoverResult, Implementation, InitializeResult, ResultType, result_type, server_info,
 };
 
-/// A server, as it described itself when the connection was made.
+/// A server, as it described itself during the negotiation.
+// LC-05, LC-07, LC-10
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// What is spoken from now on.
+    /// The agreed revision.
     pub revision: Revision,
-    /// What the server offers. Nothing else may be asked of it (LC-05).
+    /// The features that the server offers. No others may be used.
     pub capabilities: Capabilities,
-    /// Who it says it is: for display and logs only (LC-10).
+    /// The name and version that the server claims, for display and logs only.
     pub server: Option<Implementation>,
-    /// For a model, untrusted (LC-07).
+    /// Instructions for a model. Untrusted.
     pub instructions: Option<String>,
 }
 
 impl Peer {
-    /// The era of what is spoken.
+    /// The era of the agreed revision.
     pub fn era(&self) -> Era {
         self.revision.era()
     }
 
-    /// From the answer to `initialize`.
+    /// Reads the result of `initialize`.
     pub(super) fn from_handshake(result: &Json) -> Result<Self, Fault> {
         let view = InitializeResult::decode(result).map_err(|error| {
             Fault::protocol(Misbehaviour::BadResult).note(error.to_string()).body(result.as_bytes())
@@ -41,8 +42,8 @@ impl Peer {
         Ok(Self { revision, capabilities: view.capabilities, server: view.server, instructions })
     }
 
-    /// From the answer to `server/discover`, with the versions it names. `None`: no modern server says
-    /// such a thing.
+    /// Reads the result of `server/discover`, and the versions that it names. `None` if no modern
+    /// server would send such a result.
     pub(super) fn from_discovery(result: &Json) -> Option<(Self, Vec<String>)> {
         let peer = |capabilities, server, instructions| Self {
             revision: Revision::NEWEST_MODERN,
@@ -56,7 +57,7 @@ impl Peer {
             let instructions = view.instructions();
             return Some((peer(view.capabilities, view.server, instructions), names));
         }
-        // `resultType` alone is a modern trait too; such a server names no versions, so it speaks ours.
+        // `resultType` alone shows a modern server too. It names no versions, so it speaks ours.
         let typed = result.member("resultType").is_some() && result_type(result) == ResultType::Complete;
         typed.then(|| {
             let capabilities =

@@ -1,17 +1,18 @@
-//! What a [`Reply`] says about the session it came on.
+//! [`Reply::session_verdict`]: what a reply says about the session it came on.
 
 use super::Reply;
 use crate::fault::Cause;
 use crate::loss::{self, BodyHead, Exchange, Verdict};
 
 impl Reply {
-    /// Whether this answer to `method` means that the session is gone. `session`: the request named one;
-    /// `credentials`: it carried some.
+    /// Judges whether this reply to `method` means that the session is lost. `session` says whether
+    /// the request named one, `credentials` whether it carried any.
     pub fn sign(&self, method: &str, session: bool, credentials: bool) -> Verdict {
         self.exchange(method, session, credentials).map_or(Verdict::Answer, |exchange| loss::judge(&exchange))
     }
 
-    /// What there is to judge. A result, or a broken connection, says nothing of sessions.
+    /// The exchange to judge. `None` for a result or a broken connection, which say nothing about
+    /// the session.
     fn exchange<'a>(&'a self, method: &'a str, session: bool, credentials: bool) -> Option<Exchange<'a>> {
         let exchange = Exchange {
             method,
@@ -36,7 +37,7 @@ impl Reply {
                     Cause::LoginRequired { code, challenge } => {
                         Some(Exchange { status: *code, challenge, body, ..exchange })
                     }
-                    // Some servers say it in a body that is no message.
+                    // Some servers report the loss in a body that is not a message.
                     Cause::Protocol(_) if !bytes.is_empty() => Some(Exchange { body, ..exchange }),
                     _ => None,
                 }

@@ -1,4 +1,4 @@
-//! The negotiation against every kind of answer that has been seen.
+//! Tests of the negotiation with every kind of reply that was seen in practice.
 
 use std::time::Duration;
 
@@ -75,11 +75,11 @@ fn de_11_a_server_that_lists_only_handshake_versions_is_initialized_with_one_of_
     );
     let unsupported = error(Some(400), -32022, Some(r#"{"supported":["2025-03-26","2024-11-05"]}"#));
     assert_eq!(auto(Link::Http).handle(unsupported), Step::Initialize(Revision::V2025_03_26));
-    // A lax server that answers anything with something has proved nothing.
+    // A lax server that answers any method with some result proves nothing.
     assert_eq!(auto(Link::Http).handle(result("{}")), NEWEST);
 }
 
-/// DE-03: any error but a modern one, in any framing, and silence.
+/// DE-03: any error but a modern one, in any framing, and silence mean legacy.
 #[test]
 fn de_03_everything_else_is_legacy() {
     for link in [Link::Pipe, Link::Http] {
@@ -91,7 +91,7 @@ fn de_03_everything_else_is_legacy() {
     for code in [400, 404, 405, 406, 415, 500, 502, 503] {
         assert_eq!(auto(Link::Http).handle(status(code)), NEWEST, "{code}");
     }
-    // A server that hangs up on what it does not know.
+    // A server that hangs up on an unknown method.
     assert_eq!(auto(Link::Http).handle(Reply::Fault(Fault::new(Cause::Cut))), NEWEST);
     // DE-07: unreadable bodies too.
     let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
@@ -129,7 +129,7 @@ fn de_10_logins_limits_and_networks_say_nothing() {
     }
 }
 
-/// DE-05: a process that dies on the probe is started again and spoken to in legacy.
+/// DE-05: a process that exits on the probe is started again and gets a legacy handshake.
 #[test]
 fn de_05_a_process_that_dies_on_the_probe_is_started_again() {
     let mut negotiation = auto(Link::Pipe);
@@ -137,9 +137,9 @@ fn de_05_a_process_that_dies_on_the_probe_is_started_again() {
     assert_eq!(negotiation.handle(exited.clone()), Step::Restart);
     assert_eq!(negotiation.restarted(), NEWEST);
     assert!(!negotiation.is_probing());
-    // A second death is a failure.
+    // A second exit is a failure.
     assert!(matches!(negotiation.handle(exited.clone()), Step::Failed(_)));
-    // A modern server that crashed once is still found out.
+    // A modern server that crashed once is still recognized.
     let mut negotiation = auto(Link::Pipe);
     assert_eq!(negotiation.handle(exited), Step::Restart);
     assert_eq!(negotiation.handle(error(None, -32022, Some(r#"{"supported":["2026-07-28"]}"#))), PROBE);
@@ -164,7 +164,7 @@ fn a_refused_confirmation_is_not_the_end() {
     assert!(matches!(negotiation.handle(status(405)), Step::Agreed(_)));
 }
 
-/// LC-02: an answer we cannot speak ends it; LC-06: and says what the server speaks.
+/// LC-02: an unknown revision ends the negotiation. LC-06: the fault names what the server speaks.
 #[test]
 fn lc_02_unknown_versions_end_the_connection() {
     for version in ["1999-01-01", "2026-07-28"] {
@@ -185,14 +185,14 @@ fn lc_06_a_refusal_that_names_versions_is_followed_once() {
     assert!(fault.to_string().contains("2024-11-05"));
 }
 
-/// DE-09: what was seen last time saves the probe, until it proves wrong.
+/// DE-09: a preferred era saves the probe, until it proves wrong.
 #[test]
 fn de_09_memory_is_used_and_mistrusted() {
     let (mut negotiation, step) = Negotiation::begin(Link::Http, Choice::Auto, Start::Prefer(Era::Legacy));
     assert_eq!(step, NEWEST);
     assert_eq!(negotiation.handle(error(Some(404), -32601, None)), PROBE);
     assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
-    // Both ways wrong: it ends.
+    // Both eras are refused: the negotiation ends.
     let (mut negotiation, _) = Negotiation::begin(Link::Http, Choice::Auto, Start::Prefer(Era::Legacy));
     assert_eq!(negotiation.handle(error(None, -32601, None)), PROBE);
     assert_eq!(negotiation.handle(error(None, -32601, None)), NEWEST);
@@ -203,7 +203,7 @@ fn cut_off() -> Reply {
     Reply::Fault(Fault::new(Cause::Cut))
 }
 
-/// Each message of the handshake is harmless, so over HTTP it is sent once more on another connection.
+/// Each message of the handshake is harmless, so over HTTP it is sent once more if it is cut off.
 #[test]
 fn a_handshake_that_is_cut_off_is_sent_once_more() {
     let mut negotiation = auto(Link::Http);
@@ -212,7 +212,7 @@ fn a_handshake_that_is_cut_off_is_sent_once_more() {
     assert_eq!(negotiation.handle(initialized("2025-06-18")), Step::Confirm(Revision::V2025_06_18));
     assert_eq!(negotiation.handle(cut_off()), Step::Confirm(Revision::V2025_06_18));
     assert_eq!(agreed(negotiation.handle(Reply::Accepted)).revision, Revision::V2025_06_18);
-    // Once: a server that cuts everything off fails.
+    // Only once: a server that cuts everything off fails.
     let mut negotiation = auto(Link::Http);
     negotiation.handle(status(400));
     negotiation.handle(cut_off());
@@ -222,7 +222,7 @@ fn a_handshake_that_is_cut_off_is_sent_once_more() {
     negotiation.handle(initialized("2025-06-18"));
     negotiation.handle(cut_off());
     assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
-    // A pipe that is cut is gone.
+    // A pipe that is cut is lost.
     let mut negotiation = auto(Link::Pipe);
     negotiation.handle(error(None, -32601, None));
     assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
@@ -234,7 +234,8 @@ fn recorded(link: Link) -> Negotiation {
     negotiation
 }
 
-/// DE-09: a server that has become modern is found in the same negotiation, whatever it says to a handshake.
+/// DE-09: a server that has become modern is recognized in the same negotiation, whatever it
+/// answers to the handshake.
 #[test]
 fn de_09_a_recorded_handshake_that_fails_is_followed_by_the_probe() {
     let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
@@ -253,7 +254,8 @@ fn de_09_a_recorded_handshake_that_fails_is_followed_by_the_probe() {
     assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
 }
 
-/// The handshake is tried once. If the probe fails as well, its failure is the one that is told.
+/// The handshake is tried once. If the probe fails as well, the failure of the handshake is
+/// reported.
 #[test]
 fn de_09_a_failed_handshake_is_not_repeated() {
     for answer in [status(404), error(None, -32601, None), Reply::Silence] {
@@ -265,7 +267,7 @@ fn de_09_a_failed_handshake_is_not_repeated() {
     }
 }
 
-/// What says nothing of the era ends the attempt and not the record: a server that is down need not be asked twice.
+/// A reply that says nothing about the era ends the attempt but keeps the record.
 #[test]
 fn de_09_an_outage_is_no_reason_to_doubt_a_record() {
     for code in [429, 502, 503, 504, 522] {
@@ -275,7 +277,7 @@ fn de_09_an_outage_is_no_reason_to_doubt_a_record() {
     }
     let mut negotiation = recorded(Link::Http);
     assert!(matches!(negotiation.handle(Reply::Fault(Fault::new(Cause::Refused))), Step::Failed(_)));
-    // Nor is the loss of the connection after the server has shown that it knows the handshake.
+    // Nor does the loss of the connection after the server has answered the handshake.
     let mut negotiation = recorded(Link::Http);
     negotiation.handle(initialized("2025-11-25"));
     negotiation.handle(cut_off());
@@ -295,12 +297,13 @@ fn de_09_a_process_that_ends_on_a_recorded_handshake_is_started_again() {
     let mut negotiation = recorded(Link::Pipe);
     negotiation.handle(exited());
     assert!(matches!(negotiation.handle(exited()), Step::Failed(_)));
-    // Without a record it is one from the start: a server that crashes is not started twice per attempt.
+    // Without a record the first exit is a failure: a crashing server is not started twice per
+    // attempt.
     let (mut negotiation, _) = Negotiation::begin(Link::Pipe, Choice::Auto, Start::Prefer(Era::Legacy));
     assert!(matches!(negotiation.handle(exited()), Step::Failed(_)));
 }
 
-/// An era that is only preferred gives way over HTTP, where the refusal is of the request as a whole.
+/// A preferred era gives way over HTTP only if the server refuses the request as a whole.
 #[test]
 fn de_09_a_preferred_handshake_that_is_refused_is_followed_by_the_probe() {
     let preferred = || Negotiation::begin(Link::Http, Choice::Auto, Start::Prefer(Era::Legacy)).0;
@@ -313,7 +316,7 @@ fn de_09_a_preferred_handshake_that_is_refused_is_followed_by_the_probe() {
     assert!(matches!(preferred().handle(status(500)), Step::Failed(_)));
 }
 
-/// What the next connection may take for known: an answer that is no modern one.
+/// Only an answer to the probe that is not a modern one makes a record for the next connection.
 #[test]
 fn only_an_answer_to_the_probe_proves_a_legacy_server() {
     let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
@@ -337,8 +340,8 @@ fn only_an_answer_to_the_probe_proves_a_legacy_server() {
     assert!(!negotiation.is_probe_refused(), "it was not asked");
 }
 
-/// DE-02: silence proves nothing. A server that was still starting when the probe ran out, and then says that
-/// it is modern, is believed, once, and given the time it needs.
+/// DE-02: silence proves nothing. A server that was still starting when the probe timed out, and
+/// then says that it is modern, is believed once, and gets the full connect timeout.
 #[test]
 fn de_02_a_slow_start_is_no_sign_of_the_legacy_era() {
     let refusal = || error(None, -32022, Some(r#"{"supported":["2026-07-28"]}"#));
@@ -348,18 +351,18 @@ fn de_02_a_slow_start_is_no_sign_of_the_legacy_era() {
     assert_eq!(negotiation.handle(refusal()), PROBE);
     assert!(!negotiation.is_probing(), "no short limit this time");
     assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
-    // A probe that was answered leaves no doubt, and no way back.
+    // After an answered probe there is no way back to the modern era.
     let mut negotiation = auto(Link::Pipe);
     assert_eq!(negotiation.handle(error(None, -32601, None)), NEWEST);
     assert!(matches!(negotiation.handle(refusal()), Step::Failed(_)));
-    // Nor does a server that says one thing and does another.
+    // Nor for a server that contradicts itself.
     let mut negotiation = auto(Link::Pipe);
     negotiation.handle(Reply::Silence);
     negotiation.handle(refusal());
     assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
 }
 
-/// DE-04 and its mirror image: a pinned era is never left.
+/// DE-04: a pinned era is never left, in either direction.
 #[test]
 fn de_04_a_pinned_era_is_kept() {
     let (mut negotiation, step) = Negotiation::begin(Link::Pipe, Choice::Modern, Start::Unknown);

@@ -1,10 +1,11 @@
-//! The formats that a text field can ask for, and its pattern (EL-04).
+//! Checks of the formats and patterns that a text field can require.
+// EL-04
 
 use jiff::civil::Date;
 use regex::RegexBuilder;
 use url::Url;
 
-/// Whether `text` is of that format. One that is not known asks for nothing.
+/// Checks whether `text` has the format. An unknown format requires nothing.
 pub(super) fn check(format: &str, text: &str) -> Result<(), String> {
     let (fits, what) = match format {
         "email" => (is_email(text), "an e-mail address"),
@@ -16,8 +17,9 @@ pub(super) fn check(format: &str, text: &str) -> Result<(), String> {
     if fits { Ok(()) } else { Err(format!("must be {what}")) }
 }
 
-/// The pattern is the server's: matched in linear time, and ignored where it cannot be compiled (it may be
-/// of a dialect that looks around) or would be too big.
+/// Checks whether `text` matches the pattern, in linear time. The pattern comes from the server: it
+/// is ignored if it cannot be compiled, since its dialect may have look-around, or if it is too
+/// big.
 pub(super) fn check_pattern(pattern: &str, text: &str) -> Result<(), String> {
     if pattern.len() > LONGEST_PATTERN {
         return Ok(());
@@ -30,13 +32,14 @@ pub(super) fn check_pattern(pattern: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// Longer patterns are no patterns, but an attempt.
+/// Maximum length of a pattern in bytes. Longer ones are ignored as likely attacks.
 const LONGEST_PATTERN: usize = 1_000;
 
-/// What a compiled pattern may take.
+/// Maximum size of a compiled pattern in bytes.
 const LARGEST_PATTERN: usize = 1 << 20;
 
-/// What a mail server would take, roughly. Whether there is such a mailbox only a letter can tell.
+/// Whether a mail server would accept the address, roughly. Whether the mailbox exists is not
+/// checked.
 fn is_email(text: &str) -> bool {
     // RFC 5321, 4.5.3.1.
     let Some((name, domain)) = text.rsplit_once('@').filter(|_| text.len() <= 254) else { return false };
@@ -52,18 +55,20 @@ fn is_email(text: &str) -> bool {
     is_name && domain.split('.').all(is_label)
 }
 
-/// RFC 3986, with a scheme. The parser of URLs repairs what it reads, so white space is looked for first.
+/// Whether the text is a URI of RFC 3986 with a scheme. The URL parser repairs its input, so
+/// invalid characters are looked for first.
 fn is_uri(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
         && Url::parse(text).is_ok()
 }
 
-/// `full-date` of RFC 3339.
+/// Whether the text is a `full-date` of RFC 3339.
 fn is_date(text: &str) -> bool {
     is_shaped(text, "0000-00-00") && text.parse::<Date>().is_ok()
 }
 
-/// `date-time` of RFC 3339. The parser takes more than that, such as `20260728T0930Z`.
+/// Whether the text is a `date-time` of RFC 3339. The parser accepts more, such as
+/// `20260728T0930Z`.
 fn is_date_time(text: &str) -> bool {
     const WHOLE: &str = "0000-00-00T00:00:00";
     let Some((whole, rest)) = text.split_at_checked(WHOLE.len()) else { return false };
@@ -80,7 +85,7 @@ fn is_date_time(text: &str) -> bool {
         && text.parse::<jiff::Timestamp>().is_ok()
 }
 
-/// Whether `text` has digits where `shape` has them, and everything else as it stands there.
+/// Whether `text` has a digit for every `0` of `shape`, and is equal to it elsewhere.
 fn is_shaped(text: &str, shape: &str) -> bool {
     text.len() == shape.len()
         && text.bytes().zip(shape.bytes()).all(|(byte, shape)| match shape {

@@ -1,15 +1,16 @@
-//! [`parse`]: what a person typed, as the value it means.
+//! [`parse`]: turns what a person typed into the JSON value of a field.
 
 use super::check_field;
 use crate::wire::Json;
 use crate::wire::view::{Choice, Field, FieldKind};
 
-/// The value of a field from the text that a person typed. What does not fit is said in words for that
-/// person. An empty text is a value of a text field; whether it means that the field is left alone is for
-/// the caller to say.
+/// Parses the text that a person typed into a field. An error is worded for that person. An empty
+/// text is a valid value of a text field; whether it means that the field is left out is up to the
+/// caller.
 ///
-/// A choice can be named by its value, its title or its number, and several are parted by commas; what is
-/// sent is always the value (EL-05).
+/// A choice can be named by its value, its title or its number, and several are separated by
+/// commas. The result always holds the value.
+// EL-05
 pub fn parse(field: &Field, typed: &str) -> Result<Json, String> {
     let value = match &field.kind {
         FieldKind::Text { format, .. } => text(format.as_deref(), typed),
@@ -25,12 +26,13 @@ pub fn parse(field: &Field, typed: &str) -> Result<Json, String> {
 
 type Written = Result<Json, serde_json::Error>;
 
-/// White space around an address or a date was not meant; in a plain text it may have been.
+/// Parses a text. White space around an address or a date is removed; in plain text it may be
+/// meant.
 fn text(format: Option<&str>, typed: &str) -> Written {
     match format {
         Some("uri") => {
             let typed = typed.trim();
-            // A person writes https://bücher.example/ as it is read; on the wire it is ASCII.
+            // A person types https://bücher.example/; on the wire it has to be ASCII.
             let ascii = if typed.is_ascii() { None } else { url::Url::parse(typed).ok() };
             Json::of(ascii.as_ref().map_or(typed, url::Url::as_str))
         }
@@ -39,18 +41,18 @@ fn text(format: Option<&str>, typed: &str) -> Written {
     }
 }
 
-/// A whole number is written as one, even if it was typed `3.0`.
+/// Parses a number. An integer is written without a fraction, even if it was typed `3.0`.
 fn number(typed: &str, integer: bool) -> Result<Written, String> {
     if let Ok(whole) = typed.parse::<i64>() {
         return Ok(Json::of(&whole));
     }
     let refused = || if integer { "must be a whole number" } else { "must be a number" }.to_owned();
-    // `inf` and `nan` are numbers to the parser, and none in JSON.
+    // The parser accepts `inf` and `nan`, which JSON does not have.
     let value: f64 = typed.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(refused)?;
     if !integer {
         return Ok(Json::of(&value));
     }
-    // Beyond this not every whole number has a float of its own.
+    // Beyond this not every integer has a float of its own.
     if value.fract() != 0.0 || value.abs() > 9_007_199_254_740_992.0 {
         return Err(refused());
     }
@@ -66,8 +68,8 @@ fn boolean(typed: &str) -> Result<bool, String> {
     }
 }
 
-/// The value that was meant. What is exact comes before what is alike, and names before numbers, since a
-/// value may look like a number.
+/// Finds the value of the option that was typed. Exact matches come before those that ignore case,
+/// and names before numbers, since a value may look like a number.
 fn choice<'o>(options: &'o [Choice], typed: &str) -> Result<&'o str, String> {
     let by = |is: &dyn Fn(&Choice) -> bool| options.iter().find(|option| is(option));
     let alike = |text: &str| text.to_lowercase() == typed.to_lowercase();
@@ -83,7 +85,7 @@ fn choices<'o>(options: &'o [Choice], typed: &str) -> Result<Vec<&'o str>, Strin
     if typed.is_empty() {
         return Ok(Vec::new());
     }
-    // A title may hold a comma.
+    // A title may contain a comma.
     if let Ok(one) = choice(options, typed) {
         return Ok(vec![one]);
     }

@@ -1,3 +1,5 @@
+//! Tests of form checking, parsing and defaults.
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -21,12 +23,12 @@ fn fits(schema: &Value, value: &Value) -> bool {
     check_field(&field(schema), &Json::of(value).unwrap()).is_ok()
 }
 
-/// What a person types, as the JSON that is sent.
+/// Parses what a person types into the JSON that is sent.
 fn typed(schema: &Value, text: &str) -> Result<Value, String> {
     parse(&field(schema), text).map(|json| json.decode().unwrap())
 }
 
-/// EL-07: everything that is wrong is said, by field.
+/// EL-07: all errors are reported, by field.
 #[test]
 fn el_07_what_does_not_fit_is_named() {
     let form = form(
@@ -76,7 +78,7 @@ fn numbers_and_lengths() {
     }
 }
 
-/// EL-07: what a schema says beyond the subset is checked all the same.
+/// EL-07: conditions beyond the protocol's subset are checked too.
 #[test]
 fn el_07_exclusive_bounds_steps_and_repeats() {
     let said = |schema: &Value, value: Value| check_field(&field(schema), &Json::of(&value).unwrap());
@@ -99,7 +101,7 @@ fn el_07_exclusive_bounds_steps_and_repeats() {
     assert!(fits(&list, &json!(["x", "x"])));
 }
 
-/// EL-04: the formats of the protocol are checked, others ask for nothing.
+/// EL-04: the formats of the protocol are checked, and unknown ones are ignored.
 #[test]
 fn el_04_formats() {
     let cases: [(&str, &[&str], &[&str]); 5] = [
@@ -160,7 +162,7 @@ fn el_04_formats() {
     }
 }
 
-/// EL-04: a pattern is tolerated: followed where it can be, and never at any price.
+/// EL-04: a pattern is checked if it can be compiled, and within bounds.
 #[test]
 fn el_04_patterns_are_tolerated() {
     let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
@@ -170,7 +172,7 @@ fn el_04_patterns_are_tolerated() {
     for ignored in ["(?=a)b", "(", &"a".repeat(2_000), "(?:\\w{500}){500}"] {
         assert!(fits(&pattern(ignored), &json!("x")), "{ignored:.20}");
     }
-    // A matcher that tries every way would not end.
+    // A backtracking matcher would not end.
     assert!(!fits(&pattern("^(a+)+$"), &json!("a".repeat(50_000) + "!")));
 }
 
@@ -180,13 +182,13 @@ const SHAPES: [&str; 3] = [
     r#"{"type":"string","enum":["r","g","1"]}"#,
 ];
 
-/// EL-05: every shape of a choice gives a value and never a title.
+/// EL-05: every shape of a choice yields a value and never a title.
 #[test]
 fn el_05_choices_give_values() {
     for shape in SHAPES {
         let one: Value = serde_json::from_str(shape).unwrap();
         assert!(fits(&one, &json!("g")) && !fits(&one, &json!("Green")) && !fits(&one, &json!(1)));
-        // By value, without regard to case, and by number only where nothing is called so.
+        // By value, ignoring case, and by number only if no option has that name.
         let found: Vec<_> = ["g", " G ", "2", "1"].map(|text| typed(&one, text).unwrap()).into();
         assert_eq!(found, ["g", "g", "g", "1"]);
         assert!(typed(&one, "x").is_err() && typed(&one, "0").is_err() && typed(&one, "4").is_err());
@@ -215,7 +217,7 @@ fn el_05_choices_give_values() {
     assert_eq!(typed(&titled, ""), Ok(json!([])));
 }
 
-/// Two options that are alike but for their case are told apart, or not guessed at.
+/// Two options that differ only in case need an exact match.
 #[test]
 fn alike_choices_are_not_guessed() {
     let one = json!({ "type": "string", "enum": ["Get", "get"] });
@@ -260,7 +262,7 @@ fn what_is_typed() {
     }
 }
 
-/// EL-06: what was left alone is sent with its default, unless the server's own schema refuses that.
+/// EL-06: a missing field is sent with its default, unless the server's own schema refuses that.
 #[test]
 fn el_06_untouched_defaults_are_sent() {
     let form = form(
@@ -304,7 +306,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever is typed into whatever a server asks for: what is taken can be sent.
+    /// A value that `parse` accepts passes `check`, for any schema and any input.
     #[test]
     fn what_is_parsed_fits(schema in any_schema(), text in "[a-c1-3., -]{0,6}|\\PC{0,20}") {
         let form = form(&json!({ "f": schema }), &json!(["f"]));
@@ -314,7 +316,7 @@ proptest! {
         }
     }
 
-    /// A whole number that is typed is that number.
+    /// Typed integers are parsed exactly.
     #[test]
     fn whole_numbers_are_exact(number in any::<i64>()) {
         let typed = number.to_string();
@@ -322,7 +324,7 @@ proptest! {
         prop_assert_eq!(value.as_str(), typed);
     }
 
-    /// A choice that is named by its value is that value, whatever the others are called.
+    /// An option that is named by its value is chosen, whatever the others are called.
     #[test]
     fn a_value_names_itself(options in proptest::collection::vec("[a-cA-C1-3]{1,2}", 1..6), at in any::<prop::sample::Index>()) {
         let schema = json!({ "type": "string", "enum": options });
@@ -330,7 +332,7 @@ proptest! {
         prop_assert_eq!(typed(&schema, wanted), Ok(json!(wanted)));
     }
 
-    /// Completing adds fields and changes none, and completing twice is completing once.
+    /// Filling in defaults changes no given field, and is idempotent.
     #[test]
     fn completing_changes_nothing(name in "[ab]", value in any::<i32>()) {
         let form = form(&json!({ "a": { "type": "integer", "default": 1 }, "b": { "type": "integer", "default": 2 } }), &json!([]));

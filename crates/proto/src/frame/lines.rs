@@ -1,8 +1,8 @@
-//! Newline-delimited JSON, as pipes carry it: where a message begins and ends, and what is none (ST-01,
-//! ST-02).
+//! [`LineDecoder`]: splits newline-delimited JSON, as pipes carry it, into messages and noise.
 //!
-//! Servers print banners and log lines between their messages; those are handed out as noise and never
-//! reach the parser.
+//! Servers print banners and log lines between their messages; those are returned as noise and
+//! never reach the parser.
+// ST-01, ST-02
 
 use std::mem;
 
@@ -11,18 +11,19 @@ use memchr::memchr;
 
 use super::{DEFAULT_LIMIT, HEAD, SpareBuffer};
 
-/// What one line held.
+/// The content of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// A line that begins like a JSON object or array, without surrounding white space.
     Message(Bytes),
-    /// Anything else that is not blank. Of a line over the limit only the head.
+    /// Any other line that is not blank. Of a line over the limit only the head.
     Noise(Bytes),
-    /// A message over the limit. It is given up as soon as that is known, since a hostile line has no end.
+    /// A message over the limit. It is given up as soon as that is known, since a hostile line may
+    /// never end.
     TooLong {
-        /// How much of the line had arrived by then.
+        /// Number of bytes of the line that had arrived by then.
         length: usize,
-        /// How it begins.
+        /// The beginning of the line.
         head: Bytes,
     },
 }
@@ -34,11 +35,12 @@ pub enum Line {
 #[derive(Debug)]
 pub struct Lines {
     buffer: BytesMut,
-    /// How much of the front of the buffer holds no newline.
+    /// Number of bytes at the front of the buffer that contain no newline.
     searched: usize,
-    /// The most that has been in the buffer since its memory was last given back.
+    /// Maximum length of the buffer since its memory was last released.
     peak: usize,
-    /// The length of the last line of more than [`RETAIN`] bytes. The next such line gets this much room at once.
+    /// Length of the last line over [`MAX_RETAINED_LEN`] bytes. The next such line gets this much
+    /// room at once.
     expected: usize,
     /// The memory of the last large line.
     spare: SpareBuffer,
@@ -48,15 +50,15 @@ pub struct Lines {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing was read yet: a byte order mark may come.
+    /// Before the first line, where a byte order mark may come.
     Start,
-    /// Inside or before a line that will be handed out.
+    /// Before or inside a line that will be returned.
     Line,
     /// Inside a line that was given up.
     Skip,
 }
 
-/// A buffer that once held more than this is not kept for small lines: they would hold all of it.
+/// Maximum size of a buffer that is kept for small lines, since each of them keeps all of it alive.
 const RETAIN: usize = 64 * 1024;
 
 impl Default for Lines {
@@ -66,12 +68,12 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// With the default limit.
+    /// Creates a decoder with the default limit.
     pub fn new() -> Self {
         Self::with_limit(DEFAULT_LIMIT)
     }
 
-    /// Refuses lines of more than `limit` bytes, line end not counted.
+    /// Creates a decoder that refuses lines of more than `limit` bytes, without the line end.
     pub fn with_limit(limit: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
@@ -84,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// Takes a chunk. It is copied only if a line is already under way or others hold it too.
+    /// Takes a chunk. It is copied only if a line is incomplete or the chunk is shared.
     pub fn push(&mut self, chunk: Bytes) {
         if self.buffer.is_empty() {
             match chunk.try_into_mut() {
@@ -96,11 +98,11 @@ impl Lines {
         }
     }
 
-    /// The buffer, to be appended to, with room for a read: at least a quarter of `room`, which is the least that is
-    /// allocated.
+    /// Returns the buffer to append a read to. It has room for at least a quarter of `room`, and
+    /// grows by at least `room`.
     ///
-    /// For a line that has become large, as much is allocated as the last large one took, and else twice as much as
-    /// it has, so that its bytes are hardly ever moved.
+    /// For a line that has become large, as much is allocated as the last large one took, else
+    /// twice its length, so its bytes are hardly ever moved.
     pub fn buffer_mut(&mut self, room: usize) -> &mut BytesMut {
         let length = self.buffer.len();
         if self.buffer.capacity() - length < room / 4 {
@@ -111,24 +113,24 @@ impl Lines {
                     spare.extend_from_slice(&self.buffer);
                     self.buffer = spare;
                 }
-                // It doubles at least.
+                // `reserve` at least doubles the buffer.
                 None => self.buffer.reserve(rest.max(room)),
             }
         }
         &mut self.buffer
     }
 
-    /// Whether the memory of a large line is kept for the next one.
+    /// Whether memory is kept for the next large line.
     pub fn has_spare(&self) -> bool {
         !self.spare.is_empty()
     }
 
-    /// Gives back the memory that is kept for the next large line.
+    /// Releases the memory that is kept for the next large line.
     pub fn release_spare(&mut self) {
         self.spare.release();
     }
 
-    /// The next line, if it is complete. `None` asks for more bytes.
+    /// Returns the next line, if it is complete. `None` means that more bytes are needed.
     #[expect(clippy::should_implement_trait, reason = "None is not the end, as it would be for an iterator")]
     pub fn next(&mut self) -> Option<Line> {
         loop {
@@ -149,7 +151,7 @@ impl Lines {
                     let mut line = self.buffer.split_to(end + 1).freeze();
                     line.truncate(end);
                     if end > RETAIN {
-                        // With the newline, and with the room in which a reader looks for what follows.
+                        // Includes the newline, and room for the read that finds what follows.
                         self.expected = end + 1 + RETAIN;
                     }
                     let line = classify(self.strip_mark(line));
@@ -162,7 +164,7 @@ impl Lines {
                     self.searched = self.buffer.len();
                     return None;
                 }
-                // Over the limit, with or without its end in sight. The loop then skips it.
+                // Over the limit, whether or not its end has arrived. The next call skips it.
                 _ => {
                     let line = self.give_up(end.unwrap_or(self.buffer.len()));
                     self.state = State::Skip;
@@ -172,7 +174,8 @@ impl Lines {
         }
     }
 
-    /// A last line that no newline ended. To be called when [`next`](Self::next) has nothing more.
+    /// Returns a last line without a newline. Call this when [`next`](Self::next) returns nothing
+    /// more.
     pub fn finish(mut self) -> Option<Line> {
         if self.state == State::Skip {
             return None;
@@ -184,11 +187,13 @@ impl Lines {
         classify(self.strip_mark(rest))
     }
 
-    /// The buffer now begins at a line's start, or at bytes that were not searched.
+    /// Resets the search, because the buffer now begins with a new line or with unsearched bytes.
+    /// Keeps the memory of a large line as the spare buffer.
     fn restart(&mut self) {
         self.searched = 0;
         if self.peak > 4 * RETAIN && self.buffer.len() <= RETAIN {
-            // At most `RETAIN` bytes are copied for each four times as many that went through.
+            // Copies at most `MAX_RETAINED_LEN` bytes for every four times as many that were
+            // decoded.
             let rest = BytesMut::from(&self.buffer[..]);
             self.spare.keep(mem::replace(&mut self.buffer, rest), self.peak);
             self.peak = self.buffer.len();
@@ -205,7 +210,7 @@ impl Lines {
         }
     }
 
-    /// Takes the byte order mark off the very first line.
+    /// Removes the byte order mark from the first line.
     fn strip_mark(&mut self, mut line: Bytes) -> Bytes {
         if self.state == State::Start {
             self.state = State::Line;
@@ -217,9 +222,9 @@ impl Lines {
     }
 }
 
-/// `None` for a blank line.
+/// Tells messages from noise. `None` for a blank line.
 fn classify(mut line: Bytes) -> Option<Line> {
-    // Shortened in place: a new slice would be counted as one more holder of the buffer, and this one as one less.
+    // Shortened in place, which saves updates of the buffer's reference count.
     line.truncate(line.trim_ascii_end().len());
     line.advance(line.len() - line.trim_ascii_start().len());
     match line.first()? {

@@ -1,39 +1,40 @@
 //! [`SpareBuffer`]: the memory of one large message, kept for the next one.
 //!
-//! Allocators give large blocks back to the system. New ones then cost a page fault for every 4 KiB, which for a
-//! message of a megabyte takes longer than to check all of it.
+//! Allocators return large blocks to the system. New ones then cost a page fault for every 4 KiB,
+//! which takes longer for a message of a megabyte than validating it.
 
 use bytes::BytesMut;
 
-/// The buffer of the last large message, or nothing.
+/// The buffer of the last large message, if one is kept.
 ///
-/// The message is a slice of that buffer and belongs to whoever received it. The memory is used again only when
-/// nobody holds any of it.
+/// The message is a slice of that buffer and belongs to its receiver. The memory is reused only when no
+/// slice of it is left.
 #[derive(Debug, Default)]
 pub struct SpareBuffer(Option<BytesMut>);
 
-/// Larger buffers are not kept.
+/// Maximum size of a buffer that is kept, in bytes.
 const MAX_SPARE: usize = 4 * 1024 * 1024;
 
 impl SpareBuffer {
-    /// Keeps the memory of a message of `length` bytes. `rest` is what is left of its buffer after the message was split
-    /// off.
+    /// Keeps the memory of a message of `length` bytes. `rest` is the rest of its buffer after the
+    /// message was split off.
     pub fn keep(&mut self, mut rest: BytesMut, length: usize) {
         rest.clear();
         self.0 = (length <= MAX_SPARE).then_some(rest);
     }
 
-    /// An empty buffer with room for `size` bytes, if there is one and nobody holds what was in it.
+    /// Returns an empty buffer with room for `size` bytes, if one is kept and nobody holds its
+    /// message.
     pub fn take(&mut self, size: usize) -> Option<BytesMut> {
         self.0.take_if(|spare| spare.try_reclaim(size))
     }
 
-    /// Gives the memory back.
+    /// Releases the memory.
     pub fn release(&mut self) {
         self.0 = None;
     }
 
-    /// Whether there is nothing to give back.
+    /// Whether no memory is kept.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }

@@ -1,8 +1,9 @@
-//! Server-sent events, as HTTP replies carry them: where an event begins and ends, and which id stands
-//! when the stream breaks (HT-04, HL-07 to HL-09).
+//! [`Decoder`]: splits an HTTP body into server-sent events, and tracks the id from which a broken
+//! stream is resumed.
 //!
-//! The rules are those of the HTML standard, with one addition: an event without data is reported when
-//! it carries an id or a retry time, since servers begin a stream that way to make it resumable.
+//! The rules are those of the HTML standard, with one addition: an event without data is returned
+//! if it carries an id or a retry time, since servers begin a stream that way to make it resumable.
+// HT-04, HL-07 to HL-09
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +13,16 @@ use memchr::{memchr, memchr2};
 
 use super::{DEFAULT_LIMIT, HEAD};
 
-/// One event.
+/// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The event's name. `None` stands for `message`, the default.
+    /// The name of the event. `None` is the default, `message`.
     pub name: Option<Box<str>>,
-    /// The data, its lines joined by newlines. Empty data is no message (HT-04).
+    /// The data, its lines joined by newlines. Empty data is not a message.
     pub data: Bytes,
     /// The last id of the stream as of this event, whether it came with it or before.
     pub id: Option<Arc<str>>,
-    /// How long the server wants a client to wait before it reconnects, if said in this event.
+    /// The time to wait before reconnecting, if this event sets it.
     pub retry: Option<Duration>,
 }
 
@@ -29,28 +30,28 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of more than {length} bytes")]
 pub struct TooLong {
-    /// How much of the event had arrived by then.
+    /// Number of bytes of the event that had arrived by then.
     pub length: usize,
-    /// How its data begins.
+    /// The beginning of its data.
     pub head: Bytes,
 }
 
-/// A decoder of events.
+/// A decoder of server-sent events.
 ///
-/// After each [`push`](Self::push), call [`next`](Self::next) until it gives `None`. No byte is searched
-/// twice, and data on one line within one chunk is handed out as a slice of that chunk. What is left when
-/// the stream ends is half an event and means nothing.
+/// After each [`push`](Self::push), call [`next`](Self::next) until it returns `None`. No byte is
+/// searched twice, and data on one line within one chunk is returned as a slice of that chunk. An
+/// incomplete event at the end of the stream is ignored.
 #[derive(Debug)]
 pub struct Decoder {
-    /// Not looked at yet.
+    /// Bytes that were not decoded yet.
     chunk: Bytes,
-    /// The front of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     carry: BytesMut,
-    /// The length of the last line of more than [`LARGE`] bytes that came in parts. The next one gets this much room
-    /// at once.
+    /// Length of the last line over [`LARGE_LINE_LEN`] bytes that came in parts. The next one gets
+    /// this much room at once.
     expected: usize,
     line: Line,
-    /// The previous chunk ended in a carriage return, so a newline now belongs to it.
+    /// Whether the previous chunk ended in a carriage return, so that a newline now belongs to it.
     after_cr: bool,
     last_id: Option<Arc<str>>,
     pending: Pending,
@@ -60,10 +61,10 @@ pub struct Decoder {
 /// What to do with the line that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// The first of the stream: a byte order mark may come.
+    /// The first line of the stream, where a byte order mark may come.
     First,
     Keep,
-    /// A comment, or what is left of a line over the limit.
+    /// A comment, or the rest of a line over the limit.
     Skip,
 }
 
@@ -74,7 +75,7 @@ struct Pending {
     data: Data,
     id: Option<Arc<str>>,
     retry: Option<Duration>,
-    /// The length of its lines so far, comments not counted.
+    /// Length of its lines so far, without comments.
     size: usize,
     given_up: bool,
 }
@@ -87,10 +88,10 @@ enum Data {
     Many(BytesMut),
 }
 
-/// A line that is longer is likely to be about as long as the last such one.
+/// Minimum length of a large line. Such a line is likely to be about as long as the last one.
 const LARGE: usize = 64 * 1024;
 
-/// A longer id could not be sent back in a header, so it is not kept.
+/// Maximum length of an id. A longer one could not be sent back in a header, so it is ignored.
 const LONGEST_ID: usize = 4096;
 
 impl Default for Decoder {
@@ -100,12 +101,12 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// With the default limit.
+    /// Creates a decoder with the default limit.
     pub fn new() -> Self {
         Self::with_limit(DEFAULT_LIMIT)
     }
 
-    /// Refuses events whose lines take more than `limit` bytes.
+    /// Creates a decoder that refuses events whose lines take more than `limit` bytes.
     pub fn with_limit(limit: usize) -> Self {
         Self {
             chunk: Bytes::new(),
@@ -128,12 +129,13 @@ impl Decoder {
         }
     }
 
-    /// The last id seen at the end of an event: where to resume (HL-07).
+    /// The id of the last complete event, from which the stream can be resumed.
+    // HL-07
     pub fn last_id(&self) -> Option<&Arc<str>> {
         self.last_id.as_ref()
     }
 
-    /// The next event, if it is complete. `None` asks for more bytes.
+    /// Returns the next event, if it is complete. `None` means that more bytes are needed.
     #[expect(clippy::should_implement_trait, reason = "None is not the end, as it would be for an iterator")]
     pub fn next(&mut self) -> Option<Result<Event, TooLong>> {
         loop {
@@ -166,7 +168,7 @@ impl Decoder {
         }
     }
 
-    /// Gives up the event if `part`, which goes on with the present line, takes it over the limit.
+    /// Gives up the event if `part`, which continues the current line, takes it over the limit.
     fn check_size(&mut self, part: &Bytes) -> Option<TooLong> {
         let fresh = self.carry.is_empty();
         if self.line == Line::Skip || (fresh && part.first() == Some(&b':')) {
@@ -180,14 +182,14 @@ impl Decoder {
         let reported = self.pending.given_up;
         let mut head = self.pending.data.head();
         if head.is_empty() {
-            // No more than the limit allows, so that chunk boundaries make no difference.
+            // Cut at the limit, so that chunk boundaries make no difference.
             let kept = (self.limit - self.pending.size).min(HEAD);
             let line: Bytes = self.carry.iter().chain(part).take(kept).copied().collect();
             head = line.slice(split_field(&line).1..);
         }
         self.line = Line::Skip;
         self.carry = BytesMut::new();
-        // From here on only a short `id` line can matter.
+        // From here on only a short `id` line matters.
         self.pending.data = Data::None;
         self.pending.name = None;
         self.pending.size = 0;
@@ -204,7 +206,7 @@ impl Decoder {
         }
     }
 
-    /// The line that ends with `part`, if it is wanted.
+    /// Returns the line that ends with `part`, unless it is skipped.
     fn complete(&mut self, part: Bytes) -> Option<Bytes> {
         let state = std::mem::replace(&mut self.line, Line::Keep);
         if state == Line::Skip {
@@ -217,7 +219,8 @@ impl Decoder {
             if self.carry.len() > LARGE {
                 self.expected = self.carry.len();
             }
-            // Taken whole: a later small line shall not hold the memory of a large one.
+            // The buffer is taken whole, so a later small line does not keep the memory of a large
+            // one.
             std::mem::take(&mut self.carry).freeze()
         };
         if state == Line::First && line.starts_with(b"\xef\xbb\xbf") {
@@ -226,7 +229,8 @@ impl Decoder {
         Some(line)
     }
 
-    /// A blank line was read: the event is complete.
+    /// Completes the pending event at a blank line. Returns it if it carries data, an id or a retry
+    /// time.
     fn dispatch(&mut self) -> Option<Event> {
         let pending = std::mem::take(&mut self.pending);
         let worth = match (&pending.data, &pending.id) {
@@ -235,7 +239,7 @@ impl Decoder {
             _ => true,
         };
         if let Some(id) = pending.id {
-            // An empty id takes back the ones before it.
+            // An empty id clears the last one.
             self.last_id = Some(id).filter(|id| !id.is_empty());
         }
         (worth && !pending.given_up).then(|| Event {
@@ -270,7 +274,7 @@ impl Pending {
     }
 }
 
-/// The name of a field and where its value begins, after the one space that may stand before it.
+/// Returns the name of a field and the position of its value, after one optional space.
 fn split_field(line: &[u8]) -> (&[u8], usize) {
     let Some(colon) = memchr(b':', line) else { return (line, line.len()) };
     (&line[..colon], colon + 1 + usize::from(line.get(colon + 1) == Some(&b' ')))

@@ -1,3 +1,5 @@
+//! Tests of the keepalive: intervals, probes, and what their results prove.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -11,7 +13,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A server that offers the capabilities named.
+/// A server with these capabilities.
 fn peer(offers: &[&str]) -> Peer {
     let members: Vec<String> = offers.iter().map(|name| format!("\"{name}\":{{}}")).collect();
     let json = Json::parse(format!("{{{}}}", members.join(","))).unwrap();
@@ -33,14 +35,15 @@ fn connected(interval: Duration, peer: &Peer, now: Instant) -> Keepalive {
     keepalive
 }
 
-/// Waits until a probe is due and answers it. Gives the probe, what the answer proves, and the time.
+/// Waits until a probe is due and answers it. Returns the probe, what its result proves, and the
+/// time.
 fn round(keepalive: &mut Keepalive, heard: Heard) -> (Probe, Proof, Instant) {
     let now = keepalive.poll_timeout().expect("a probe is due some time");
     let probe = keepalive.handle_timeout(now, false).expect("it is time");
     (probe, keepalive.answered(now, heard), now)
 }
 
-/// "Per server `keepalive_interval`, floor 5 s, off with 0."
+/// The interval is at least 5 s, and 0 turns the keepalive off.
 #[test]
 fn the_interval_has_a_floor_and_can_be_off() {
     let now = Instant::now();
@@ -55,11 +58,12 @@ fn the_interval_has_a_floor_and_can_be_off() {
         assert_eq!(keepalive.poll_timeout(), None);
         assert_eq!(keepalive.handle_timeout(now + secs(100_000), false), None);
     }
-    // More than any clock can count is no reason to fail.
+    // An interval that overflows the clock causes no panic.
     assert_eq!(connected(Duration::MAX, &peer(&[]), now).poll_timeout(), None);
 }
 
-/// PG-02: "Probe with `ping`", whatever else there is to ask, and once at a time.
+/// PG-02: an idle server is probed with `ping`, whatever it advertises, and with one probe at a
+/// time.
 #[test]
 fn pg_02_an_idle_server_is_pinged_at_the_interval() {
     let start = Instant::now();
@@ -72,13 +76,13 @@ fn pg_02_an_idle_server_is_pinged_at_the_interval() {
     let answer = start + INTERVAL + secs(2);
     assert_eq!(keepalive.answered(answer, Heard::Alive), Proof::Alive);
     assert_eq!(keepalive.poll_timeout(), Some(answer + INTERVAL));
-    // However often it is answered, the list is not asked for.
+    // As long as `ping` is answered, no list is requested.
     for _ in 0..10 {
         assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
     }
 }
 
-/// LC-05: "The first `-32601` latches for this connection and the probe becomes a list the server advertises."
+/// LC-05: after the first `-32601`, the probe is an advertised list for the rest of the connection.
 #[test]
 fn lc_05_without_ping_a_list_that_is_advertised_is_asked_for() {
     for (offers, list) in [
@@ -90,7 +94,7 @@ fn lc_05_without_ping_a_list_that_is_advertised_is_asked_for() {
         let mut keepalive = connected(INTERVAL, &peer(offers), Instant::now());
         let (probe, proof, now) = round(&mut keepalive, Heard::Unsupported);
         assert_eq!((probe, proof), (Probe::Ping, Proof::Alive), "{list}");
-        // Not at once: the answer was a sign of life.
+        // The list is not requested at once, since the error was a sign of life.
         assert_eq!(keepalive.poll_timeout(), Some(now + INTERVAL));
         for heard in [Heard::Alive, Heard::Alive, Heard::Unsupported, Heard::Alive] {
             let (probe, proof, _) = round(&mut keepalive, heard);
@@ -100,7 +104,7 @@ fn lc_05_without_ping_a_list_that_is_advertised_is_asked_for() {
     }
 }
 
-/// Of the lists that are advertised, tools are asked for last: they are the largest.
+/// Of the advertised lists, tools are chosen last, since they are the largest.
 #[test]
 fn smallest_list_is_one_that_is_advertised() {
     assert_eq!(smallest_list(&peer(&["tools", "resources", "prompts"])), Some(method::PROMPTS_LIST));
@@ -109,7 +113,8 @@ fn smallest_list_is_one_that_is_advertised() {
     assert_eq!(smallest_list(&peer(&[])), None);
 }
 
-/// "Where it advertises none, the `-32601` itself is proof of life": no reconnect loop, and `ping` again.
+/// If no list is advertised, `-32601` is a sign of life: there is no reconnect loop, and `ping` is
+/// sent again.
 #[test]
 fn where_nothing_is_advertised_a_refusal_is_life() {
     let mut keepalive = connected(INTERVAL, &peer(&["logging"]), Instant::now());
@@ -119,7 +124,7 @@ fn where_nothing_is_advertised_a_refusal_is_life() {
     }
 }
 
-/// "The latch is forgotten on a new connection."
+/// A new connection is probed with `ping` again.
 #[test]
 fn a_new_connection_is_pinged_again() {
     let mut keepalive = connected(INTERVAL, &peer(&["tools"]), Instant::now());
@@ -129,21 +134,21 @@ fn a_new_connection_is_pinged_again() {
     assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
 }
 
-/// PG-02: "Any other failure is a liveness failure."
+/// PG-02: any other failure of a probe means that the server is dead.
 #[test]
 fn pg_02_any_other_failure_is_death() {
     let start = Instant::now();
     let mut keepalive = connected(INTERVAL, &peer(&["tools"]), start);
     let (probe, proof, now) = round(&mut keepalive, Heard::Failed);
     assert_eq!((probe, proof), (Probe::Ping, Proof::Dead));
-    // Should nobody act on it, it is asked again in time, and not at once.
+    // If nobody acts on it, the next probe is due after the interval.
     assert_eq!(keepalive.poll_timeout(), Some(now + INTERVAL));
     round(&mut keepalive, Heard::Unsupported);
     let (probe, proof, _) = round(&mut keepalive, Heard::Failed);
     assert_eq!((probe, proof), (Probe::List("tools/list"), Proof::Dead));
 }
 
-/// An answer after the end of its connection decides nothing about the next one.
+/// A result that comes after the end of its connection does not affect the next one.
 #[test]
 fn a_late_answer_latches_nothing() {
     let start = Instant::now();
@@ -156,22 +161,22 @@ fn a_late_answer_latches_nothing() {
     assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
 }
 
-/// "Traffic counts as life: no probe while calls flow."
+/// Traffic is a sign of life: no probe is sent while calls flow.
 #[test]
 fn traffic_puts_the_probe_off() {
     let start = Instant::now();
     let mut keepalive = connected(INTERVAL, &peer(&[]), start);
     keepalive.traffic(start + secs(100));
-    // Old news changes nothing.
+    // An older time changes nothing.
     keepalive.traffic(start + secs(50));
     assert_eq!(keepalive.poll_timeout(), Some(start + secs(280)));
     assert_eq!(keepalive.handle_timeout(start + INTERVAL, false), None);
-    // An open call is watched by its own deadline.
+    // A pending call has its own deadline.
     assert_eq!(keepalive.handle_timeout(start + secs(280), true), None);
     assert_eq!(keepalive.poll_timeout(), Some(start + secs(280) + INTERVAL));
 }
 
-/// Where nobody needs to know, nothing is asked, and the time is set anew.
+/// A busy connection is not probed, and the next probe is scheduled after another interval.
 #[test]
 fn what_nobody_needs_to_know_is_not_asked() {
     let start = Instant::now();
@@ -184,7 +189,7 @@ fn what_nobody_needs_to_know_is_not_asked() {
     }
 }
 
-/// A modern process can hang too, whatever it offers.
+/// A modern server is probed too, whatever it advertises, since its process can hang.
 #[test]
 fn a_modern_process_is_asked_too() {
     for offers in [&["prompts"][..], &[]] {
@@ -193,8 +198,9 @@ fn a_modern_process_is_asked_too() {
     }
 }
 
-/// A request that nobody answered is asked about when its time has come, also where the keepalive is off, and
-/// while others come; but not in a storm, and not while the server is at work.
+/// An unanswered request causes a probe when it is due, even if the keepalive is off or there is
+/// other traffic; but probes keep their minimum interval, and none is sent while the server is
+/// busy.
 #[test]
 fn a_doubt_is_asked_about() {
     let start = Instant::now();
@@ -208,7 +214,7 @@ fn a_doubt_is_asked_about() {
         assert_eq!(keepalive.handle_timeout(start + secs(3), true), None);
         assert_eq!(keepalive.poll_timeout(), Some(start + secs(3) + FLOOR));
         assert_eq!(keepalive.handle_timeout(start + secs(8), false), Some(Probe::Ping));
-        // What is doubted meanwhile is not settled by it.
+        // A suspicion raised meanwhile is not settled by it.
         keepalive.doubt(start + secs(9));
         assert_eq!(keepalive.poll_timeout(), None);
         assert_eq!(keepalive.answered(start + secs(10), Heard::Alive), Proof::Alive);
@@ -218,7 +224,7 @@ fn a_doubt_is_asked_about() {
     }
 }
 
-/// "The interval adapts downward when a server is seen to drop sessions sooner", and stays there.
+/// The interval shrinks when a server loses sessions sooner, and does not grow again.
 #[test]
 fn a_server_that_forgets_soon_is_asked_sooner() {
     let start = Instant::now();
@@ -228,12 +234,13 @@ fn a_server_that_forgets_soon_is_asked_sooner() {
     keepalive.disconnected();
     keepalive.connected(start + secs(16), &peer(&["tools"]));
     assert_eq!(keepalive.poll_timeout(), Some(start + secs(26)));
-    // A longer silence does not take it back.
+    // A longer silence does not lengthen it.
     keepalive.session_dropped(start + secs(100));
     assert_eq!(keepalive.interval(), Some(secs(10)));
 }
 
-/// Never above what was configured, and what is below the floor teaches nothing.
+/// The learned interval never exceeds the configured one, and a loss below the floor teaches
+/// nothing.
 #[test]
 fn only_a_silence_that_could_be_broken_teaches() {
     let start = Instant::now();
@@ -250,7 +257,8 @@ fn only_a_silence_that_could_be_broken_teaches() {
     assert_eq!(off.interval(), None);
 }
 
-/// A server that collects sessions after 15 s is found out, whatever was configured, by the probes themselves.
+/// The probes learn the limit of a server that collects sessions after 15 s, whatever is
+/// configured.
 #[test]
 fn the_interval_comes_down_to_what_keeps_a_session() {
     let collected_after = secs(15);
@@ -274,13 +282,14 @@ fn the_interval_comes_down_to_what_keeps_a_session() {
     assert!(keepalive.interval().unwrap() < collected_after);
 }
 
-/// After a sleep nothing is taken for granted, but a network that comes and goes causes no storm.
+/// After a wake-up a probe is sent at once, but a flapping network does not cause a storm of
+/// probes.
 #[test]
 fn a_wake_up_asks_at_once() {
     let start = Instant::now();
     let mut keepalive = connected(INTERVAL, &peer(&[]), start);
     keepalive.hurry();
-    // Told again of what was known: the hurry stands.
+    // Traffic that was already known does not delay the probe.
     keepalive.traffic(start);
     assert_eq!(keepalive.handle_timeout(start + secs(1), false), Some(Probe::Ping));
     keepalive.answered(start + secs(2), Heard::Alive);
@@ -319,7 +328,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the keepalive must have noticed, written down without it.
+/// A model of what the keepalive must know, independent of its implementation.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts of a test, independent of each other")]
 struct Model {
@@ -398,7 +407,8 @@ proptest! {
                         prop_assert!((model.doubted || on) && !busy);
                         let interval = keepalive.interval().unwrap_or(Duration::MAX);
                         let quiet = model.life.map_or(Duration::MAX, |life| now - life);
-                        // The interval may have come down since the time was set, never gone up.
+                        // The interval may have shrunk since the probe was scheduled, but never
+                        // grows.
                         prop_assert!(model.hurried || model.doubted || quiet >= interval);
                         prop_assert!(model.probed.is_none_or(|probed| now - probed >= FLOOR));
                         prop_assert_eq!(probe == Probe::Ping, !model.latched);
@@ -409,7 +419,7 @@ proptest! {
                     }
                 }
             }
-            // It is off, down, asking, or has a time at which it will ask.
+            // It is off, disconnected, probing, or has a probe scheduled.
             let waits = (on || model.doubted) && model.up && model.open.is_none();
             prop_assert_eq!(keepalive.poll_timeout().is_some(), waits);
             if let Some(interval) = keepalive.interval() {

@@ -1,40 +1,41 @@
-//! What each word is to the grammar. To know another wording, add its words here.
+//! The word classes of the grammar. To recognize another wording, add its words here.
 
-/// What a word can be in a clause.
+/// The class of a word in a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// The session, or its id.
+    /// Names the session, or its id.
     Session,
-    /// What some servers call it.
+    /// Names the transport, as some servers call the session.
     Transport,
-    /// A state after the end.
+    /// A state after the end, such as `expired`.
     Gone,
-    /// A state that may belong to any word it stands before.
+    /// A state such as `invalid`, which may belong to any word after it.
     Faulty,
-    /// As a program says it that did not look: a hint.
+    /// A value such as `null`, from a program that did not check: a hint.
     Null,
-    /// A state that has to be denied to mean something.
+    /// A state that means a loss only if negated, such as `valid`.
     Good,
-    /// What one does with a session that is there. Denied, it is not.
+    /// A verb for using an existing session, such as `find`. Negated, it means a loss.
     Find,
-    /// Denies what follows.
+    /// Negates what follows.
     Not,
-    /// Parts nothing.
+    /// A filler word that separates nothing.
     Link,
-    /// Parts nothing, but what stands before it has its own state.
+    /// A filler word; a noun before it has its own state.
     Of,
-    /// The same, and it can be missing itself.
+    /// A part of the session, such as its key, which can be missing itself.
     Part,
-    /// The handshake.
+    /// Names the handshake.
     Init,
-    /// The handshake, as something that was done.
+    /// Says that the handshake was done.
     Initialized,
-    /// About credentials.
+    /// Mentions credentials.
     Login,
-    /// About how many there may be.
+    /// Mentions how many sessions there may be.
     Many,
-    /// About how long they live.
+    /// Mentions how long sessions live.
     Age,
+    /// Any other word.
     Other,
 }
 
@@ -80,7 +81,7 @@ pub(super) fn classify(word: &str) -> Class {
     }
 }
 
-/// Words with a part in the grammar are not taken apart, however their letters are written.
+/// Whether the grammar uses the word, so that it is not split at its capitals.
 pub(super) fn is_known(word: &str) -> bool {
     let of_handshake = word.starts_with("uninitiali") || is_demand(word) || is_message(word);
     classify(word) != Class::Other
@@ -88,7 +89,7 @@ pub(super) fn is_known(word: &str) -> bool {
         || matches!(word, "first" | "incomplete" | "user" | "owner")
 }
 
-/// Says that something has to come first.
+/// Whether the word says that something has to come first.
 #[rustfmt::skip]
 pub(super) fn is_demand(word: &str) -> bool {
     matches!(
@@ -98,14 +99,14 @@ pub(super) fn is_demand(word: &str) -> bool {
     )
 }
 
-/// What a handshake is made of.
+/// Whether the word names a message of the handshake.
 pub(super) fn is_message(word: &str) -> bool {
     matches!(word, "request" | "requests" | "message" | "call" | "method")
 }
 
 type Phrases = (&'static [&'static str], &'static [&'static str]);
 
-/// A phrase book: words for a session, and words for its end. Without accents.
+/// Words for a session and words for its end in other languages, without accents.
 #[rustfmt::skip]
 pub(super) const PHRASES: &[Phrases] = &[
     (&["session", "seance"], &["introuvable", "expiree", "invalide", "inconnue", "terminee", "inexistante"]),
@@ -119,7 +120,7 @@ pub(super) const PHRASES: &[Phrases] = &[
     (&["세션", "session"], &["만료", "찾을 수 없", "유효하지 않", "존재하지 않", "종료"]),
 ];
 
-/// Words that name a status, and the members around them.
+/// Words that only name a status, and the JSON members around it.
 #[rustfmt::skip]
 pub(super) const BOILERPLATE: &[&str] = &[
     "bad", "request", "invalid", "internal", "server", "error", "errors", "http", "status", "code", "message", "data", "event",

@@ -1,3 +1,5 @@
+//! Tests of the verdict on session loss, over whole exchanges.
+
 use bytes::Bytes;
 
 use super::*;
@@ -11,7 +13,7 @@ mod texts;
 /// The id of the request in every case.
 const OURS: u64 = 7;
 
-/// A case as it is on the wire; the error is found in the body as a driver would find it.
+/// An exchange as it is on the wire. The error is found in the body, as a driver would find it.
 #[derive(Clone, Debug)]
 struct Case {
     method: &'static str,
@@ -89,7 +91,7 @@ fn nobodys(code: i64, message: &str) -> String {
     rpc("null", code, message)
 }
 
-/// Compares whole exchanges with their exact verdicts.
+/// Compares exchanges with their expected verdicts.
 fn check(rows: &[(&str, Case, Verdict)]) {
     let wrong: Vec<String> = rows
         .iter()
@@ -102,7 +104,7 @@ fn check(rows: &[(&str, Case, Verdict)]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What a refusal without known words is: the status leaves its reason open, or it does not.
+/// The verdict on a refusal without known wording, by its status.
 fn without_words(status: u16) -> Verdict {
     match status {
         400 | 409 | 422 | 500 => Verdict::Suspect(Words::None),

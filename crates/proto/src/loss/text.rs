@@ -1,23 +1,24 @@
-//! From the bytes of a refusal to clauses of words: character sets, escapes, HTML, identifiers.
+//! Splits the bytes of a refusal into clauses of words: character sets, escapes, HTML, identifiers.
 //!
-//! Nothing here knows what a word means. A body may be plain, JSON, JSON inside a JSON string, an event
-//! stream or an HTML page, cut anywhere; all of them are words between marks, so none is parsed.
+//! Nothing here knows what a word means. A body may be plain text, JSON, JSON inside a JSON string,
+//! an event stream or an HTML page, cut anywhere. All of them are words between marks, so none is
+//! parsed.
 
 /// A word, in lower case and without accents.
 #[derive(Debug)]
 pub(super) struct Word {
     pub(super) text: String,
-    /// Nothing but space, `-`, `_` or a change of case parts it from the word before.
+    /// Whether only space, `-`, `_` or a change of case separates it from the word before.
     pub(super) joined: bool,
-    /// It stands alone in quotes or brackets, as an id would.
+    /// Whether it is alone in quotes or brackets, as an id would be.
     pub(super) quoted: bool,
 }
 
-/// Words that belong together: no full stop, comma, brace or tag is between them.
+/// Consecutive words with no full stop, comma, brace or tag between them.
 pub(super) type Clause = Vec<Word>;
 
-/// The clauses of a text, of which only the beginning is looked at. `known` says which words are not to be
-/// taken apart by their capitals.
+/// Splits the beginning of a text into clauses. Words for which `known` returns `true` are not
+/// split at their capitals.
 pub(super) fn clauses(bytes: &[u8], known: fn(&str) -> bool) -> Vec<Clause> {
     let plain: Vec<char> = without_tags(&unescape(&decode(&bytes[..bytes.len().min(LOOKED_AT)])))
         .chars()
@@ -26,10 +27,10 @@ pub(super) fn clauses(bytes: &[u8], known: fn(&str) -> bool) -> Vec<Clause> {
     Splitter { chars: &plain, at: 0, known, clauses: Vec::new(), clause: Vec::new(), gap: Gap::Mark }.run()
 }
 
-/// How much of a text is looked at. What a server has to say of a session, it says at once.
+/// Maximum number of bytes that are read. A server mentions the session at the beginning.
 const LOOKED_AT: usize = 4096;
 
-/// UTF-8 that may be cut at its end, else UTF-16 of plain letters, else Latin-1.
+/// Decodes UTF-8 that may be cut at its end, else UTF-16 of ASCII letters, else Latin-1.
 fn decode(bytes: &[u8]) -> String {
     if bytes.contains(&0) {
         let letters = bytes.iter().filter(|byte| byte.is_ascii() && **byte != 0);
@@ -44,7 +45,7 @@ fn decode(bytes: &[u8]) -> String {
     }
 }
 
-/// Takes out the escapes of JSON, however deep one string lies in another.
+/// Resolves the escapes of JSON, at any depth of strings within strings.
 fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -64,8 +65,8 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// Takes out the tags and entities of HTML. A tag that begins something new ends a clause; what is no known
-/// tag is left alone, as it may be a name: `session <id>`.
+/// Removes the tags and entities of HTML. A block tag ends a clause. An unknown tag is kept, since
+/// it may be a placeholder, as in `session <id>`.
 fn without_tags(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -84,7 +85,7 @@ fn without_tags(text: &str) -> String {
         let name = inner[..end].to_ascii_lowercase();
         let opens = rest.as_bytes().get(1) != Some(&b'/');
         match name.as_str() {
-            // Not meant for a reader. Where the end was cut off, so is everything after it.
+            // Not text for a reader. If the closing tag was cut off, nothing follows it.
             "script" | "style" if opens => {
                 let close = format!("</{name}");
                 rest = rest.to_ascii_lowercase().find(&close).map_or("", |end| &rest[end..]);
@@ -121,7 +122,7 @@ fn is_block(name: &str) -> bool {
     BLOCKS.split(' ').any(|block| block == name)
 }
 
-/// Ends a clause. No text has it.
+/// Marks the end of a clause. It does not occur in text.
 const BREAK: char = '\u{1}';
 
 fn without_accent(letter: char) -> char {
@@ -140,7 +141,7 @@ fn without_accent(letter: char) -> char {
     if letter.is_uppercase() { plain.to_ascii_uppercase() } else { plain }
 }
 
-/// What lay between the last word and the next.
+/// What separates the last word from the next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gap {
     Joint,
@@ -166,10 +167,10 @@ impl Splitter<'_> {
             let next = self.chars.get(self.at + 1).copied().unwrap_or(BREAK);
             match letter {
                 BREAK | ',' | ';' | '!' | '?' | '。' | '，' | '、' | '！' => self.end_clause(),
-                // `a.b` is a name, `a. B` is the end of a sentence.
+                // `a.b` is a name; `a. B` ends a sentence.
                 '.' if !next.is_alphanumeric() => self.end_clause(),
                 '\n' if next == '\n' => self.end_clause(),
-                // A brace is JSON's, unless it holds nothing but an id.
+                // A brace belongs to JSON, unless it encloses only an id.
                 '{' | '[' if self.closing_of(self.at).is_none() => self.end_clause(),
                 '}' | ']' if !self.ended_quote() => self.end_clause(),
                 '-' | '_' => {}
@@ -189,7 +190,7 @@ impl Splitter<'_> {
         self.gap = Gap::Mark;
     }
 
-    /// Reads one run of letters and digits, and the words in it.
+    /// Reads one run of letters and digits, and splits it into words.
     fn word(&mut self) {
         let start = self.at;
         let quoted = start > 0 && self.closing_of(start - 1).is_some();
@@ -202,7 +203,7 @@ impl Splitter<'_> {
                 self.at += 1;
                 continue;
             }
-            // Scripts without spaces: an id ends where the language begins.
+            // In scripts without spaces, an id ends where the script changes.
             if !letter.is_alphanumeric() || letter.is_ascii() != ascii {
                 break;
             }
@@ -210,7 +211,7 @@ impl Splitter<'_> {
             self.at += 1;
         }
         let whole = run.to_lowercase();
-        // Whatever has a digit in it is an id, a code or a number; so is a part of a UUID that has none.
+        // A run with a digit is an id, a code or a number. So is a part of a UUID without digits.
         let dashed = [start.checked_sub(1), Some(self.at)].into_iter().flatten();
         let hex = run.len() >= 4 && run.chars().all(|letter| letter.is_ascii_hexdigit());
         let in_id =
@@ -237,13 +238,15 @@ impl Splitter<'_> {
         self.gap = Gap::Joint;
     }
 
-    /// Whether the closing mark at this place ends what [`Self::closing_of`] calls quoted.
+    /// Whether the closing mark at the current position ends a quote that [`Self::find_closing`]
+    /// finds.
     fn ended_quote(&self) -> bool {
         let from = self.at.saturating_sub(LONGEST_QUOTE + 1);
         (from..self.at).rev().any(|open| self.closing_of(open) == Some(self.at))
     }
 
-    /// Where the quote or bracket at `open` closes, if it holds one run without space.
+    /// The position where the quote or bracket at `open` closes, if it encloses one run without
+    /// space.
     fn closing_of(&self, open: usize) -> Option<usize> {
         let close = match self.chars[open] {
             '"' => '"',
@@ -264,10 +267,11 @@ impl Splitter<'_> {
 
 const LONGEST_QUOTE: usize = 128;
 
-/// No sentence about a session is longer, and every word of a clause may be compared with every other.
+/// Maximum number of words in a clause. It bounds the grammar, which may compare all pairs of
+/// words.
 const LONGEST_CLAUSE: usize = 64;
 
-/// `sessionId`, `SessionNotFound` and `MCPSession`, taken apart.
+/// Splits names such as `sessionId`, `SessionNotFound` and `MCPSession` into words.
 fn by_capitals(run: &str) -> Vec<String> {
     let letters: Vec<char> = run.chars().collect();
     let mut parts = vec![String::new()];

@@ -1,28 +1,29 @@
-//! What a server's words say of the session: a small grammar instead of a list of sentences.
+//! A small grammar that reads what a server's text says about the session, instead of a list of
+//! sentences.
 //!
-//! A clause speaks of a loss when it joins a *subject* (session, its id, the transport) to a *state*: an
-//! adjective such as `expired` that is not denied, or a denied good one, as in `not found` and `no valid`. A
-//! second rule reads the wordings of a missing handshake. Where something else stands between subject and
-//! state, or in front of the subject (`browser session`), the clause may speak of another thing, and it is only a
-//! hint. Ids and numbers are no words and part nothing.
+//! A clause reports a loss when it joins a *subject* (session, its id, the transport) to a *state*:
+//! an adjective such as `expired` that is not negated, or a negated good one, as in `not found` and
+//! `no valid`. A second rule reads the wordings of a missing handshake. If an unrelated word stands
+//! between subject and state, or in front of the subject (`browser session`), the clause may mean
+//! something else and is only a hint. Ids and numbers are not words and separate nothing.
 
 use super::lexicon::{BOILERPLATE, Class, PHRASES, classify, is_demand, is_known, is_message};
 use super::text::{self, Clause, Word};
 
-/// What a text says.
+/// What the grammar reads in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// That the session is gone.
+    /// How clearly it says that the session is lost.
     pub(super) gone: Gone,
-    /// That there was no handshake.
+    /// Whether it says that there was no handshake.
     pub(super) handshake: bool,
-    /// Something about credentials.
+    /// Whether it mentions credentials.
     pub(super) login: bool,
-    /// Nothing: it is empty, or names its status and no more.
+    /// Whether it is empty or only names the status.
     pub(super) nothing: bool,
 }
 
-/// How clearly.
+/// How clearly a text says that the session is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gone {
     No,
@@ -30,7 +31,7 @@ pub(super) enum Gone {
     Plainly,
 }
 
-/// Reads all `texts` of one answer.
+/// Reads all `texts` of one reply.
 pub(super) fn read(texts: &[&[u8]]) -> Said {
     let clauses: Vec<Clause> = texts.iter().flat_map(|text| text::clauses(text, is_known)).collect();
     let words = || clauses.iter().flatten();
@@ -55,13 +56,13 @@ impl Word {
         matches!(self.class(), Class::Session | Class::Transport)
     }
 
-    /// Whether it may be what the clause is about, instead of the session.
+    /// Whether the clause may be about this word instead of the session.
     fn is_stranger(&self) -> bool {
         matches!(self.class(), Class::Other | Class::Login | Class::Init | Class::Initialized | Class::Find)
             && !self.quoted
     }
 
-    /// Whether a session of this kind is somebody else's: `browser session`, `user session`.
+    /// Whether it qualifies a session that is not ours: `browser session`, `user session`.
     fn makes_foreign(&self) -> bool {
         let status = matches!(
             self.text.as_str(),
@@ -75,7 +76,7 @@ fn read_clause(words: &[Word]) -> Gone {
     read_session(words).max(read_handshake(words)).max(read_other_languages(words))
 }
 
-/// "Please log in": the words alone mean nothing.
+/// Whether the clause mentions a login by two words that mean nothing alone, as in `log in`.
 fn says_log_in(words: &[Word]) -> bool {
     words.windows(2).any(|pair| {
         matches!(
@@ -87,7 +88,7 @@ fn says_log_in(words: &[Word]) -> bool {
 
 // === a session, and its state ===
 
-/// A state in a clause: words `start..end`.
+/// A state in a clause: the words `start..end`.
 struct State {
     start: usize,
     end: usize,
@@ -102,11 +103,11 @@ enum Kind {
     Faulty,
     /// `null`
     Null,
-    /// `not found`: said of what stands before it.
+    /// `not found`, which applies to the words before it.
     Denied,
-    /// `no valid`, `could not find`: said of what comes after it.
+    /// `no valid` or `could not find`, which apply to the words after it.
     Lacking,
-    /// `no worker found for`, `no browser`: that may be where the session was.
+    /// `no worker found for` or `no browser`, which may be where the session was.
     LackingOther,
 }
 
@@ -115,7 +116,7 @@ fn read_session(words: &[Word]) -> Gone {
     let says = |text| words.iter().any(|word| word.text == text);
     // "Too many sessions" is no loss; "exceeded the maximum idle time" is.
     let full = has(Class::Many) && !has(Class::Age);
-    // Nor is "no session available".
+    // "No session available" is no loss either.
     if full || (says("available") && says("no") && !says("longer")) {
         return Gone::No;
     }
@@ -124,7 +125,7 @@ fn read_session(words: &[Word]) -> Gone {
     subjects.map(|at| lacks(words, at).max(best(words, &states, at))).max().unwrap_or(Gone::No)
 }
 
-/// `SSE connection`: with HTTP+SSE the session ends with it.
+/// Whether the word is part of `SSE connection`: with HTTP+SSE the session ends with its stream.
 fn is_event_stream(words: &[Word], at: usize) -> bool {
     words[at].joined && words[at].text == "connection" && words[at - 1].text == "sse"
 }
@@ -152,7 +153,7 @@ fn is_foreign(words: &[Word], subject: usize) -> bool {
     words[subject].joined && words[subject - 1].makes_foreign()
 }
 
-/// `no session`, `without session id`. Not `no session required`.
+/// Reads `no session` and `without session id`, but not `no session required`.
 fn lacks(words: &[Word], subject: usize) -> Gone {
     let before = words[..subject].iter().rposition(|word| !word.is(Class::Link));
     let is_no = before.is_some_and(|at| matches!(words[at].text.as_str(), "no" | "without"));
@@ -166,7 +167,7 @@ fn lacks(words: &[Word], subject: usize) -> Gone {
     }
 }
 
-/// `invalid session configuration`
+/// Whether the subject only qualifies the next noun, as in `invalid session configuration`.
 fn modifies(words: &[Word], subject: usize) -> bool {
     let mut after = words[subject + 1..].iter();
     let next = after.find(|word| !matches!(word.text.as_str(), "id" | "ids" | "identifier"));
@@ -178,7 +179,7 @@ fn state_at(words: &[Word], at: usize) -> Option<State> {
     let next = words.get(at + 1);
     let state = |end, kind| Some(State { start: at, end, kind });
     match word.class() {
-        // "timed" needs its "out"; "bad" is most often that of "bad request".
+        // "timed" needs an "out"; "bad" is most often part of "bad request".
         Class::Gone if word.text == "timed" && next.is_none_or(|next| next.text != "out") => None,
         Class::Faulty if word.text == "bad" && next.is_none_or(|next| !next.is_subject()) => None,
         Class::Gone if !is_denied(words, at) => state(at + 1, Kind::Gone),
@@ -193,7 +194,7 @@ fn state_at(words: &[Word], at: usize) -> Option<State> {
             let target = at + 1 + words[at + 1..].iter().take_while(skipped).count();
             let lacking = matches!(word.text.as_str(), "no" | "non" | "without");
             match words.get(target)?.class() {
-                // `could not be established` tells of a session that never was.
+                // `could not be established` means a session that never existed.
                 Class::Good if words[target].text == "established" && is_failure(words, at) => None,
                 Class::Good if matches!(word.text.as_str(), "failed" | "unable") => None,
                 Class::Good if lacking => state(target + 1, Kind::Lacking),
@@ -212,13 +213,14 @@ fn state_at(words: &[Word], at: usize) -> Option<State> {
     }
 }
 
-/// `has not yet expired`, `is not required`, `no session required`.
+/// Whether the state is negated, as in `has not yet expired`, `is not required`, `no session
+/// required`.
 fn is_denied(words: &[Word], at: usize) -> bool {
     let before = words[..at].iter().rposition(|word| !word.is(Class::Link) && !word.is_subject());
     before.is_some_and(|before| {
         let between = &words[before + 1..at];
         let conjunction = between.iter().any(|word| matches!(word.text.as_str(), "or" | "and" | "longer"));
-        // Only a `no` reaches over its noun, and nothing over a colon.
+        // Only `no` negates across its noun, and nothing negates across a colon.
         let over_noun = between.iter().any(Word::is_subject) && words[before].text != "no";
         let joined = words[before + 1..=at].iter().all(|word| word.joined);
         let denies = matches!(
@@ -229,7 +231,7 @@ fn is_denied(words: &[Word], at: usize) -> bool {
     })
 }
 
-/// `session … expired`
+/// Reads a state after its subject: `session … expired`.
 fn said_after(words: &[Word], state: &State, subject: usize) -> Gone {
     // `session user mismatch`
     let whose = words[state.start].text.starts_with("mismatch");
@@ -248,7 +250,7 @@ fn said_after(words: &[Word], state: &State, subject: usize) -> Gone {
     }
 }
 
-/// `expired … session`
+/// Reads a state before its subject: `expired … session`.
 fn said_before(words: &[Word], state: &State, subject: usize) -> Gone {
     let between = &words[state.end..subject];
     let adjacent = words[state.end..=subject].iter().all(|word| word.joined && !word.is(Class::Of));
@@ -288,7 +290,7 @@ fn handshake_at(words: &[Word], at: usize) -> Gone {
         Class::Initialized => {
             let before = words[..at].iter().rposition(|word| !word.is(Class::Link));
             match before {
-                // `could not be initialized` tells of a failure.
+                // `could not be initialized` reports a failure.
                 Some(not) if words[not].is(Class::Not) && !is_failure(words, not) => {
                     of_the_server(words, not)
                 }
@@ -315,13 +317,13 @@ fn is_failure(words: &[Word], not: usize) -> bool {
     could || matches!(words[not].text.as_str(), "failed" | "unable" | "cannot" | "cant" | "couldnt")
 }
 
-/// Whether the words around say that the handshake has to come first.
+/// Whether the surrounding words say that the handshake has to come first.
 fn asked_for(words: &[Word], at: usize) -> bool {
     let is_request = words.get(at + 1).is_some_and(|next| is_message(&next.text));
     let near =
         words[..at].iter().rev().take(4).take_while(|word| !word.is_stranger() || is_demand(&word.text));
     let demanded = near.clone().any(|word| is_demand(&word.text));
-    // `not an initialize request`; a failure to initialize is something else.
+    // `not an initialize request`. A failure to initialize is something else.
     let denied = near.clone().any(|word| matches!(word.text.as_str(), "not" | "non" | "isnt" | "wasnt"));
     let follows = words[at + 1..]
         .iter()
@@ -330,7 +332,7 @@ fn asked_for(words: &[Word], at: usize) -> bool {
     demanded || follows || (denied && is_request)
 }
 
-/// `Database not initialized` is another's affair.
+/// Judges what was not initialized: `Database not initialized` is only a hint.
 fn of_the_server(words: &[Word], at: usize) -> Gone {
     let subject = words[..at].iter().rposition(|word| !word.is(Class::Link));
     let own = subject.is_none_or(|subject| {
@@ -344,7 +346,7 @@ fn of_the_server(words: &[Word], at: usize) -> Gone {
     if own { Gone::Plainly } else { Gone::Hint }
 }
 
-/// `must initialize the database` is another's affair too.
+/// Judges what has to be initialized: `must initialize the database` is only a hint.
 fn about_nothing_else(words: &[Word], at: usize) -> Gone {
     let next = words[at + 1..].iter().find(|word| !matches!(word.class(), Class::Link | Class::Of));
     let own = next.is_none_or(|word| {
@@ -361,7 +363,8 @@ fn about_nothing_else(words: &[Word], at: usize) -> Gone {
 
 // === other languages ===
 
-/// A phrase book, not a grammar: these languages are rare here, and their phrases few.
+/// Looks up phrases of other languages. They are rare here and their phrases few, so a list is
+/// enough.
 fn read_other_languages(words: &[Word]) -> Gone {
     let all: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     let text = all.join(" ");

@@ -1,8 +1,8 @@
-//! What a refusal and the answer to a probe prove together: the rule of evidence.
+//! The rule of evidence: what a refusal and the reply to a probe prove together.
 //!
 //! | what is known of the request | proves |
 //! |---|---|
-//! | no byte of it left, or the connection was refused | not executed |
+//! | no byte of it was sent, or the connection was refused | not executed |
 //! | HTTP/2 said so: GOAWAY with a last stream below ours, REFUSED_STREAM | not executed |
 //! | 404 or 410, read to its end, without an error for our id, on a session; once in a call | not executed |
 //! | 307 or 308 within the origin: the request is to be made elsewhere | not executed |
@@ -13,9 +13,10 @@
 //! | refused, and the probe is refused differently, or not answered | nothing: `unknown` |
 //! | anything else, whatever it says | nothing: `unknown` |
 //!
-//! The transport knows the first two rows and labels its faults by them; `retry` decides by the rest. A proxy in front
-//! of a server repeats its own words whatever went on behind it, and a server whose every handler fails says the same
-//! of each, so 502, 504 and 52x prove nothing, and other 5xx only where they speak of the session.
+//! The transport knows the first two rows and sets the outcome of its faults by them; `retry`
+//! decides by the rest. A proxy answers the same whatever happened behind it, and a server whose
+//! every handler fails says the same of each. So 502, 504 and 52x prove nothing, and other 5xx only
+//! where they mention the session.
 
 use std::borrow::Cow;
 
@@ -24,16 +25,16 @@ use crate::fault::Cause;
 use crate::keepalive::Probe;
 use crate::loss::{Verdict, Words};
 
-/// What a probe shows, weighed against the refusal that it was asked for.
+/// What the reply to a probe shows, weighed against the refusal that caused the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// One gate refused both the request and the probe: the request was not executed.
+    /// The request and the probe were refused in the same way, so the request was not executed.
     SameGate,
-    /// Nothing is proved of the request; this is known of the session.
+    /// Nothing is proved about the request; this is known of the session.
     Standing(Standing),
 }
 
-/// How a refusal looks, ids and times aside.
+/// The comparable part of a refusal, without ids and times.
 #[derive(Debug, PartialEq, Eq)]
 struct Signature {
     status: u16,
@@ -41,7 +42,7 @@ struct Signature {
     message: String,
 }
 
-/// The first probe for a refusal of these words.
+/// The first probe after a refusal with this wording.
 pub(super) fn first_probe(words: Words, list: Option<&'static str>) -> Probe {
     match (words, list) {
         (Words::Handshake, Some(list)) => Probe::List(list),
@@ -49,7 +50,7 @@ pub(super) fn first_probe(words: Words, list: Option<&'static str>) -> Probe {
     }
 }
 
-/// One refusal, as far as it is weighed.
+/// A refused request: its method, and the reply with its wording.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal<'a> {
     pub(super) method: &'a str,
@@ -57,31 +58,32 @@ pub(super) struct Refusal<'a> {
     pub(super) reply: &'a Reply,
 }
 
-/// One probe, and what came back.
+/// A probe and its reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbeReply<'a> {
     pub(super) probe: Probe,
-    /// The method that it was sent with.
+    /// The method that the probe was sent with.
     pub(super) method: &'a str,
     pub(super) verdict: Verdict,
     pub(super) reply: &'a Reply,
 }
 
-/// What a probe shows of the session alone.
+/// What the reply to a probe shows about the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is there.
+    /// The server still knows the session.
     Lives,
-    /// It is gone.
+    /// The server lost the session.
     Gone,
-    /// The probe does not settle it; this one may.
+    /// The probe does not settle it, but this one may.
     Ask(Probe),
-    /// Nobody answered, or somebody else did.
+    /// The server did not answer, or something else answered for it.
     Unanswered,
 }
 
-/// What the answer to a probe shows of the session. `list` is the list that the server offers, if it does. `plainly`:
-/// something spoke plainly of the session, so that an answer to `ping` alone is not believed.
+/// Assesses the session by the reply to a probe. `list` is the method of a list that the server
+/// offers. `plainly` means that a refusal plainly mentioned the session, so an answered `ping`
+/// alone is not believed.
 pub fn standing(
     probe: Probe,
     verdict: Verdict,
@@ -103,7 +105,7 @@ pub fn standing(
         }
         Reply::Error { .. } | Reply::Fault(_) => match verdict {
             Verdict::Lost => Standing::Gone,
-            // The server may only dislike the question.
+            // The server may refuse `ping` alone.
             Verdict::Suspect(_) => confirm.map_or(Standing::Gone, Standing::Ask),
             Verdict::Login => Standing::Unanswered,
             // An error like any other is an answer.
@@ -112,7 +114,7 @@ pub fn standing(
     }
 }
 
-/// Weighs the answer to a probe against the refusal that it was asked for.
+/// Weighs the reply to a probe against the refusal that caused it.
 pub(super) fn weigh(refusal: Refusal<'_>, answer: ProbeReply<'_>, list: Option<&'static str>) -> Finding {
     if is_same_gate(refusal, answer) {
         return Finding::SameGate;
@@ -135,7 +137,8 @@ fn is_same_gate(refusal: Refusal<'_>, answer: ProbeReply<'_>) -> bool {
     can_prove && !is_cut(refusal.reply) && first == second
 }
 
-/// Whether only the beginning of the body is known, so that two that begin alike may end differently.
+/// Whether only the beginning of the body is known, so two bodies that begin alike may end
+/// differently.
 fn is_cut(reply: &Reply) -> bool {
     match reply {
         Reply::Fault(fault) => fault.evidence.body_is_cut,
@@ -143,7 +146,7 @@ fn is_cut(reply: &Reply) -> bool {
     }
 }
 
-/// `None`: it is no refusal.
+/// The signature of a refusal. `None` if the reply is not one.
 fn signature(reply: &Reply, method: &str) -> Option<Signature> {
     match reply {
         Reply::Error { status, error, .. } => {
@@ -151,7 +154,7 @@ fn signature(reply: &Reply, method: &str) -> Option<Signature> {
             Some(Signature {
                 status: status.unwrap_or(200),
                 code: Some(error.code),
-                // The reason may stand in the data alone.
+                // The reason may be in the data alone.
                 message: normalized(&format!("{} {data}", error.message), method),
             })
         }
@@ -159,7 +162,7 @@ fn signature(reply: &Reply, method: &str) -> Option<Signature> {
             let body = fault.evidence.body.as_deref().unwrap_or_default();
             let status = match &fault.cause {
                 Cause::Status { code, .. } | Cause::LoginRequired { code, .. } => *code,
-                // Words that came with a success, but as no message.
+                // A success whose body is not a message.
                 Cause::Protocol(_) if !body.is_empty() => 200,
                 _ => return None,
             };
@@ -169,9 +172,9 @@ fn signature(reply: &Reply, method: &str) -> Option<Signature> {
     }
 }
 
-/// The text without what differs between two refusals of one gate: ids (runs of eight or more characters with a digit
-/// among them, and what is called an id), times of day, the method, and the amount of white space. Other numbers stay:
-/// an error's number is what it says.
+/// Removes from `text` what differs between two equal refusals: ids (runs of eight or more
+/// characters with a digit among them, and values named as an id), times of day, the method, and
+/// the amount of white space. Other numbers stay, since an error number carries the meaning.
 fn normalized(text: &str, method: &str) -> String {
     let text: Cow<'_, str> =
         if text.contains(method) { replace_word(text, method).into() } else { text.into() };
@@ -200,16 +203,17 @@ fn normalized(text: &str, method: &str) -> String {
     plain.trim().to_owned()
 }
 
-/// Whether a run of letters and digits is likely to differ each time. `named_id`: the word before it says `id`.
+/// Whether a run of letters and digits is likely to differ each time. `named_id`: the word before
+/// it ends in `id`.
 fn is_variable(run: &str, named_id: bool) -> bool {
     let digits = run.bytes().any(|byte| byte.is_ascii_digit());
     digits && (run.len() >= 8 || run.contains(':') || named_id)
 }
 
-/// `requestId`, `session_id`: no name of an id is longer.
+/// Maximum length of a word, such as `requestId` or `session_id`, that names an id.
 const LONGEST_ID_NAME: usize = 32;
 
-/// Replaces `word` where it stands by itself.
+/// Replaces `word` where it is a whole word.
 fn replace_word(text: &str, word: &str) -> String {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let mut replaced = String::with_capacity(text.len());
@@ -266,7 +270,7 @@ mod tests {
         ] {
             assert_eq!(normalized(text, method), expected, "{text}");
         }
-        // No name of an id is longer than 32 letters.
+        // A word of more than 32 letters does not name an id.
         let long = "x".repeat(30);
         assert_eq!(normalized(&format!("{long}id 7"), ""), format!("{long}id #"));
         assert_eq!(normalized(&format!("x{long}id 7"), ""), format!("x{long}id 7"));

@@ -1,4 +1,5 @@
-//! What the decision is told, and what it says: the words between [`Retry`](super::Retry) and its driver.
+//! The interface between [`Retry`](super::Retry) and its driver: facts, failures, steps and
+//! reports.
 
 use std::time::{Duration, Instant};
 
@@ -8,104 +9,113 @@ use crate::keepalive::Probe;
 use crate::loss::Verdict;
 use crate::wire::{RpcError, method};
 
-/// What does not change about a request.
+/// The facts of a request that the retry decision depends on.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Its method.
     pub method: Box<str>,
-    /// Whether to run it twice is to run it once. `None`: not known yet; [`Step::LookUp`] finds out.
+    /// Whether running it twice is the same as running it once. `None`: not known yet;
+    /// [`Step::CheckHarmless`] finds out.
     pub harmless: Option<bool>,
-    /// It makes sense on the link that it was sent over, and on no other.
+    /// Whether it makes sense only on the link that it was first sent over.
     pub pinned: bool,
-    /// Nobody has asked for it: no person is brought to a login for it.
+    /// Whether it runs in the background, so that no person is asked to log in for it.
     pub quiet: bool,
-    /// The longest that a busy server is waited for.
+    /// Maximum `Retry-After` that is waited for.
     pub patience: Duration,
 }
 
-/// What is known of the link that a request was sent over.
+/// The facts of the link that a request was sent over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one link")]
 pub struct Link {
-    /// Streamable HTTP: each request has an exchange of its own, and nobody else notices that the server is gone.
+    /// Whether it is Streamable HTTP: each request has its own exchange, and no reader notices that
+    /// the server is gone.
     pub http: bool,
-    /// The server speaks a modern revision.
+    /// Whether the server speaks a modern revision.
     pub modern: bool,
-    /// Requests name a session, which the server can forget.
+    /// Whether requests name a session, which the server can lose.
     pub session: bool,
-    /// Requests carry credentials.
+    /// Whether requests carry credentials.
     pub credentials: bool,
-    /// There is somebody who can get better credentials.
+    /// Whether the driver can obtain better credentials.
     pub authorizes: bool,
-    /// Something was answered on it since the handshake.
+    /// Whether anything was answered on it since the handshake.
     pub proven: bool,
-    /// A new session was tried for refused credentials on it, in vain.
+    /// Whether a new session was already tried in vain for refused credentials on it.
     pub challenged: bool,
-    /// A list that the server offers.
+    /// The method of a list that the server offers, for probes.
     pub list: Option<&'static str>,
 }
 
 /// How one sending failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure {
-    /// The link was left before anything was sent.
+    /// The link was superseded before anything was sent.
     Unsent,
-    /// What came back, and what it means for the session.
+    /// The reply, and its verdict on the session.
     Reply(Verdict, Reply),
 }
 
-/// How a request ends that has no result.
+/// How a request without a result ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// With the server's own error.
+    /// The server answered with this error.
     Server(RpcError),
-    /// With a fault, whose label is exact.
+    /// A fault, with the exact outcome of the call.
     Fault(Fault),
-    /// Its link is gone, nothing was sent, and it was for that link alone.
+    /// A pinned request was not sent, because its link is gone.
     Left,
 }
 
-/// What the driver does now, and what it reports then.
+/// What the driver does next, and the method with which it reports the result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Send the request over the link; on failure [`Retry::handle_failure`](super::Retry::handle_failure).
+    /// Send the request over the link; on failure
+    /// [`Retry::handle_failure`](super::Retry::handle_failure).
     Send,
-    /// Ask this on the link that refused the request; then [`Retry::handle_probe`](super::Retry::handle_probe).
+    /// Send this probe over the link that refused the request; then
+    /// [`Retry::handle_probe`](super::Retry::handle_probe).
     Probe(Probe),
     /// Take the next link, once there is one; then [`Retry::handle_link`](super::Retry::handle_link).
     Reconnect,
-    /// Find out whether the request is harmless; then [`Retry::handle_look_up`](super::Retry::handle_look_up).
+    /// Find out whether the request is harmless; then
+    /// [`Retry::handle_harmless`](super::Retry::handle_harmless).
     LookUp,
-    /// HM-10: fetch the tool's annotations; then [`Retry::handle_corrected`](super::Retry::handle_corrected).
+    /// Fetch the tool's header annotations again; then
+    /// [`Retry::handle_annotations`](super::Retry::handle_annotations).
+    // HM-10
     Correct,
     /// Get credentials for this refusal; then [`Retry::handle_login`](super::Retry::handle_login).
     LogIn {
-        /// What was refused.
+        /// The refusal, with its challenge.
         refused: Fault,
-        /// Whether no person may be asked.
+        /// Whether the login must not involve a person.
         quietly: bool,
     },
-    /// Do nothing before then; then [`Retry::handle_timeout`](super::Retry::handle_timeout).
+    /// Wait until then; then [`Retry::handle_timeout`](super::Retry::handle_timeout).
     Wait(Instant),
-    /// The end.
+    /// Report this failure to the caller. There is no further step.
     Finish(Outcome),
 }
 
-/// What a failure means for others than its caller.
+/// What a failed request reveals about its link or session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// The server forgot the session of the link.
+    /// The server lost the session of the link.
     SessionLost(Fault),
     /// The server cannot be reached over the link.
     LinkLost(Fault),
-    /// The server wants a login that is not to be had here.
+    /// The server requires a login that cannot be obtained.
     NeedsLogin(Fault),
-    /// The session has moved on, and nothing more is to be sent over the link.
+    /// A newer link exists, so nothing more may be sent over this one.
     LinkLeft,
 }
 
 impl Link {
-    /// The method of a probe on this link. A modern server has no `ping`, and is asked to describe itself (LC-14).
+    /// The method of a probe on this link. A modern server has no `ping`, so `server/discover` is
+    /// used.
+    // LC-14
     pub fn probe_method(&self, probe: Probe) -> &'static str {
         match probe {
             Probe::Ping if self.modern => method::DISCOVER,

@@ -1,4 +1,4 @@
-//! Whole exchanges, step by step, with the exact outcome and the exact label.
+//! Tests of the retry decision, step by step, with the exact failure and outcome.
 
 mod credentials;
 mod evidence;
@@ -22,7 +22,7 @@ pub(super) const LINK: Link = Link {
     list: Some(method::TOOLS_LIST),
 };
 
-/// One request, and the clock.
+/// One request with a virtual clock.
 pub(super) struct Play {
     pub(super) retry: Retry,
     pub(super) start: Instant,
@@ -31,7 +31,7 @@ pub(super) struct Play {
 }
 
 impl Play {
-    /// A tool that may have effects.
+    /// Creates the call of a tool that may have effects.
     pub(super) fn new() -> Self {
         Self::of(Some(false))
     }
@@ -77,7 +77,7 @@ pub(super) fn own(status: u16, code: i64, message: &str) -> Reply {
     Reply::Error { status: (status != 200).then_some(status), error, stray: false }
 }
 
-/// A refusal in plain text: the transport labels it unknown.
+/// A refusal in plain text, whose outcome is unknown to the transport.
 pub(super) fn text(status: u16, body: &str) -> Reply {
     let fault = Fault::new(Cause::Status { code: status, retry_after: None }).body(body.as_bytes());
     Reply::Fault(fault)
@@ -91,7 +91,7 @@ pub(super) fn refused() -> Reply {
     Reply::Fault(Fault::before_sending(Cause::Refused))
 }
 
-/// The cause and the label with which a step ends the request.
+/// The cause and the outcome with which a step ends the request.
 #[track_caller]
 pub(super) fn ends(step: &Step) -> (Cause, Execution) {
     match step {

@@ -1,4 +1,4 @@
-//! The phase in which it is settled who we are.
+//! The login phases of [`Session`]: `LoggingIn` while a login is being obtained, then `NeedsLogin`.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::{Action, Announcement, HOPELESS, Phase, Session};
 use crate::fault::{Fault, Recovery};
 
 impl Session {
-    /// The server wants to know who we are. Whoever can answer is asked, but not for ever.
+    /// Asks the driver for a login, up to `MAX_LOGINS` times in a row.
     pub(super) fn log_in(&mut self, now: Instant, cause: Fault) -> Phase {
         if !self.settings.authorizes || self.logins >= MOST_LOGINS {
             return self.need_login(now, cause);
@@ -20,14 +20,14 @@ impl Session {
         Phase::LoggingIn { until: now + LOGIN, cause }
     }
 
-    /// What the server wants could not be had.
+    /// Handles a login that failed or timed out.
     pub(super) fn deny(&mut self, now: Instant, cause: Fault) -> Phase {
-        // Late news of it counts no more.
+        // Retires the attempt, so a late result of this login is dropped.
         self.attempt.0 += 1;
         match cause.recovery() {
             Recovery::Login => self.need_login(now, cause),
             Recovery::Retry { .. } | Recovery::GiveUp => {
-                // Nothing was shown to the server: that is no login in vain.
+                // The server saw no credentials, so this does not count as a login in vain.
                 self.logins = self.logins.saturating_sub(1);
                 self.settle(now, cause)
             }
@@ -42,8 +42,8 @@ impl Session {
     }
 }
 
-/// How long a login may take: a person may have to look for their phone.
+/// Maximum duration of a login: a person may have to look for their phone.
 const LOGIN: Duration = Duration::from_secs(15 * 60);
 
-/// How often in a row a server may want another login before it is taken to want none of ours.
+/// Logins in a row after which a server that still refuses us needs a person.
 const MOST_LOGINS: u32 = 3;

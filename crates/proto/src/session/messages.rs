@@ -1,4 +1,5 @@
-//! What a session is told, and what it says: the words between it and its driver.
+//! The interface between [`Session`](super::Session) and its driver: settings, commands, events,
+//! actions and status.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,34 +8,35 @@ use crate::era::{Choice, Peer, Reply};
 use crate::fault::Fault;
 use crate::revision::{Era, Revision};
 
-/// What does not change in a session's life.
+/// The settings of a session. They never change.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Pipe or HTTP.
+    /// The configured transport.
     pub carrier: Carrier,
-    /// Whether Streamable HTTP may give way to the older HTTP transport.
+    /// Whether Streamable HTTP may fall back to HTTP+SSE. Default: no.
     pub fallback: bool,
     /// Which eras may be tried.
     pub choice: Choice,
-    /// The era to begin with, where the choice leaves it open.
+    /// The era to begin with, where `era_choice` leaves it open.
     pub preferred: Option<Era>,
-    /// What an earlier connection found out about the server. It saves a question, and is never relied on.
+    /// The record of an earlier connection to this server. It saves a probe, and is never relied
+    /// on.
     pub recorded: Option<Finding>,
-    /// For opening and negotiating together.
+    /// Limit for opening and negotiating together. Default: 30 s.
     pub connect: Duration,
-    /// For the probe alone: silence longer than this means legacy.
+    /// Limit for the modern probe: silence longer than this means legacy. Default: 3 s.
     pub probe: Duration,
-    /// How long a connection must have held for the next loss to be waited for briefly again.
+    /// A connection that lasted this long resets the waits. Default: 30 s.
     pub stable: Duration,
-    /// The shortest wait between two attempts that nobody waits for.
+    /// Minimum wait between two attempts while no caller waits. Default: 250 ms.
     pub backoff_floor: Duration,
-    /// The longest.
+    /// Maximum wait between two attempts. Default: 60 s.
     pub backoff_cap: Duration,
-    /// The shortest wait when somebody does wait.
+    /// Minimum wait between two attempts while a caller waits. Default: 50 ms.
     pub demand_floor: Duration,
-    /// Whether there is somebody who can answer when the server wants a login.
+    /// Whether the driver can obtain a login when the server requires one.
     pub authorizes: bool,
-    /// For jitter.
+    /// Seed of the jitter.
     pub seed: u64,
 }
 
@@ -58,67 +60,68 @@ impl Default for Settings {
     }
 }
 
-/// How a server is reached.
+/// The transport by which a server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// A process or another byte stream.
     Pipe,
     /// Streamable HTTP.
     Http,
-    /// HTTP+SSE of 2024-11-05: messages are posted, and all answers come on one stream.
+    /// HTTP+SSE of 2024-11-05: messages are posted, and all replies come on one stream.
     EventStream,
 }
 
-/// What a connection has found out about a server, for the next connection to it.
+/// What a connection negotiated with a server, recorded for the next connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The revision that was agreed. One of the legacy era says that the server refused the modern one.
+    /// The agreed revision. A legacy revision means that the server refused the modern era.
     pub revision: Revision,
-    /// How the server was reached.
+    /// The transport by which the server was reached.
     pub carrier: Carrier,
 }
 
-/// Names one link, from the moment it is asked for. Never used twice.
+/// The number of one link, assigned when the link is requested and never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt(pub(super) u64);
 
-/// What the owner wants.
+/// A command of the session's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Be connected, soon: the first time, or because a call is waiting.
+    /// Connect soon: the first time, or because a call is waiting.
     Connect,
-    /// The machine slept, or its network changed: what failed before may work now.
+    /// The machine woke up or its network changed, so an attempt that failed before may succeed
+    /// now.
     Wake,
-    /// We can prove more than before who we are: somebody logged in.
+    /// A login succeeded elsewhere, so there are new credentials.
     LoggedIn,
-    /// Be done.
+    /// Close for good.
     Close,
 }
 
-/// News of a link.
+/// An event of a link, reported by the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// It is open.
+    /// The link is open.
     Opened {
-        /// Whether the session of the link before it can be named on it.
+        /// Whether requests on it can name the session of the link before it.
         session: bool,
     },
-    /// The answer to the last [`Hello`].
+    /// The reply to the last [`NegotiationMessage`].
     Reply(Reply),
-    /// What the old session knew was told to the new one.
+    /// The state of the old session is restored on the new one.
     Restored,
-    /// The server has forgotten the session; the link itself may be sound.
+    /// The server lost the session; the link itself may be sound.
     Forgotten {
-        /// What it said.
+        /// What the server said.
         fault: Fault,
         /// Whether the session ever answered anything after the handshake.
         proven: bool,
     },
-    /// It is gone.
+    /// The link is lost.
     Lost(Fault),
-    /// What [`Action::Authorize`] asked for was had.
+    /// The login that [`Action::Authorize`] requested succeeded.
     Authorized,
-    /// It was not, and why.
+    /// That login failed, for this reason.
     Denied(Fault),
 }
 
@@ -131,7 +134,8 @@ pub enum Hello {
     Initialize(Revision),
     /// `notifications/initialized`, now that this revision is agreed.
     Initialized(Revision),
-    /// `ping` on the session of the link before, in its revision: is it still there?
+    /// `ping` on the session of the link before, in its revision, to find out whether it still
+    /// exists.
     Resume(Revision),
 }
 
@@ -142,64 +146,65 @@ pub enum Action {
     Open(Attempt, Carrier),
     /// Send this and report its [`Event::Reply`].
     Send(Attempt, Hello),
-    /// Tell the new session what the old one knew, and report [`Event::Restored`].
+    /// Restore the state of the old session on the new one, and report [`Event::Restored`].
     Restore(Attempt, Arc<Peer>),
-    /// Let calls go over this link.
+    /// Allow calls over this link.
     Ready(Attempt, Arc<Peer>),
-    /// Close the link. Calls under way on a pipe end with this fault; over HTTP each has an exchange of its
-    /// own, and its own end.
+    /// Close the link. Calls pending on a pipe end with this fault; over HTTP each call has its own
+    /// exchange and ends with that.
     Close(Attempt, Fault),
-    /// The server wants to know who we are. Have that settled, and report [`Event::Authorized`] or
-    /// [`Event::Denied`] under this name; there is no link meanwhile.
+    /// Obtain a login, and report [`Event::Authorized`] or [`Event::Denied`] for this attempt.
+    /// There is no link meanwhile.
     Authorize(Attempt, Fault),
-    /// Record this for the next connection to the server; `None`, forget what was recorded, since it was wrong.
+    /// Record this for the next connection to the server. `None`: delete the record, since it was
+    /// wrong.
     Record(Option<Finding>),
-    /// Tell whoever listens.
+    /// Publish this change to listeners.
     Announce(Announcement),
 }
 
-/// A turn in the life of a server.
+/// A change of the connection that listeners are told.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Announcement {
-    /// Calls can go, for the first time.
+    /// The first connection is ready.
     Connected,
-    /// The server is gone, and will be tried again.
+    /// The server is unreachable, and attempts continue.
     Disconnected(Fault),
-    /// The server forgot the session.
+    /// The server lost the session.
     SessionLost(Fault),
-    /// Calls can go again.
+    /// The connection is ready again.
     Recovered {
-        /// How long they could not.
+        /// Duration of the outage.
         outage: Duration,
     },
     /// Only a person can help.
     NeedsLogin(Fault),
-    /// Trying again cannot help.
+    /// Retrying cannot help.
     Failed(Fault),
 }
 
-/// The phase as others see it.
+/// The public view of a session's phase.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Status {
-    /// Nothing was asked for yet.
+    /// No connection was requested yet.
     Idle,
-    /// Opening, negotiating or restoring.
+    /// Opening, resuming, negotiating or restoring.
     Connecting,
-    /// The server wants a login, and it is being had: by a renewal, or from a person.
+    /// The server requires a login, and one is being obtained by a refresh or from a person.
     LoggingIn(Fault),
-    /// Calls go.
+    /// Calls can be sent.
     Ready(Arc<Peer>),
     /// Waiting for a person.
     NeedsLogin(Fault),
     /// Waiting for the next attempt.
     BackingOff {
-        /// When it comes.
+        /// Time of the next attempt.
         until: Instant,
         /// Why the last one failed.
         cause: Fault,
     },
-    /// For good.
+    /// The connection failed, and retrying cannot help.
     Failed(Fault),
-    /// For good, by us.
+    /// The owner closed the session.
     Closed,
 }

@@ -1,34 +1,35 @@
-//! How soon the next attempt may come.
+//! [`ReconnectPacer`]: how soon the next connection attempt may come.
 //!
-//! Three clocks, because three things must not be hammered: a server that is down (exponential waits), one
-//! that is down while somebody waits for it (a share of the outage so far), and one that opens sessions
-//! and forgets them (a budget of new sessions).
+//! It keeps three limits, because three kinds of server must not be hammered: one that is down
+//! (exponential waits), one that is down while a caller waits for it (a share of the outage so
+//! far), and one that opens sessions and loses them (a budget of new sessions).
 
 use std::time::{Duration, Instant};
 
 use super::Settings;
 use crate::backoff::Backoff;
 
+/// Decides the waits between connection attempts.
 #[derive(Debug)]
 pub(super) struct Pace {
     backoff: Backoff,
     stable: Duration,
     demand_floor: Duration,
-    /// The first failure since the last connection that held.
+    /// Time of the first failure since the last stable connection.
     trouble: Option<Instant>,
-    /// When the budget of new sessions is whole again.
+    /// When the budget of new sessions is full again.
     budget: Option<Instant>,
-    /// New sessions in a row that never answered anything.
+    /// Number of new sessions in a row that never answered anything.
     unproven: u32,
 }
 
-/// Whether a forgotten session is replaced.
+/// Whether and when a lost session is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
     Now,
-    /// It is forgotten so often that some time must pass.
+    /// The budget is spent, so the replacement has to wait until then.
     At(Instant),
-    /// The one before was forgotten as soon as it was opened: another would be too.
+    /// The previous one was lost as soon as it was opened, and another would be too.
     Pointless,
 }
 
@@ -44,7 +45,8 @@ impl Pace {
         }
     }
 
-    /// A connection has lasted this long. Flapping is not recovery: only one that held starts the waits over.
+    /// Records how long a connection lasted. Only a stable one resets the waits: flapping is not
+    /// recovery.
     pub(super) fn held(&mut self, lasted: Duration) {
         if lasted >= self.stable {
             self.trouble = None;
@@ -52,16 +54,18 @@ impl Pace {
         }
     }
 
-    /// Whether this is the first failure since a connection held; counts as one.
+    /// Records a failure. Returns whether it is the first since the last stable connection.
     pub(super) fn first(&mut self, now: Instant) -> bool {
         let first = self.trouble.is_none();
         self.trouble.get_or_insert(now);
         first
     }
 
-    /// The wait before the next attempt: if somebody waits for it, and if nobody does. `outage` is when the present
-    /// one began, where it is to be judged by itself and not by all since a connection last held.
-    /// `refused`: nobody was there to be troubled by the last attempt.
+    /// Returns the wait before the next attempt while a caller waits, and the wait while none does.
+    ///
+    /// `outage` is the start of the current outage, if the first wait is to depend on it alone and
+    /// not on the time since the last stable connection. `refused` means that the last attempt
+    /// found a closed port, and so cost no server anything.
     pub(super) fn waits(
         &mut self,
         now: Instant,
@@ -70,15 +74,15 @@ impl Pace {
     ) -> (Duration, Duration) {
         let first = *self.trouble.get_or_insert(now);
         let wait = self.backoff.wait_after(now.saturating_duration_since(first));
-        // A small part of the outage so far: short ones end within a blink of the server's return, long ones
-        // cost a server that is down next to nothing. A port that is closed costs nothing at all.
+        // A small share of the outage so far: short outages end soon after the server is back, and
+        // long ones cost a server that is down next to nothing. A closed port costs nothing at all.
         let part = if refused { 100 } else { 20 };
         let demand = (now.saturating_duration_since(outage.unwrap_or(first)) / part)
             .clamp(self.demand_floor, DEMAND_CAP.max(self.demand_floor));
         (demand.min(wait), wait)
     }
 
-    /// The server forgot a session that had, or had not, answered something.
+    /// Decides how a lost session is replaced. `proven` says whether it ever answered anything.
     pub(super) fn renewal(&mut self, now: Instant, proven: bool) -> Renewal {
         self.unproven = if proven { 0 } else { self.unproven + 1 };
         if self.unproven >= 2 {
@@ -92,7 +96,7 @@ impl Pace {
         }
     }
 
-    /// Takes one from the same budget, if it is not used up: for what may go at once, or wait like any other.
+    /// Takes one attempt from the budget of new sessions. Returns `false` if the budget is spent.
     pub(super) fn spend(&mut self, now: Instant) -> bool {
         let whole = self.after_one_more(now);
         let may = whole.checked_sub(RENEWAL_BURST).is_none_or(|at| at <= now);
@@ -102,19 +106,19 @@ impl Pace {
         may
     }
 
-    /// A leaky bucket: as long as there are not too many, none has to wait.
+    /// When the budget would be full again after one more attempt (a leaky bucket).
     fn after_one_more(&self, now: Instant) -> Instant {
         self.budget.map_or(now, |whole| whole.max(now)) + RENEWAL_EVERY
     }
 }
 
-/// A session that is forgotten within this time, and never answered anything, was never really there.
+/// A session that is lost sooner than this, without having answered anything, counts as unproven.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(3);
-/// Nobody who waits is made to wait longer than this for the next attempt.
+/// Maximum wait between attempts while a caller waits.
 const DEMAND_CAP: Duration = Duration::from_secs(1);
-/// How often a session may be renewed in the long run.
+/// Time in which the budget grows by one new session.
 const RENEWAL_EVERY: Duration = Duration::from_millis(500);
-/// How much of that may be used up at once.
+/// Size of the budget, as the time it takes to fill: 30 sessions.
 const RENEWAL_BURST: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
@@ -142,7 +146,7 @@ mod tests {
         assert_eq!(pace.waits(t0 + 3_600 * S, None, true).0, S);
     }
 
-    /// Who waits never waits longer than who does not.
+    /// A waiting caller never waits longer than the backoff alone would take.
     #[test]
     fn demand_is_no_longer_than_the_wait_without_it() {
         let settings = Settings { demand_floor: 5 * S, ..Settings::default() };
@@ -168,7 +172,7 @@ mod tests {
         assert_eq!(pace.waits(t0 + 60 * S, None, false), (50 * MS, 250 * MS));
     }
 
-    /// Thirty at once, one each half second, and what is saved up is no more than the thirty.
+    /// Thirty sessions at once, then one each half second; no more than thirty are saved up.
     #[test]
     fn the_budget_of_sessions_fills_up_again() {
         let (mut pace, t0) = (pace(), Instant::now());

@@ -1,6 +1,9 @@
-//! What an earlier connection found out about the server, and what this one does for the next (DE-09).
+//! How a session uses the [`NegotiationRecord`] of an earlier connection, and when it makes a new
+//! one.
 //!
-//! A record saves a question and decides nothing: where it proves wrong, the attempt goes on as if there were none.
+//! A record saves a probe and decides nothing: where it proves wrong, the attempt continues as if
+//! there were none.
+// DE-09
 
 use std::time::Instant;
 
@@ -9,17 +12,17 @@ use crate::era::{Choice, Negotiation, Peer, Start};
 use crate::fault::{Cause, Fault};
 use crate::revision::Era;
 
-/// How Streamable HTTP was refused.
+/// How Streamable HTTP was refused, kept while HTTP+SSE is tried in its place.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// What is told if the older transport does not work either.
+    /// The fault to report if the older transport fails as well.
     pub(super) fault: Fault,
-    /// Whether the modern era was asked for, too.
+    /// Whether the modern probe was refused, too.
     pub(super) modern_too: bool,
 }
 
 impl Settings {
-    /// The record, if these settings leave open what it tells.
+    /// The record, if these settings leave open what it answers.
     pub(super) fn usable_record(&self) -> Option<Finding> {
         let finding = self.recorded.filter(|_| self.choice == Choice::Auto)?;
         let same = finding.carrier == self.carrier;
@@ -27,14 +30,14 @@ impl Settings {
             .then_some(finding)
     }
 
-    /// How the server is reached first.
+    /// The transport of the first attempt: the recorded one, else the configured one.
     pub(super) fn first_carrier(&self) -> Carrier {
         self.usable_record().map_or(self.carrier, |finding| finding.carrier)
     }
 }
 
 impl Session {
-    /// What a negotiation begins with. What this session has spoken counts most, then what the caller prefers.
+    /// What a negotiation begins with. The era agreed before counts most, then the preferred one.
     pub(super) fn start(&self) -> Start {
         match (self.spoken, self.settings.preferred, self.recorded) {
             (Some(era), ..) => Start::Prefer(era),
@@ -46,14 +49,14 @@ impl Session {
         }
     }
 
-    /// The older transport is tried because of the record alone.
+    /// Whether HTTP+SSE is tried because of the record alone.
     pub(super) fn is_on_recorded_stream(&self) -> bool {
         let fallback = self.carrier == Carrier::EventStream && self.settings.carrier == Carrier::Http;
         fallback && self.recorded.is_some_and(is_older_transport)
     }
 
-    /// Whether the recorded transport was refused, so that the configured one is worth a try at once. A server that is
-    /// down, or that wants a login, has not refused it.
+    /// Whether the recorded transport was refused, so that the configured one is tried at once. A
+    /// server that is down, or that requires a login, has not refused it.
     pub(super) fn is_recorded_stream_refused(&self, fault: &Fault) -> bool {
         self.is_on_recorded_stream()
             && match &fault.cause {
@@ -64,7 +67,7 @@ impl Session {
             }
     }
 
-    /// The recorded transport is not spoken any more: the configured one is tried in the same attempt.
+    /// Drops the record and tries the configured transport in the same attempt.
     pub(super) fn leave_recorded_stream(&mut self, now: Instant, until: Instant, fault: Fault) -> Phase {
         self.forget_record();
         self.close(fault);
@@ -72,15 +75,16 @@ impl Session {
         self.reopen(now, until, None)
     }
 
-    /// The record is wrong, or may be: the next attempt, and the next connection, begin without it.
+    /// Deletes a record that is wrong or may be, for the next attempt and the next connection.
     pub(super) fn forget_record(&mut self) {
         if self.recorded.take().is_some() {
             self.actions.push_back(Action::Record(None));
         }
     }
 
-    /// Records what a negotiation has found out. One that did not ask has found out nothing, and a record that was
-    /// confirmed keeps its age: the server is to be asked anew when that is over.
+    /// Records the result of a negotiation that probed the server. A negotiation that skipped the
+    /// probe records nothing, so a confirmed record keeps its age and the server is probed again
+    /// when it expires.
     pub(super) fn record(&mut self, peer: &Peer, negotiation: &Negotiation) {
         self.recorded = None;
         let asked = match (self.carrier, peer.era()) {

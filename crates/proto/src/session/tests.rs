@@ -1,4 +1,4 @@
-//! One rule of the session's life each: what it does, and the state it is in after.
+//! Tests of the session: its actions and its status after each event, one rule per test.
 
 mod announce;
 mod fallback;
@@ -14,7 +14,7 @@ use crate::wire::{Json, RpcError};
 const S: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// A session with a clock, and its actions as words.
+/// A session with a virtual clock, whose actions are returned as text.
 struct Rig {
     session: Session,
     now: Instant,
@@ -29,7 +29,7 @@ impl Rig {
         Self::new(Settings { carrier: Carrier::Http, choice: Choice::Legacy, ..Settings::default() })
     }
 
-    /// The same, with somebody to ask when the server wants a login.
+    /// A session over HTTP whose driver can obtain a login.
     fn authorizing() -> Self {
         let choice = Choice::Legacy;
         Self::new(Settings { carrier: Carrier::Http, choice, authorizes: true, ..Settings::default() })
@@ -39,7 +39,7 @@ impl Rig {
         Self::new(Settings { choice: Choice::Legacy, ..Settings::default() })
     }
 
-    /// The same, ready on a legacy session.
+    /// Connects, and completes the legacy handshake.
     fn ready(mut self) -> Self {
         self.command(Command::Connect);
         self.shake_hands();
@@ -60,30 +60,30 @@ impl Rig {
         self.actions()
     }
 
-    /// News of the link that counts.
+    /// Sends an event of the current link.
     fn event(&mut self, event: Event) -> Vec<String> {
         self.late(self.session.attempt(), event)
     }
 
-    /// News of some link.
+    /// Sends an event of the link of `attempt`.
     fn late(&mut self, attempt: Attempt, event: Event) -> Vec<String> {
         self.session.handle_event(self.now, attempt, event);
         self.actions()
     }
 
-    /// Lets time pass, up to the next timer at the most.
+    /// Advances the clock by `time`, and handles the timeout if it is due.
     fn pass(&mut self, time: Duration) -> Vec<String> {
         self.now += time;
         self.session.handle_timeout(self.now);
         self.actions()
     }
 
-    /// Lets time pass until the timer strikes.
+    /// Advances the clock to the next timeout.
     fn strike(&mut self) -> Vec<String> {
         self.pass(self.wait())
     }
 
-    /// How long until the timer strikes.
+    /// The time until the next timeout.
     fn wait(&self) -> Duration {
         self.session.poll_timeout().expect("a timer").saturating_duration_since(self.now)
     }

@@ -1,4 +1,4 @@
-//! [`TaskHandle`]: what has to be kept of a task to find it again, in another session or another process.
+//! [`TaskHandle`]: the data needed to take up a task again in another session or process.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -7,27 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::view::{Dialect, Task};
 
-/// What is needed to take up a task again: after the loss of a session, after a restart, elsewhere.
+/// The data needed to take up a task again after a session loss, after a restart, or elsewhere.
 ///
-/// It names no server: whoever keeps it keeps that beside it. A task's id may be all that guards it, so a
-/// handle is to be kept like a password.
+/// It does not name the server, which has to be stored beside it. The id may be all that protects
+/// the task, so a handle must be stored like a password.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 #[non_exhaustive]
 pub struct TaskHandle {
-    /// The server's name for the task.
+    /// The server's id of the task.
     pub id: Box<str>,
-    /// In which form it is asked about (TN-10).
+    // TN-10
+    /// The dialect in which requests about the task are made.
     pub dialect: Dialect,
-    /// When it was created, by our own clock: the server's may be another.
+    /// Time of creation by our own clock, since the server's may differ.
     pub created_at: SystemTime,
-    /// How long after that it may be forgotten. `None`: not at all, or not said.
+    /// Time after creation from which the server may drop the task. `None`: never, or not said.
     pub ttl: Option<Duration>,
-    /// How long to wait between two looks at it, if the server said so.
+    /// The interval between polls that the server asked for, if any.
     pub poll_interval: Option<Duration>,
 }
 
-/// The same as it is written.
+/// The serialized form of a [`TaskHandle`].
 #[derive(Serialize, Deserialize)]
 struct Stored {
     id: Box<str>,
@@ -52,7 +53,7 @@ impl fmt::Debug for TaskHandle {
 }
 
 impl TaskHandle {
-    /// The handle of a task that was created at this time, by our clock.
+    /// Creates the handle of a task that was created at this time, by our clock.
     pub fn new(task: &Task, created_at: SystemTime) -> Self {
         Self {
             id: task.id.clone(),
@@ -63,17 +64,17 @@ impl TaskHandle {
         }
     }
 
-    /// The handle of a task of which only the id is known.
+    /// Creates the handle of a task of which only the id is known.
     pub fn of_id(id: &str, dialect: Dialect, now: SystemTime) -> Self {
         Self { id: id.into(), dialect, created_at: now, ttl: None, poll_interval: None }
     }
 
-    /// How long ago it was created. A clock that was set back gives nothing.
+    /// Time since the creation of the task, or zero if the clock was set back.
     pub fn age(&self, now: SystemTime) -> Duration {
         now.duration_since(self.created_at).unwrap_or_default()
     }
 
-    /// When the server may have forgotten it, if it ever does.
+    /// Time from which the server may have dropped the task, if it ever does.
     pub fn expires_at(&self) -> Option<SystemTime> {
         self.created_at.checked_add(self.ttl?)
     }

@@ -1,4 +1,4 @@
-//! Stories of single tasks, and lives of many at random.
+//! Tests of following single tasks. `simulation` runs many at random.
 
 mod lives;
 
@@ -11,7 +11,7 @@ fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
 }
 
-/// A state with these members more.
+/// A task state with these additional members.
 fn state(dialect: Dialect, status: &str, more: &str) -> Task {
     let more = if more.is_empty() { String::new() } else { format!(",{more}") };
     Task::decode(&json(&format!(r#"{{"taskId":"t","status":"{status}"{more}}}"#)), dialect).unwrap()
@@ -23,7 +23,7 @@ fn begun(now: Instant, dialect: Dialect, poll: Option<Duration>) -> Follow {
     Follow::new(now, start)
 }
 
-/// Goes to the next moment that it waits for, and says what it wants then.
+/// Advances the clock to the next timeout, and returns the next action.
 fn next(follow: &mut Follow, now: &mut Instant) -> Option<Action> {
     if let Some(action) = follow.poll_action() {
         return Some(action);
@@ -40,7 +40,7 @@ fn ended(follow: &mut Follow) -> End {
     }
 }
 
-/// TN-03: a handle is good at once; TN-04: after that at the pace that the server last gave.
+/// TN-03: the first poll is made at once. TN-04: later ones use the last interval of the server.
 #[test]
 fn tn_04_polls_at_the_pace_of_the_server() {
     let mut now = Instant::now();
@@ -60,12 +60,12 @@ fn tn_04_polls_at_the_pace_of_the_server() {
     assert_eq!(now, begin + 9 * S);
     let done = state(Dialect::Extension, "completed", r#""result":{"content":[],"isError":true}"#);
     follow.handle_state(now, &done, Source::Polled);
-    // A tool that failed is completed.
+    // A task whose tool failed is completed.
     assert_eq!(ended(&mut follow), End::Result(json(r#"{"content":[],"isError":true}"#)));
     assert_eq!(follow.poll_timeout(now), None);
 }
 
-/// TN-04: failed means a JSON-RPC error.
+/// TN-04: a failed task has a JSON-RPC error.
 #[test]
 fn tn_04_a_failed_task_is_its_error() {
     let now = Instant::now();
@@ -86,7 +86,7 @@ fn tn_04_a_failed_task_is_its_error() {
     }
 }
 
-/// TN-05: a key that stands in two states is asked once; an answer that was not acknowledged is sent again.
+/// TN-05: an input is requested once, and sent again until it is acknowledged.
 #[test]
 fn tn_05_a_key_is_asked_once() {
     let mut now = Instant::now();
@@ -106,7 +106,7 @@ fn tn_05_a_key_is_asked_once() {
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
     follow.handle_state(now, &asks(&["a", "b"]), Source::Polled);
     assert_eq!(asked(follow.poll_action()), [Box::from("a"), Box::from("b")]);
-    // A person takes longer than the call may be silent: that is not the server's fault.
+    // A person may take longer than the idle limit.
     now += 100 * S;
     follow.handle_timeout(now);
     assert_eq!(follow.poll_action(), None);
@@ -114,13 +114,13 @@ fn tn_05_a_key_is_asked_once() {
     assert_eq!(follow.poll_action(), Some(Action::Update(answers(&["a", "b"]))));
     follow.handle_update_lost(now);
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    // One of them got through, and there is a new one.
+    // One of the inputs arrived, and there is a new request.
     follow.handle_state(now, &asks(&["b", "c"]), Source::Polled);
     assert_eq!(asked(follow.poll_action()), [Box::from("c")]);
     follow.handle_answers(now, answers(&["c"]));
     assert_eq!(follow.poll_action(), Some(Action::Update(answers(&["b", "c"]))));
     follow.handle_updated(now);
-    // TN-06: the server has acknowledged and acts later.
+    // TN-06: the server acknowledges an update before it acts on it.
     for _ in 0..3 {
         assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
         follow.handle_state(now, &asks(&["b", "c"]), Source::Polled);
@@ -128,7 +128,7 @@ fn tn_05_a_key_is_asked_once() {
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
 }
 
-/// TA-03, TA-04: the outcome of an experiment is fetched, and early where the task asks.
+/// TA-03, TA-04: in the experiment the result is fetched, early if the task requires input.
 #[test]
 fn ta_04_the_outcome_is_fetched_early_for_a_task_that_asks() {
     let mut now = Instant::now();
@@ -137,24 +137,25 @@ fn ta_04_the_outcome_is_fetched_early_for_a_task_that_asks() {
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
     follow.handle_state(now, &experiment("input_required"), Source::Polled);
     assert_eq!(follow.poll_action(), Some(Action::Fetch));
-    // It is under way, and the polls go on beside it.
+    // Polls continue while it is pending.
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
     follow.handle_state(now, &experiment("input_required"), Source::Polled);
     assert_eq!(follow.poll_action(), None);
-    // The session is lost with it; the next poll makes it anew.
+    // If it is lost with the session, the next poll repeats it.
     follow.handle_fetch_lost(now);
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
     follow.handle_state(now, &experiment("input_required"), Source::Polled);
     assert_eq!(follow.poll_action(), Some(Action::Fetch));
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    // Over, and the request is still under way: there is no second one.
+    // The task ended while the request is pending, so there is no second one.
     follow.handle_state(now, &experiment("completed"), Source::Polled);
     assert_eq!(follow.poll_action(), None);
     follow.handle_outcome(now, Ok(json(r#"{"content":[]}"#)));
     assert_eq!(ended(&mut follow), End::Result(json(r#"{"content":[]}"#)));
 }
 
-/// TA-05, TN-09: what the server does not know is gone; what outlives its time without a change is lost.
+/// TA-05, TN-09: a task that the server does not know is not found; one that outlives its `ttl`
+/// without a change is expired.
 #[test]
 fn tn_09_gone_and_lost() {
     let mut now = Instant::now();
@@ -165,14 +166,14 @@ fn tn_09_gone_and_lost() {
         follow.handle_poll_error(now, unknown.clone());
         assert_eq!(ended(&mut follow), End::Gone);
     }
-    // Done, but no longer kept.
+    // Completed, but dropped by the server.
     let mut follow = begun(now, Dialect::Experiment, None);
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
     follow.handle_state(now, &state(Dialect::Experiment, "completed", ""), Source::Polled);
     assert_eq!(follow.poll_action(), Some(Action::Fetch));
     follow.handle_outcome(now, Err(unknown));
     assert_eq!(ended(&mut follow), End::Gone);
-    // Taken up after its time: it is looked at twice before it is given up.
+    // A task that is taken up after its `ttl` is polled twice before it is given up.
     let start = Start {
         dialect: Dialect::Extension,
         age: 1000 * S,
@@ -193,8 +194,8 @@ fn tn_09_gone_and_lost() {
     assert_eq!(ended(&mut follow), End::Lost);
 }
 
-/// An answered poll is a sign of life, and the time between polls is not the server's silence, however long the
-/// server wants to be left alone: only the cap ends a task that works on.
+/// An answered poll is a sign of life, and the time between polls does not count as silence,
+/// however long the interval: only the total limit ends a working task.
 #[test]
 fn a_task_that_answers_is_not_silent() {
     for interval in [S, 10 * S, 600 * S] {
@@ -235,7 +236,7 @@ fn a_task_of_a_silent_server_is_given_up() {
     assert_eq!(end, End::Timeout(Limit::Idle));
 }
 
-/// TN-05: what a person answered is sent until the server takes it, or has refused it for good.
+/// TN-05: inputs are sent until the server accepts them or refuses them for good.
 #[test]
 fn tn_05_answers_survive_an_error() {
     let asks = r#""inputRequests":{"k":{"method":"elicitation/create"}}"#;
@@ -271,7 +272,7 @@ fn tn_05_answers_survive_an_error() {
         };
         assert_eq!((end, updates), (End::Error(error(code)), tries));
     }
-    // One that passes costs nothing but time.
+    // A temporary error costs nothing but time.
     let mut now = Instant::now();
     let mut follow = answered(&mut now);
     assert!(matches!(next(&mut follow, &mut now), Some(Action::Update(_))));
@@ -283,7 +284,7 @@ fn tn_05_answers_survive_an_error() {
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
 }
 
-/// TA-03, TN-08: what the server says unasked is as good as a poll, and nothing depends on it.
+/// TA-03, TN-08: a notification is as good as a poll, but nothing depends on it.
 #[test]
 fn tn_08_an_end_that_is_told_needs_no_poll() {
     let mut now = Instant::now();
@@ -294,7 +295,7 @@ fn tn_08_an_end_that_is_told_needs_no_poll() {
     let done = state(Dialect::Extension, "completed", r#""result":{"content":[]}"#);
     follow.handle_state(now, &done, Source::Told);
     assert_eq!(ended(&mut follow), End::Result(json(r#"{"content":[]}"#)));
-    // The same with a poll under way, whose answer comes too late.
+    // This also holds while a poll is pending, whose reply comes too late.
     let mut follow = begun(now, Dialect::Extension, None);
     assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
     follow.handle_state(now, &done, Source::Told);
@@ -303,7 +304,7 @@ fn tn_08_an_end_that_is_told_needs_no_poll() {
     assert_eq!(follow.poll_action(), None);
 }
 
-/// MR-06: questions without end.
+/// MR-06: the number of inputs that a task may request is bounded.
 #[test]
 fn a_task_that_asks_for_ever_is_left() {
     let mut now = Instant::now();

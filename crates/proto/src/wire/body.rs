@@ -1,12 +1,13 @@
-//! The error in the body of a refusal, in whatever framing it comes.
+//! [`find_error`]: finds the JSON-RPC error in the body of a refusal, in whatever framing it comes.
 
 use bytes::Bytes;
 
 use super::{Id, Message, RpcError, parse_one};
 use crate::frame::sse;
 
-/// The first JSON-RPC error in a body: the body itself, or the data of an event in it (HT-03). With the id of the
-/// request that it names, if it names one.
+/// Finds the first JSON-RPC error in a body, which is the error itself or an event stream with it.
+/// Returns it with the id of the request that it names, if it names one.
+// HT-03
 pub fn find_error(body: &Bytes) -> Option<(Option<Id>, RpcError)> {
     let as_error = |frame: &Bytes| match parse_one(frame) {
         Ok(Message::Error { id, error }) => Some((id, error)),

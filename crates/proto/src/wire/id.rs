@@ -1,4 +1,4 @@
-//! [`Id`]: a JSON-RPC id, kept exactly as it came.
+//! [`Id`]: a JSON-RPC id, kept exactly as it was received.
 
 use std::fmt;
 
@@ -8,26 +8,27 @@ use super::{Json, object};
 
 /// The id of a request, as its sender wrote it.
 ///
-/// An answer must echo value and JSON type (BM-03), so anything but a plain integer is kept as text.
+/// A response must echo value and JSON type, so anything but a plain integer is kept as text.
+// BM-03
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Id {
     /// An integer in the range of `i64`.
     Int(i64),
-    /// A string, or a number that is no such integer, as JSON text.
+    /// A string, or any other number, as JSON text.
     Text(Json),
 }
 
 impl Id {
-    /// An id that was found in `frame` as the valid text `value`. `None` for what is none.
+    /// Reads an id from `value`, valid JSON text inside `frame`. `None` if it is not an id.
     pub(crate) fn from_slice(frame: &Bytes, value: &[u8]) -> Option<Self> {
-        // Nearly always ours, and nearly always a number.
+        // Nearly always a number, so that is tried first.
         match str::from_utf8(value).ok()?.parse() {
             Ok(number) => Some(Self::Int(number)),
             Err(_) => Self::from_json(Json::slice_of(frame, value)),
         }
     }
 
-    /// An id from its JSON text. `None` for `null`, objects, arrays and booleans, which are no ids.
+    /// Reads an id from its JSON text. `None` for `null`, objects, arrays and booleans.
     pub(crate) fn from_json(json: Json) -> Option<Self> {
         match json.as_bytes() {
             [b'"', ..] => Some(Self::Text(json)),
@@ -38,15 +39,17 @@ impl Id {
         }
     }
 
-    /// A string id.
+    /// Creates a string id.
     pub fn string(text: &str) -> Self {
         let quoted = Bytes::from(object::quote(text));
         Self::Text(Json::parse(quoted).expect("a quoted string is JSON"))
     }
 
-    /// The number we gave out, if this can be one of ours: we only send non-negative integers.
+    /// The number of our request that this id names, if it can be one: we only send non-negative
+    /// integers.
     ///
-    /// Some servers answer `"7"` or `7.0` to `7`. No other request of ours could be meant, so it counts.
+    /// Some servers answer `"7"` or `7.0` to `7`. No other request of ours could be meant, so both
+    /// count.
     pub fn as_ours(&self) -> Option<u64> {
         match self {
             Self::Int(number) => u64::try_from(*number).ok(),
@@ -99,7 +102,7 @@ mod tests {
         for text in ["0", "-7", "\"a\\u0062\"", "12345678901234567890123", "1.50", "\"7\""] {
             assert_eq!(id(text).unwrap().to_string(), text);
         }
-        // BM-02: null is never an id.
+        // BM-02: `null` is never an id.
         for text in ["null", "true", "{}", "[]"] {
             assert!(id(text).is_none());
         }

@@ -1,7 +1,7 @@
-//! [`Json`]: a slice of JSON text that is known to be valid and is never copied.
+//! [`Json`]: a reference-counted slice of valid JSON text.
 //!
 //! A result of a megabyte arrives as one buffer; everything that is read out of it later (a tool, a
-//! schema, a content block) is a reference-counted slice of that same buffer.
+//! schema, a content block) is a slice of that buffer.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use super::{scan, validate};
 
 /// Valid JSON text in a shared buffer. Cloning is cheap and copies nothing.
 ///
-/// Two values are equal when their text is: `1` and `1.0` differ, and so do two objects with the same
-/// members in another order.
+/// Two values are equal if their text is: `1` and `1.0` differ, and so do two objects whose members
+/// have another order.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(Bytes);
 
@@ -30,12 +30,12 @@ impl Json {
         Ok(Self::slice_of(&bytes, value))
     }
 
-    /// Writes `value` as JSON.
+    /// Serializes `value` as JSON.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_vec(value).map(|text| Self(text.into()))
     }
 
-    /// Text that was put together from values and cannot be anything but valid.
+    /// Wraps text that was assembled from valid values, and so is valid itself.
     pub(crate) fn trusted(text: Bytes) -> Self {
         debug_assert_eq!(validate::single_value(&text), Some(&text[..]));
         Self(text)
@@ -46,21 +46,21 @@ impl Json {
         Self(Bytes::from_static(b"{}"))
     }
 
-    /// The slice of `buffer` that `value` was borrowed from.
+    /// Returns the slice of `buffer` that `value` was borrowed from, without copying.
     ///
-    /// `value` must be a valid value that was found in `buffer`; that is what makes this free.
+    /// `value` must be a valid JSON value inside `buffer`.
     pub(crate) fn slice_of(buffer: &Bytes, value: &[u8]) -> Self {
         Self(buffer.slice_ref(value))
     }
 
-    /// The same text in a buffer of its own. A value is a slice, and keeps the whole message it came in for as long
-    /// as it is kept.
+    /// Copies the text into its own buffer. A slice keeps the whole message in memory; the copy
+    /// does not.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))
     }
 
-    /// A part of this value that was found by its place, as a value of its own.
+    /// Returns the part `text` of this value as a value of its own, without copying.
     ///
     /// # Panics
     /// If `text` does not lie inside this value.
@@ -70,7 +70,7 @@ impl Json {
 
     /// The JSON text.
     pub fn as_str(&self) -> &str {
-        // The bytes were checked when the value was made; `from_utf8` is repeated only because the
+        // The bytes were checked on construction; `from_utf8` is repeated only because the
         // unchecked form would need `unsafe`. It runs at memory speed and never on the hot path.
         simdutf8::basic::from_utf8(&self.0).expect("checked on construction")
     }
@@ -92,7 +92,7 @@ impl Json {
 
     /// The value of a top-level member, if this is an object that has it.
     pub fn member(&self, name: &str) -> Option<Self> {
-        // The last counts where a name stands twice, as in most parsers.
+        // The last one counts if a name occurs twice, as in most parsers.
         let value = scan::members(&self.0)?.filter(|(key, _)| key == name).last()?.1;
         Some(self.slice(value))
     }

@@ -1,5 +1,5 @@
-//! The JSON-RPC envelope: which of the four shapes a message has, and what of it can be saved when it
-//! has none.
+//! Parses the JSON-RPC envelope into one of four kinds of message, or finds the id of a malformed
+//! one.
 //!
 //! Only the envelope is parsed. `params`, `result` and `error.data` stay slices of the buffer.
 
@@ -15,46 +15,46 @@ use super::{Id, Json, scan};
 /// One well-formed JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Wants an answer.
+    /// A request, which expects a response.
     Request {
-        /// To be echoed in the answer.
+        /// The id to echo in the response.
         id: Id,
         /// The method's name.
         method: Box<str>,
         /// An object or array, if given.
         params: Option<Json>,
     },
-    /// Wants none.
+    /// A notification, which expects no response.
     Notification {
         /// The method's name.
         method: Box<str>,
         /// An object or array, if given.
         params: Option<Json>,
     },
-    /// A successful answer.
+    /// A successful response.
     Result {
         /// The id of the request.
         id: Id,
-        /// Whatever the method gives.
+        /// The result of the method.
         result: Json,
     },
-    /// A failed answer.
+    /// An error response.
     Error {
         /// The id of the request, unless the peer could not read it.
         id: Option<Id>,
-        /// What the peer said.
+        /// The error of the peer.
         error: RpcError,
     },
 }
 
-/// The error member of an answer: the peer's words, not ours.
+/// The error of a response, as the peer wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
-    /// See [`super::code`].
+    /// The error code; see [`super::code`].
     pub code: i64,
-    /// Untrusted text.
+    /// The message. Untrusted.
     pub message: String,
-    /// Anything.
+    /// Any further data. Untrusted.
     pub data: Option<Json>,
 }
 
@@ -64,26 +64,27 @@ impl fmt::Display for RpcError {
     }
 }
 
-/// Text that is no JSON-RPC message, with the call it was probably meant for.
+/// Text that is not a JSON-RPC message, with the id of the call that it was probably meant for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// The id, if it could be read, so that its caller need not wait for the deadline. `None` also without `jsonrpc`:
-    /// servers print log records to stdout that have an `id`, a `result` or an `error` of their own.
+    /// The id, if it could be read, so that its caller need not wait for the deadline. `None` if
+    /// there is no `jsonrpc`: servers print log records to stdout that have an `id`, a `result` or
+    /// an `error`.
     pub id: Option<Id>,
     /// What is wrong.
     pub defect: Defect,
 }
 
-/// What is wrong with a message.
+/// The defect of a malformed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
-    /// Broken JSON, or not UTF-8.
+    /// Invalid JSON, or not UTF-8.
     #[error("not valid JSON")]
     NotJson,
     /// Valid JSON, but no object, or an empty batch.
     #[error("not a JSON-RPC object")]
     NotAnObject,
-    /// `id`, `method`, `result` or another member of the envelope stands twice.
+    /// A member of the envelope, such as `id` or `result`, occurs twice.
     #[error("a member stands twice")]
     DuplicateMember,
     /// Both `result` and `error`.
@@ -92,25 +93,26 @@ pub enum Defect {
     /// None of `method`, `result` and `error`.
     #[error("neither a request nor an answer")]
     NoShape,
-    /// A result without an id, which can be matched to nothing.
+    /// A result without an id, which matches no request.
     #[error("a result without an id")]
     ResultWithoutId,
-    /// A batch of more messages than anyone sends.
+    /// A batch of more than 1,000 messages.
     #[error("a batch of too many messages")]
     TooMany,
-    /// An `error` that is no object with a numeric code.
+    /// An `error` that is not an object with a numeric code.
     #[error("an error object without a code")]
     BadError,
-    /// Members that JSON-RPC does not have, and no `jsonrpc`.
+    /// Members that JSON-RPC does not define, and no `jsonrpc`.
     #[error("a log record, not a JSON-RPC message")]
     LogRecord,
 }
 
-/// What one frame held.
+/// The result of parsing one message.
 pub type Parsed = Result<Message, Malformed>;
 
-/// Parses one frame and hands each message in it to `each`: one, or several where a server of 2025-03-26
-/// sent a batch (BM-01, HL-11).
+/// Parses one frame and passes each message in it to `each`: one, or several if a server of
+/// 2025-03-26 sent a batch.
+// BM-01, HL-11
 pub fn parse(frame: &Bytes, mut each: impl FnMut(Parsed)) {
     if frame.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let Ok(batch) = Json::parse(frame.clone()) else {
@@ -131,7 +133,7 @@ pub fn parse(frame: &Bytes, mut each: impl FnMut(Parsed)) {
     }
 }
 
-/// A longer batch is cut.
+/// Maximum number of messages in a batch. A longer one is cut.
 const LARGEST_BATCH: usize = 1_000;
 
 /// Parses a frame that holds exactly one message; a batch is refused.
@@ -141,8 +143,9 @@ pub fn parse_one(frame: &Bytes) -> Parsed {
 
 /// Parses one message of a stream on which several requests may wait for answers.
 ///
-/// A log record on the same stream may have an `id` and a `result` or an `error` object too. An object is taken for a
-/// message if it says `jsonrpc`, or if it has no members but those of JSON-RPC: some servers leave `jsonrpc` out.
+/// A log record on the same stream may also have an `id` and a `result` or an `error` object. An
+/// object counts as a message if it has `jsonrpc`, or no members but those of JSON-RPC: some
+/// servers leave `jsonrpc` out.
 fn parse_element(frame: &Bytes) -> Parsed {
     match read(frame) {
         (Ok(_), MemberSet::Foreign) => Err(Malformed { id: None, defect: Defect::LogRecord }),
@@ -150,12 +153,12 @@ fn parse_element(frame: &Bytes) -> Parsed {
     }
 }
 
-/// Whose members an object has.
+/// Whether the members of an object are those of JSON-RPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberSet {
-    /// It says `jsonrpc`, or it has no members but those of the envelope.
+    /// It has `jsonrpc`, or no members but those of the envelope.
     JsonRpc,
-    /// It has others, and does not say `jsonrpc`.
+    /// It has other members, and no `jsonrpc`.
     Foreign,
 }
 
@@ -199,16 +202,17 @@ fn judge(frame: &Bytes, envelope: Envelope<'_>, read: Result<(), Defect>) -> Par
     }
 }
 
-/// The id of a damaged message: `read`, the one before the damage, else one after it, where some servers write it.
+/// Finds the id of a damaged message: `read`, which was found before the damage, else one after it,
+/// where some servers write it.
 ///
-/// What is found after the damage may be nonsense, but then it is most unlikely to be the id of an open call.
-/// `None` unless `jsonrpc` stands before or after the damage.
+/// A value found after the damage may be nonsense, but then it is most unlikely to be the id of a
+/// pending call. `None` unless `jsonrpc` occurs before or after the damage.
 fn id_before_or_after_damage(frame: &Bytes, read: Option<Id>) -> Option<Id> {
     let (mut id, mut says_jsonrpc) = (read, false);
     let mut cursor = scan::Cursor::new(frame);
     cursor.enter(b'{');
     while let Some(name) = cursor.name().and_then(scan::unquote_lossy) {
-        // The damage may have cut off the value: its first byte has to do.
+        // The damage may have cut off the value, so only its first byte is checked.
         says_jsonrpc |= name == "jsonrpc" && cursor.peek() == Some(b'"');
         let Some(value) = cursor.value() else { break };
         if name == "id" && id.is_none() {
@@ -218,7 +222,7 @@ fn id_before_or_after_damage(frame: &Bytes, read: Option<Id>) -> Option<Id> {
     id.filter(|_| says_jsonrpc)
 }
 
-/// `"params": null` and `"error": null` are written by serialisers that do not skip empty members.
+/// Treats `null` as absent, since some serializers write `"params": null` and `"error": null`.
 fn given(value: Option<&[u8]>) -> Option<&[u8]> {
     value.filter(|value| value != b"null")
 }
@@ -242,7 +246,7 @@ fn read_error(frame: &Bytes, value: &[u8]) -> Option<RpcError> {
     Some(RpcError { code, message, data: shape.data.map(|raw| Json::slice_of(frame, raw.get().as_bytes())) })
 }
 
-/// The members seen so far. It outlives a failed parse, so that an id read before the damage is known.
+/// The members read so far. They survive a failed parse, so an id read before the damage is known.
 #[derive(Default)]
 struct Envelope<'a> {
     id: Option<&'a [u8]>,
@@ -250,9 +254,9 @@ struct Envelope<'a> {
     params: Option<&'a [u8]>,
     result: Option<&'a [u8]>,
     error: Option<&'a [u8]>,
-    /// Whether `jsonrpc` is there, and a string.
+    /// Whether there is a `jsonrpc` string.
     version: bool,
-    /// Whether a member is there that JSON-RPC does not have.
+    /// Whether there is a member that JSON-RPC does not define.
     foreign: bool,
 }
 
@@ -285,7 +289,7 @@ impl<'a> Envelope<'a> {
             "result" => &mut self.result,
             "error" => &mut self.error,
             "method" => return self.read_method(text),
-            // Servers exist that leave `jsonrpc` out of their answers, so a message of the right shape may lack it.
+            // Some servers leave `jsonrpc` out of their responses, so a valid message may lack it.
             "jsonrpc" => {
                 self.version |= text.utf8_value().ok_or(Defect::NotJson)?.starts_with(b"\"");
                 return Ok(());
@@ -363,7 +367,7 @@ mod tests {
         );
     }
 
-    /// BM-03: an error with no id, or a null one, is an error all the same.
+    /// BM-03: an error without an id, or with a null one, is still an error.
     #[test]
     fn bm_03_errors_without_an_id() {
         for text in [
@@ -377,7 +381,7 @@ mod tests {
 
     #[test]
     fn shapes_that_the_wild_sends() {
-        // Empty members written out.
+        // Empty members that are written as `null`.
         let written_out = r#"{"id":1,"method":null,"params":null,"result":{},"error":null}"#;
         assert!(matches!(one(written_out), Ok(Message::Result { .. })));
         assert!(matches!(
@@ -414,7 +418,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"res"#, Defect::NotJson),
             (r#"{"id":7,"jsonrpc":"2.0","method":"ping","params":{"a":}}"#, Defect::NotJson),
             (r#"{"jsonrpc":"2.0","id":7,"result":{}} trailing"#, Defect::NotJson),
-            // As the most used SDK writes it: the id last.
+            // The most used SDK writes the id last.
             (r#"{"result":{},"result":{},"jsonrpc":"2.0","id":7}"#, Defect::DuplicateMember),
         ] {
             assert_eq!(defect(text), (seven(), found), "{text}");
@@ -429,7 +433,7 @@ mod tests {
         assert_eq!(defect("Server listening on port 80"), (None, Defect::NotJson));
     }
 
-    /// ST-02: a log record on stdout has members of its own; without `jsonrpc` it must not end a call.
+    /// ST-02: a log record on stdout may have an `id`; without `jsonrpc` it must not end a call.
     #[test]
     fn st_02_a_damaged_message_without_jsonrpc_names_no_call() {
         for (text, found) in [
@@ -449,7 +453,7 @@ mod tests {
         }
     }
 
-    /// ST-02: a log record that has the shape of a message, and members beside it, is none.
+    /// ST-02: a log record in the shape of a message, but with other members, is not a message.
     #[test]
     fn st_02_a_log_record_in_the_shape_of_a_message_is_none() {
         let parsed = |text: &'static str| {
@@ -474,12 +478,12 @@ mod tests {
             assert!(matches!(parsed(answer), Ok(Message::Error { id: None, .. })), "{answer}");
         }
         assert!(matches!(parsed(r#"{"id":7,"result":{}}"#), Ok(Message::Result { .. })));
-        // The body of a refusal has nobody else that it could be meant for.
+        // The body of a refusal can only be meant for its own request.
         let record = r#"{"level":"error","error":{"code":14,"message":"unavailable"}}"#;
         assert!(matches!(one(record), Ok(Message::Error { id: None, .. })));
     }
 
-    /// BM-01, HL-11: each element of a batch stands for itself.
+    /// BM-01, HL-11: each element of a batch is parsed by itself.
     #[test]
     fn bm_01_batches_from_2025_03_26() {
         let mut all = Vec::new();
@@ -508,7 +512,7 @@ mod tests {
     type Members<T> = std::collections::HashMap<String, T>;
 
     proptest! {
-        /// A message is never accepted that serde_json refuses, nor called broken that it accepts.
+        /// The parser accepts only valid JSON, and reports `NotJson` only for invalid JSON.
         #[test]
         fn agrees_with_serde_json_on_what_is_valid(
             members in proptest::collection::vec((any_name(), any_value()), 0..6),
@@ -526,7 +530,7 @@ mod tests {
                 }
             }
             match one(&text) {
-                // The value of a member that JSON-RPC does not have need not be UTF-8.
+                // The value of a member that JSON-RPC does not define need not be UTF-8.
                 Ok(_) => prop_assert!(serde_json::from_slice::<Members<Option<IgnoredAny>>>(&text).is_ok()),
                 Err(Malformed { defect: Defect::NotJson, .. }) => {
                     prop_assert!(serde_json::from_slice::<Members<&RawValue>>(&text).is_err());

@@ -1,6 +1,6 @@
-//! Mirrored headers of the modern era: which parts of a request are repeated in HTTP headers, so that
-//! what stands in between can route without reading bodies, and how values are written there
-//! (HM-03 to HM-09).
+//! Mirrored headers of the modern era: which parts of a request are repeated in HTTP headers, so
+//! that proxies can route without reading bodies, and how the values are encoded.
+// HM-03 to HM-09
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,8 @@ use memchr::memmem;
 
 use super::{Json, method, scan};
 
-/// The parameter that the header `Mcp-Name` repeats, for methods that have one (HM-03, TN-07).
+/// The parameter that the header `Mcp-Name` repeats, for methods that have one.
+// HM-03, TN-07
 pub fn name_param(method: &str) -> Option<&'static str> {
     match method {
         method::TOOLS_CALL | method::PROMPTS_GET => Some("name"),
@@ -23,7 +24,8 @@ pub fn name_param(method: &str) -> Option<&'static str> {
 
 const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
-/// A value as a header carries it: plain where that is safe, else in Base64 (HM-08, HM-09).
+/// Encodes a value for a header: plain where that is safe, else in Base64.
+// HM-08, HM-09
 pub fn encode_value(value: &str) -> Cow<'_, str> {
     let padded = value.starts_with(' ') || value.ends_with(' ');
     let printable = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
@@ -35,59 +37,62 @@ pub fn encode_value(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}{}{}", SENTINEL.0, STANDARD.encode(value), SENTINEL.1))
 }
 
-/// The arguments of one tool that its schema wants repeated in headers.
+/// The arguments of one tool that its schema asks to repeat in headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Annotations(Vec<Annotation>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Annotation {
-    /// The names that lead to the argument.
+    /// The property names that lead to the argument.
     path: Vec<Box<str>>,
     header: String,
 }
 
-/// Why the annotations of a schema are refused, and with them the tool (HM-05).
+/// An invalid annotation, for which the whole tool is refused.
+// HM-05
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidAnnotation {
-    /// Where, such as `properties.region`. At most 200 bytes.
+    /// The path of the annotation, such as `properties.region`, cut to 200 bytes.
     pub path: String,
-    /// Why.
+    /// Why it is invalid.
     pub reason: Reason,
 }
 
-/// What is wrong with an annotation.
+/// Why an annotation is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// Its value is no string, or empty.
+    /// The header name is not a string, or empty.
     #[error("the header name is not a non-empty string")]
     NoName,
-    /// A character that header names cannot have.
+    /// The header name has a character that header names cannot have.
     #[error("the header name has a character that is not allowed")]
     NotAToken,
-    /// Another argument has the same name, ignoring case.
+    /// Another argument has the same header name, ignoring case.
     #[error("the header name stands twice")]
     Duplicate,
-    /// Not exactly `string`, `integer` or `boolean`.
+    /// The type of the argument is not exactly `string`, `integer` or `boolean`.
     #[error("only strings, integers and booleans can be mirrored")]
     Type,
-    /// Not reached by `properties` alone, so that its value has no fixed place (HM-06).
+    // HM-06
+    /// The argument is not reached by `properties` alone, so its value has no fixed place.
     #[error("the argument is not reached through properties alone")]
     Unreachable,
-    /// Too deep to follow.
+    /// The schema is nested too deeply.
     #[error("the schema is too deep")]
     TooDeep,
-    /// More than anyone has use for.
+    /// The schema has too many annotations.
     #[error("more than {MOST} arguments to mirror")]
     TooMany,
 }
 
-/// The member of a schema that asks for a header.
+/// The schema keyword that asks for a header.
 const KEYWORD: &str = "x-mcp-header";
 
-/// Schemas are followed this deep. It bounds the stack, and the work, since each level reads its text again.
+/// Maximum depth of a schema. It bounds the stack, and the work, since each level reads its text
+/// again.
 const DEEPEST: usize = 64;
 
-/// Each costs a reading of the arguments.
+/// Maximum number of annotations in a schema, since each costs a pass over the arguments.
 const MOST: usize = 256;
 
 impl Annotations {
@@ -97,7 +102,7 @@ impl Annotations {
     pub fn of_schema(schema: &Json) -> Result<Self, InvalidAnnotation> {
         let mut walk = Walk { path: Vec::new(), found: Self::default() };
         if mentions(schema.as_bytes()) {
-            // Text that is no object is no schema with annotations.
+            // Text that is not an object has no annotations.
             if let Some(schema) = split(schema.as_bytes()) {
                 walk.schema(&schema, Place::Reachable)?;
             }
@@ -110,9 +115,10 @@ impl Annotations {
         self.0.is_empty()
     }
 
-    /// The headers for a call with these arguments, as names and encoded values (HM-04, HM-07).
+    /// Returns the headers for a call with these arguments, as names and encoded values.
     ///
-    /// An argument that is missing, `null`, no scalar, or a number that is no safe integer gives none.
+    /// There is none for an argument that is missing, `null`, not a scalar, or not a safe integer.
+    // HM-04, HM-07
     pub fn headers(&self, arguments: &Json) -> Vec<(String, String)> {
         let header = |annotation: &Annotation| {
             let value = annotation.path.iter().try_fold(arguments.clone(), |json, name| json.member(name))?;
@@ -122,7 +128,7 @@ impl Annotations {
     }
 }
 
-/// Beyond this, numbers are not the same everywhere.
+/// The largest integer that all JSON implementations represent exactly.
 const SAFE: i64 = (1 << 53) - 1;
 
 fn header_value(value: &Json) -> Option<String> {
@@ -153,15 +159,16 @@ fn split(text: &[u8]) -> Option<Members<'_>> {
     scan::members(text).map(Iterator::collect)
 }
 
-/// How a schema was come by.
+/// Whether a subschema describes an argument with a fixed place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// From the root by `properties` alone.
+    /// It is reached from the root by `properties` alone.
     Reachable,
-    /// In any other way.
+    /// It is reached in any other way.
     Elsewhere,
 }
 
+/// A walk over a schema that collects its annotations.
 struct Walk<'a> {
     path: Vec<Cow<'a, str>>,
     found: Annotations,
@@ -172,7 +179,7 @@ impl<'a> Walk<'a> {
         if self.path.len() > DEEPEST {
             return Err(self.invalid(Reason::TooDeep));
         }
-        // The last counts where a name stands twice, as in most parsers.
+        // The last one counts if a name occurs twice, as in most parsers.
         let member = |name| schema.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value);
         if let Some(name) = member(KEYWORD) {
             self.annotation(name, member("type"), place)?;
@@ -186,14 +193,14 @@ impl<'a> Walk<'a> {
                 "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies" => {
                     self.children(keyword, value, Place::Elsewhere)?;
                 }
-                // Known or not, what is below cannot be reached.
+                // Whether or not the keyword is known, what is below it is unreachable.
                 _ => self.below(keyword, value)?,
             }
         }
         Ok(())
     }
 
-    /// The values of `map` are schemas, whatever their names are.
+    /// Visits a map whose values are schemas.
     fn children(
         &mut self,
         keyword: Cow<'a, str>,
@@ -213,7 +220,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A schema, or an array of them, that `properties` do not lead to.
+    /// Visits a schema, or an array of them, that `properties` do not lead to.
     fn below(&mut self, keyword: Cow<'a, str>, value: &'a [u8]) -> Result<(), InvalidAnnotation> {
         self.path.push(keyword);
         if let Some(schema) = split(value) {
@@ -271,7 +278,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The characters of a token, RFC 9110.
+/// Whether the byte is allowed in a token of RFC 9110.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

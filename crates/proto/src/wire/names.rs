@@ -1,6 +1,6 @@
-//! Every method name and error code of every revision, as a constant.
+//! The method names, `_meta` keys, extension ids and error codes of every revision, as constants.
 
-/// Requests and notifications by name.
+/// The names of requests and notifications.
 pub mod method {
     macro_rules! methods {
         ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
@@ -8,110 +8,110 @@ pub mod method {
         };
     }
     methods! {
-        /// Legacy handshake.
+        /// Begins the legacy handshake.
         INITIALIZE = "initialize";
         /// Ends the legacy handshake.
         INITIALIZED = "notifications/initialized";
-        /// Modern discovery.
+        /// Discovers a modern server.
         DISCOVER = "server/discover";
-        /// Legacy liveness, both ways.
+        /// Checks a legacy peer, in either direction.
         PING = "ping";
-        /// Tools, a page at a time.
+        /// Lists tools, a page at a time.
         TOOLS_LIST = "tools/list";
-        /// Run a tool.
+        /// Calls a tool.
         TOOLS_CALL = "tools/call";
-        /// Resources, a page at a time.
+        /// Lists resources, a page at a time.
         RESOURCES_LIST = "resources/list";
-        /// Resource templates, a page at a time.
+        /// Lists resource templates, a page at a time.
         TEMPLATES_LIST = "resources/templates/list";
-        /// Read a resource.
+        /// Reads a resource.
         RESOURCES_READ = "resources/read";
-        /// Legacy: ask for updates of one resource.
+        /// Legacy: subscribes to updates of one resource.
         RESOURCES_SUBSCRIBE = "resources/subscribe";
-        /// Legacy: stop asking.
+        /// Legacy: ends such a subscription.
         RESOURCES_UNSUBSCRIBE = "resources/unsubscribe";
-        /// Prompts, a page at a time.
+        /// Lists prompts, a page at a time.
         PROMPTS_LIST = "prompts/list";
-        /// Expand a prompt.
+        /// Expands a prompt.
         PROMPTS_GET = "prompts/get";
-        /// Complete an argument.
+        /// Completes an argument.
         COMPLETE = "completion/complete";
-        /// Legacy: set the log threshold.
+        /// Legacy: sets the log level.
         SET_LEVEL = "logging/setLevel";
-        /// Modern: listen for changes.
+        /// Modern: subscribes to changes.
         LISTEN = "subscriptions/listen";
-        /// Task state.
+        /// Gets the state of a task.
         TASKS_GET = "tasks/get";
-        /// 2025-11-25: the outcome of a task.
+        /// 2025-11-25: gets the result of a task.
         TASKS_RESULT = "tasks/result";
-        /// 2025-11-25: all tasks.
+        /// 2025-11-25: lists tasks.
         TASKS_LIST = "tasks/list";
-        /// End a task.
+        /// Cancels a task.
         TASKS_CANCEL = "tasks/cancel";
-        /// Extension: give a task the input it asked for.
+        /// Tasks extension: sends a task the inputs that it requested.
         TASKS_UPDATE = "tasks/update";
-        /// Skills extension: list skills.
+        /// Skills extension: lists skills.
         SKILLS_LIST = "skills/list";
-        /// Skills extension: one skill.
+        /// Skills extension: gets one skill.
         SKILLS_GET = "skills/get";
-        /// Server to client: roots.
+        /// Server request: lists the client's roots.
         ROOTS_LIST = "roots/list";
-        /// Server to client: ask the model.
+        /// Server request: samples from a model.
         SAMPLING = "sampling/createMessage";
-        /// Server to client: ask the person.
+        /// Server request: elicits input from a person.
         ELICIT = "elicitation/create";
-        /// A request is no longer wanted.
+        /// Cancels a request.
         CANCELLED = "notifications/cancelled";
-        /// A request is getting on.
+        /// Reports progress of a request.
         PROGRESS = "notifications/progress";
-        /// A log line.
+        /// Carries a log message.
         LOG = "notifications/message";
-        /// The tools changed.
+        /// Says that the list of tools changed.
         TOOLS_CHANGED = "notifications/tools/list_changed";
-        /// The prompts changed.
+        /// Says that the list of prompts changed.
         PROMPTS_CHANGED = "notifications/prompts/list_changed";
-        /// The resources changed.
+        /// Says that the list of resources changed.
         RESOURCES_CHANGED = "notifications/resources/list_changed";
-        /// One resource changed.
+        /// Says that one resource changed.
         RESOURCE_UPDATED = "notifications/resources/updated";
-        /// Our roots changed.
+        /// Says that the client's roots changed.
         ROOTS_CHANGED = "notifications/roots/list_changed";
-        /// 2025-11-25: an out-of-band elicitation is done.
+        /// 2025-11-25: says that a URL elicitation is complete.
         ELICIT_COMPLETE = "notifications/elicitation/complete";
         /// Modern: the first message of a subscription.
         LISTEN_ACKNOWLEDGED = "notifications/subscriptions/acknowledged";
-        /// 2025-11-25: a task moved.
+        /// 2025-11-25: says that the status of a task changed.
         TASK_STATUS = "notifications/tasks/status";
-        /// Extension: a task moved.
+        /// Tasks extension: says that the state of a task changed.
         TASK = "notifications/tasks";
     }
 }
 
-/// Keys of `_meta` that the protocol owns.
+/// Keys of `_meta` that the protocol defines.
 pub mod meta {
     /// Modern: the revision of this request.
     pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-    /// Modern: what the client can do for this request.
+    /// Modern: the client's capabilities for this request.
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// Modern: who is asking.
+    /// Modern: name and version of the client.
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-    /// Modern: who is answering.
+    /// Modern: name and version of the server.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-    /// Modern: wanted log threshold.
+    /// Modern: the minimum log level for this request.
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// Modern: which subscription a message belongs to.
+    /// Modern: the subscription that a message belongs to.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-    /// 2025-11-25: which task a message belongs to.
+    /// 2025-11-25: the task that a message belongs to.
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-    /// 2025-11-25: what a model may be told while a task goes on.
+    /// 2025-11-25: text for the model while a task runs.
     pub const MODEL_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
-    /// Ties progress notifications to a request.
+    /// The token that ties progress notifications to a request.
     pub const PROGRESS_TOKEN: &str = "progressToken";
 }
 
 /// Ids of extensions.
 pub mod extension {
-    /// Tasks of 2026-07-28.
+    /// The tasks extension of 2026-07-28.
     pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 }
 
@@ -129,18 +129,19 @@ pub mod code {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// Legacy: resource not found.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// 2025-11-25: go through these URLs first.
+    /// 2025-11-25: a person has to visit URLs first.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
     /// Modern: headers and body disagree.
     pub const HEADER_MISMATCH: i64 = -32020;
-    /// Modern: the client must be able to do more.
+    /// Modern: the request requires a client capability that was not declared.
     pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
     /// Modern: the server does not speak this revision.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
-    /// The user said no to sampling.
+    /// The user rejected a sampling request.
     pub const USER_REJECTED: i64 = -1;
 
-    /// Whether only a modern server would send this code (DE-06).
+    /// Whether only a modern server would send this code.
+    // DE-06
     pub const fn is_modern(code: i64) -> bool {
         matches!(code, HEADER_MISMATCH | MISSING_CLIENT_CAPABILITY | UNSUPPORTED_VERSION)
     }

@@ -1,6 +1,7 @@
-//! Reading and editing one JSON object at its top level, leaving everything else as it was written.
+//! [`Edit`]: edits the top-level members of a JSON object and leaves everything else as it was
+//! written.
 //!
-//! Order, unknown members, number spellings and white space inside values all survive.
+//! Order, unknown members, number spellings and white space inside values are preserved.
 
 use std::borrow::Cow;
 
@@ -11,16 +12,16 @@ use super::scan::{self, Cursor};
 
 /// Edits of one object, applied in one pass by [`Edit::apply`].
 ///
-/// A member that is set keeps its place if it was there and is appended if it was not; one that is removed need
-/// not have been there.
+/// A member that is set keeps its place if it exists, and is appended otherwise. A member that is
+/// removed need not exist.
 #[derive(Debug, Default)]
 pub struct Edit<'a> {
-    /// `None`: removed.
+    /// The new value of each edited member. `None`: removed.
     sets: Vec<(&'a str, Option<Cow<'a, str>>)>,
 }
 
 impl<'a> Edit<'a> {
-    /// No edits yet.
+    /// Creates an empty set of edits.
     pub fn new() -> Self {
         Self::default()
     }
@@ -53,7 +54,7 @@ impl<'a> Edit<'a> {
         self
     }
 
-    /// The last edit of a member counts.
+    /// Adds an edit. It replaces an earlier edit of the same member.
     fn put(&mut self, name: &'a str, value: Option<Cow<'a, str>>) {
         match self.find(name) {
             Some(at) => self.sets[at].1 = value,
@@ -61,7 +62,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The object with the edits applied. `None` stands for an object that is not there yet.
+    /// Applies the edits to `object`. `None` stands for an empty object.
     pub fn apply(&self, object: Option<&Json>) -> Result<Json, NotAnObject> {
         let text = object.map_or(&b"{}"[..], Json::as_bytes);
         let length = |value: &Option<Cow<'_, str>>| value.as_ref().map_or(0, |value| value.len());
@@ -74,7 +75,7 @@ impl<'a> Edit<'a> {
         }
         while let Some(name) = cursor.name() {
             let old = cursor.value().ok_or(NotAnObject)?;
-            // The name is written as it was: it may be one that no text can hold.
+            // The name is copied unchanged: it may hold half a surrogate pair, which no `str` can.
             match scan::unquote(name).and_then(|name| self.find(&name)) {
                 Some(at) => {
                     kept[at] = true;
@@ -96,7 +97,7 @@ impl<'a> Edit<'a> {
             out.push(b'{');
         }
         out.push(b'}');
-        // Members of a valid object and valid values make a valid object.
+        // Valid members make a valid object.
         Ok(Json::trusted(Bytes::from(out)))
     }
 
@@ -105,7 +106,7 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// Writes a member, and the brace or comma before it.
+/// Writes a member and the brace or comma before it.
 fn put_member(out: &mut Vec<u8>, quoted: &[u8], value: &[u8]) {
     out.push(if out.is_empty() { b'{' } else { b',' });
     out.extend_from_slice(quoted);
@@ -113,12 +114,12 @@ fn put_member(out: &mut Vec<u8>, quoted: &[u8], value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// What was to be edited is no object.
+/// The value to edit is not an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON object")]
 pub struct NotAnObject;
 
-/// `text` as a JSON string.
+/// Returns `text` as a JSON string.
 pub fn quote(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + 2);
     put_quoted(&mut out, text);
@@ -129,7 +130,8 @@ pub fn quote(text: &str) -> String {
 pub(crate) fn put_quoted(out: &mut impl BufMut, text: &str) {
     // Nearly all names and many values need no escapes.
     if text.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
-        // A string always serialises; an error here could only be an allocation failure, which aborts.
+        // A string always serializes; an error here could only be an allocation failure, which
+        // aborts.
         out.put_slice(serde_json::to_string(text).unwrap_or_default().as_bytes());
     } else {
         out.put_u8(b'"');
@@ -205,7 +207,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever else is in the object is read back the same after an edit.
+        /// An edit leaves all other members unchanged.
         #[test]
         fn the_rest_is_untouched(keys in proptest::collection::vec("[a-z\\PC\"\\\\]{0,8}", 0..6), value in any::<i64>()) {
             let mut object = serde_json::Map::new();

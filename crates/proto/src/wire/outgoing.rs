@@ -1,7 +1,7 @@
-//! Writing messages.
+//! Writes requests, notifications and responses.
 //!
-//! Each is written once, into one buffer that ends in a newline: pipes send it whole, HTTP sends it
-//! without its last byte.
+//! Each message is written once, into one buffer that ends in a newline: pipes send it whole, HTTP
+//! sends it without its last byte.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub use super::object::NotAnObject;
 use super::object::{Edit, put_quoted, quote};
 use super::{Id, Json, RpcError, meta};
 
-/// One message, ready to be sent. Cloning shares the buffer.
+/// One message, ready to be sent. Clones share the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame(Bytes);
 
@@ -23,25 +23,27 @@ impl Frame {
         self.0.clone()
     }
 
-    /// The message alone.
+    /// The message without its newline.
     pub fn body(&self) -> Bytes {
         self.0.slice(..self.0.len() - 1)
     }
 }
 
-/// What goes into `_meta` of a request beside the progress token.
+/// The members of a request's `_meta`, without the progress token.
 ///
-/// Rendered once per connection, since a modern server wants it on every request (LC-08, LC-09).
+/// They are rendered once per connection, since a modern server requires them on every request.
+// LC-08, LC-09
 #[derive(Clone, Debug, Default)]
 pub struct Meta(Vec<(&'static str, Json)>, String);
 
 impl Meta {
-    /// Nothing: the legacy form, which must not carry modern keys (DE-12).
+    /// Creates an empty `_meta` for the legacy era, which must not carry modern keys.
+    // DE-12
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// These members, in this order.
+    /// Creates a `_meta` with these members, in this order.
     pub fn of(members: Vec<(&'static str, Json)>) -> Self {
         let text: Vec<_> = members.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
         Self(members, text.join(","))
@@ -55,13 +57,14 @@ impl Meta {
 /// Whether a request asks for progress notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// With the request's own id as the token: unique among all requests of a connection (PR-01).
+    // PR-01
+    /// It does, with its own id as the token, which is unique on the connection.
     Wanted,
-    /// Not at all.
+    /// It does not.
     Unwanted,
 }
 
-/// A request. `params` must be an object if given.
+/// Writes a request. `params` must be an object if given.
 pub fn request(
     id: u64,
     method: &str,
@@ -73,8 +76,8 @@ pub fn request(
         return Err(NotAnObject);
     }
     let bare = meta.is_empty() && progress == Progress::Unwanted;
-    // Most callers bring no `_meta`: then ours is put in front and the rest is copied as it is. A name
-    // hidden behind escapes would only stand twice, which is its author's doing.
+    // Most callers bring no `_meta`: then ours is put in front and the rest is copied unchanged. A
+    // name that is spelled with escapes would occur twice, which is the caller's mistake.
     let brought = params.filter(|params| !bare && memmem::find(params.as_bytes(), b"\"_meta\"").is_some());
     let merged = brought.map(|params| merge_meta(id, params, meta, progress)).transpose()?.flatten();
     let length = params.map_or(0, |params| params.as_bytes().len());
@@ -94,7 +97,8 @@ pub fn request(
     Ok(finish(out))
 }
 
-/// The params of `tools/call`, written into one buffer. Arguments that serialise to `null` are none.
+/// Writes the params of `tools/call` into one buffer. Arguments that serialize to `null` become
+/// `{}`.
 pub fn call_params<A: Serialize + ?Sized>(name: &str, arguments: &A) -> Result<Json, BadArguments> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(b"{\"name\":");
@@ -114,18 +118,18 @@ pub fn call_params<A: Serialize + ?Sized>(name: &str, arguments: &A) -> Result<J
     Ok(Json::trusted(out.into()))
 }
 
-/// Arguments that no tool can be called with.
+/// Why arguments cannot be sent to a tool.
 #[derive(Debug, thiserror::Error)]
 pub enum BadArguments {
-    /// They serialise to something else.
+    /// They do not serialize to an object.
     #[error("arguments must be an object")]
     NotAnObject,
-    /// They do not serialise.
+    /// They do not serialize.
     #[error(transparent)]
     Unwritable(#[from] serde_json::Error),
 }
 
-/// A notification. `params` must be an object if given.
+/// Writes a notification. `params` must be an object if given.
 pub fn notification(method: &str, params: Option<&Json>) -> Frame {
     let mut out =
         BytesMut::with_capacity(64 + method.len() + params.map_or(0, |params| params.as_bytes().len()));
@@ -138,7 +142,7 @@ pub fn notification(method: &str, params: Option<&Json>) -> Frame {
     finish(out)
 }
 
-/// The answer to a request of the peer.
+/// Writes the response to a server request.
 pub fn answer(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
     let mut out = BytesMut::with_capacity(64 + outcome.map_or(0, |result| result.as_bytes().len()));
     out.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
@@ -164,7 +168,7 @@ pub fn answer(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
     finish(out)
 }
 
-/// The params of a caller who brought a `_meta`: theirs and ours together. `None` if there is none after all.
+/// Merges our `_meta` into that of the caller's params. `None` if they have none after all.
 fn merge_meta(id: u64, params: &Json, meta: &Meta, progress: Progress) -> Result<Option<Json>, NotAnObject> {
     let Some(old) = params.member("_meta") else { return Ok(None) };
     let mut edit = Edit::new();
@@ -178,7 +182,7 @@ fn merge_meta(id: u64, params: &Json, meta: &Meta, progress: Progress) -> Result
     Edit::new().set("_meta", &new).apply(Some(params)).map(Some)
 }
 
-/// Writes `params`, an object without `_meta`, with ours in front.
+/// Writes `params`, an object without `_meta`, with our `_meta` in front.
 fn put_with_meta(out: &mut BytesMut, id: u64, params: &[u8], meta: &Meta, progress: Progress) {
     out.put_slice(b"{\"_meta\":{");
     out.put_slice(meta.1.as_bytes());
@@ -208,12 +212,12 @@ fn put_params(out: &mut BytesMut, params: &[u8]) {
 }
 
 fn put_int(out: &mut BytesMut, number: u64) {
-    // Writing to a buffer that grows cannot fail.
+    // Writing to a growable buffer cannot fail.
     let _ = write!(out, "{number}");
 }
 
-/// ST-01: a raw newline in a message would split it on a pipe. In valid JSON it can only be white space
-/// between tokens, so a space does as well.
+/// Ends the message with a newline. A raw newline inside would split it on a pipe (ST-01); in valid
+/// JSON it can only be white space between tokens, so it is replaced by a space.
 fn finish(mut out: BytesMut) -> Frame {
     let mut from = 0;
     while let Some(at) = memchr2(b'\n', b'\r', &out[from..]) {
@@ -268,7 +272,7 @@ mod tests {
             ask(None, &meta, Progress::Unwanted),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#
         );
-        // The caller's own members stay; ours win; order is kept.
+        // The caller's members are kept, ours take precedence, and the order is preserved.
         assert_eq!(
             ask(
                 Some(r#"{"_meta":{"traceparent":"00-a","progressToken":"mine"},"name":"_meta"}"#),
@@ -286,10 +290,10 @@ mod tests {
             call_params("a\"b", &arguments).map(|params| params.to_string())
         };
         assert_eq!(written(r#"{"x":[1]}"#).unwrap(), r#"{"name":"a\"b","arguments":{"x":[1]}}"#);
-        // TL-01: none is an empty object.
+        // TL-01: missing arguments become an empty object.
         assert_eq!(written("null").unwrap(), r#"{"name":"a\"b","arguments":{}}"#);
         assert!(matches!(written("[1]"), Err(BadArguments::NotAnObject)));
-        // A value that is written raw stays as it is.
+        // A raw value is kept unchanged.
         let raw = call_params("t", &json(r#"{"n": 1.50}"#)).unwrap();
         assert_eq!(raw.as_str(), r#"{"name":"t","arguments":{"n": 1.50}}"#);
     }

@@ -1,9 +1,9 @@
-//! Splitting JSON that is already known to be valid.
+//! Splits JSON text that is already known to be valid.
 //!
-//! A [`Json`](super::Json) was parsed once, when its message came in. To take it apart after that, nothing
-//! has to be checked again: it is enough to find where values end, and most bytes of a result are inside
-//! strings, which are skipped by vector search. On text that is not valid the functions here give
-//! nonsense or nothing, but they end and do not panic.
+//! A [`Json`](super::Json) was validated once, when its message came in. Splitting it after that
+//! only has to find where values end, and most bytes of a result are inside strings, which are
+//! skipped by vector search. On invalid text the functions here return nonsense or nothing, but
+//! they terminate and do not panic.
 
 use std::borrow::Cow;
 
@@ -11,23 +11,23 @@ use memchr::memchr;
 
 use super::vector::{self, BLOCK, WORD};
 
-/// The members of an object: name and value. `None` if the text is no object.
+/// Iterates over the members of an object: name and value. `None` if the text is not an object.
 pub(crate) fn members(text: &[u8]) -> Option<Members<'_>> {
     let mut cursor = Cursor::new(text);
     cursor.enter(b'{').then_some(Members(cursor))
 }
 
-/// The elements of an array. `None` if the text is no array.
+/// Iterates over the elements of an array. `None` if the text is not an array.
 pub(crate) fn elements(text: &[u8]) -> Option<Elements<'_>> {
     let mut cursor = Cursor::new(text);
     cursor.enter(b'[').then_some(Elements(cursor))
 }
 
-/// See [`members`].
+/// The iterator of [`members`].
 #[derive(Debug)]
 pub(crate) struct Members<'a>(Cursor<'a>);
 
-/// See [`elements`].
+/// The iterator of [`elements`].
 #[derive(Debug)]
 pub(crate) struct Elements<'a>(Cursor<'a>);
 
@@ -48,13 +48,14 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The text of a JSON string: borrowed, unless it has escapes. `None` for what is no string, and for one with
-/// half a surrogate pair, which JSON can write and text cannot hold.
+/// Decodes a JSON string; the text is borrowed unless it has escapes. `None` if it is not a string,
+/// or has half a surrogate pair, which a `str` cannot hold.
 pub(crate) fn unquote(quoted: &[u8]) -> Option<Cow<'_, str>> {
     read_string(quoted, None)
 }
 
-/// The same, with U+FFFD for half a pair: for text that is shown, not for names.
+/// Decodes a JSON string with U+FFFD for half a surrogate pair: for text that is shown, not for
+/// names.
 pub(crate) fn unquote_lossy(quoted: &[u8]) -> Option<Cow<'_, str>> {
     read_string(quoted, Some(char::REPLACEMENT_CHARACTER))
 }
@@ -64,7 +65,7 @@ fn read_string(quoted: &[u8], half: Option<char>) -> Option<Cow<'_, str>> {
     let Some(first) = memchr(b'\\', inner) else {
         return simdutf8::basic::from_utf8(inner).ok().map(Cow::Borrowed);
     };
-    // An escape is never shorter than what it stands for. Beyond that there is room for one more word, so that whole
+    // An escape is never shorter than its character. There is room for one more word, so that whole
     // words can be copied.
     let mut text = vec![0; inner.len() + WORD];
     text[..first].copy_from_slice(&inner[..first]);
@@ -88,10 +89,11 @@ fn read_string(quoted: &[u8], half: Option<char>) -> Option<Cow<'_, str>> {
     String::from_utf8(text).ok().map(Cow::Owned)
 }
 
-/// Copies what comes before the next backslash, and says how much that is. Up to a word after it is overwritten.
+/// Copies the bytes before the next backslash, and returns their number. Up to a word after them is
+/// overwritten.
 ///
-/// Text that has escapes has one in nearly every line, and sometimes in every word. To call `memchr` and `memcpy` for
-/// each would cost more than the copy itself.
+/// Text with escapes has one in nearly every line, and sometimes in every word. Calling `memchr`
+/// and `memcpy` for each would cost more than the copy itself.
 #[inline]
 fn copy_to_backslash(from: &[u8], to: &mut [u8]) -> usize {
     let mut copied = 0;
@@ -112,7 +114,8 @@ fn copy_to_backslash(from: &[u8], to: &mut [u8]) -> usize {
     copied
 }
 
-/// What the byte after a backslash stands for. It is 0 for `u`, and for what is no escape.
+/// The character of the escape whose second byte is the index. It is 0 for `u` and for invalid
+/// escapes.
 const UNESCAPED: [u8; 256] = {
     let mut table = [0; 256];
     let escapes = *b"\"\"\\\\//n\nt\tr\rb\x08f\x0c";
@@ -124,8 +127,8 @@ const UNESCAPED: [u8; 256] = {
     table
 };
 
-/// The length of the `\u` escape at the start of `rest`, or of the two that make a pair, and what it stands for, which
-/// is `half` for half a pair.
+/// Decodes the `\u` escape at the start of `rest`, or the two that make a pair. Returns its length
+/// and its character, which is `half` for half a pair.
 #[cold]
 fn unescape_unicode(rest: &[u8], half: Option<char>) -> Option<(usize, char)> {
     if rest.get(1) != Some(&b'u') {
@@ -146,10 +149,11 @@ fn unescape_unicode(rest: &[u8], half: Option<char>) -> Option<(usize, char)> {
     Some((length, char::from_u32(code).or(half)?))
 }
 
-/// A place in valid JSON, for those who take nested containers apart in one pass.
+/// A position in valid JSON, to split nested containers in one pass.
 ///
-/// After [`enter`](Self::enter), call [`name`](Self::name) and [`value`](Self::value) in turn for an object,
-/// until there is no name; for an array, `value` until [`leave`](Self::leave) says that it is over.
+/// After [`enter`](Self::enter), call [`name`](Self::name) and [`value`](Self::value) in turn for
+/// an object, until there is no name; for an array, `value` until [`leave`](Self::leave) returns
+/// `true`.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
     text: &'a [u8],
@@ -161,17 +165,17 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0 }
     }
 
-    /// How many bytes were passed.
+    /// The position in bytes.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// The text between two places.
+    /// The text between two positions.
     pub(crate) fn between(&self, from: usize, to: usize) -> &'a [u8] {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// The next byte that is not white space.
+    /// Skips white space and returns the byte after it, without passing it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         loop {
             let byte = *self.text.get(self.at)?;
@@ -182,13 +186,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps into a container, if one begins here.
+    /// Enters a container, if one begins here.
     pub(crate) fn enter(&mut self, open: u8) -> bool {
         self.skip(open)
     }
 
-    /// Steps out of the container, if it ends here; else over the comma to the next element. Damaged text
-    /// ends every container.
+    /// Leaves the container if it ends here, else passes the comma before the next element. Returns
+    /// whether it left. Damaged text ends every container.
     pub(crate) fn leave(&mut self, close: u8) -> bool {
         match self.peek() {
             Some(b',') => {
@@ -203,8 +207,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The name of the next member, in its quotes; then its value comes. `None` at the end, which is stepped
-    /// over.
+    /// Returns the name of the next member in its quotes, and passes the colon. `None` at the end
+    /// of the object, which is passed.
     pub(crate) fn name(&mut self) -> Option<&'a [u8]> {
         if self.leave(b'}') {
             return None;
@@ -213,7 +217,7 @@ impl<'a> Cursor<'a> {
         self.skip(b':').then_some(name)
     }
 
-    /// The next value, whatever it is.
+    /// Returns the next value of any type.
     pub(crate) fn value(&mut self) -> Option<&'a [u8]> {
         let first = self.peek()?;
         let start = self.at;
@@ -239,7 +243,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Where the string that begins at `start` ends.
+/// The end of the string that begins at `start`.
 fn string_end(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     let mut next_block = at + BLOCK;
@@ -263,11 +267,11 @@ fn string_end(text: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Passes whole blocks of a string from `at` on, which is not inside an escape. Returns where to go on, which is not
-/// inside one either.
+/// Passes whole blocks of a string from `at` on, which is not inside an escape. Returns the
+/// position after them, which is not inside one either.
 fn skip_blocks(text: &[u8], mut at: usize) -> usize {
     let is_backslash = |at: usize| text.get(at - 1) == Some(&b'\\');
-    // This one is itself escaped. In a block it would count as the start of an escape.
+    // This backslash is itself escaped. A block would take it for the start of an escape.
     if is_backslash(at) {
         return at;
     }
@@ -280,7 +284,7 @@ fn skip_blocks(text: &[u8], mut at: usize) -> usize {
     at - usize::from(is_backslash(at))
 }
 
-/// Where the object or array that begins at `start` ends.
+/// The end of the object or array that begins at `start`.
 fn container_end(text: &[u8], start: usize) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = start;
@@ -332,12 +336,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the parser reads, the splitter finds too, however it is laid out.
+        /// The splitter finds what the parser finds, in any layout.
         #[test]
         fn finds_what_the_parser_finds(value in any_json()) {
             for text in texts(&value) {
                 let read = |raw: &[u8]| serde_json::from_slice::<Value>(raw).unwrap();
-                // What the parser makes of the same text: it does not give back every float it wrote.
+                // Compare with the parser's reading of this text: not every float survives a round
+                // trip.
                 match &read(text.as_bytes()) {
                     Value::Array(all) => {
                         let found: Vec<_> = elements(text.as_bytes()).unwrap().map(read).collect();
@@ -355,7 +360,7 @@ mod tests {
             }
         }
 
-        /// Damaged text gives something or nothing, and ends.
+        /// Damaged text causes no panic and no endless loop.
         #[test]
         fn damage_is_survived(value in any_json(), cut in 0usize..200, flip in 0usize..200, to: u8) {
             let mut text = value.to_string().into_bytes();
@@ -386,7 +391,7 @@ mod tests {
         }
     }
 
-    /// Long strings are passed in blocks; an escape, or the end, may be anywhere in one.
+    /// Long strings are passed in blocks; an escape or the end may be anywhere in one.
     #[test]
     fn long_strings_are_split_and_unquoted_as_the_parser_does() {
         for before in 0..2 * BLOCK + 20 {
@@ -415,7 +420,7 @@ mod tests {
         assert_eq!(name(b"7"), None);
     }
 
-    /// A name that is no text is a name all the same: what follows it is not lost.
+    /// A name with half a surrogate pair does not end the iteration.
     #[test]
     fn a_name_with_half_a_pair_is_no_end() {
         let found: Vec<_> = members(br#"{"a":1,"\ud800":2,"b":3}"#).unwrap().map(|(name, _)| name).collect();

@@ -1,22 +1,25 @@
 //! [`Validator`]: checks JSON text against the grammar of RFC 8259, in one pass.
 //!
-//! A large result is mostly one long string, so strings are checked in blocks (see [`vector`]), escapes included.
-//! What a block cannot decide (`\u`, an escaped backslash, the end of the string) is checked in smaller steps.
+//! A large result is mostly one long string, so strings are checked in blocks (see [`vector`]),
+//! including common escapes. What a block cannot decide (`\u`, an escaped backslash, the end of the
+//! string) is checked in smaller steps.
 //!
 //! Nesting is bounded only by the length of the text; it takes one bit per level, and no stack.
 
 use super::vector::{self, BLOCK, WORD};
 
-/// A place in text that is being checked. Everything before it is valid.
+/// A position in text that is being validated. Everything before it is valid.
 #[derive(Debug)]
 pub(crate) struct Validator<'a> {
     text: &'a [u8],
     at: usize,
-    /// All bytes of the strings so far, joined by "or": its high bits tell whether one of them is not ASCII.
+    /// Bitwise "or" of all string bytes so far. Its high bits tell whether one of them is not
+    /// ASCII.
     bytes_seen: u64,
 }
 
-/// The one JSON value that `text` holds, without the white space around it. `None` unless it is valid, and UTF-8.
+/// Returns the single JSON value in `text` without the white space around it. `None` unless it is
+/// valid JSON in UTF-8.
 pub(crate) fn single_value(text: &[u8]) -> Option<&[u8]> {
     let mut validator = Validator::new(text);
     let value = validator.utf8_value()?;
@@ -42,7 +45,7 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// Passes `byte` if it is the next one after white space.
+    /// Passes `byte` if it is the next one after white space. Returns whether it did.
     #[inline]
     pub(crate) fn skip(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
@@ -55,7 +58,7 @@ impl<'a> Validator<'a> {
         self.peek().is_none()
     }
 
-    /// Checks the next value, UTF-8 included.
+    /// Validates the next value, including its UTF-8.
     pub(crate) fn utf8_value(&mut self) -> Option<&'a [u8]> {
         self.bytes_seen = 0;
         let value = self.value()?;
@@ -63,7 +66,7 @@ impl<'a> Validator<'a> {
         (is_ascii || simdutf8::basic::from_utf8(value).is_ok()).then_some(value)
     }
 
-    /// Checks the next value, but not that its strings are UTF-8.
+    /// Validates the next value, but not that its strings are UTF-8.
     pub(crate) fn value(&mut self) -> Option<&'a [u8]> {
         self.peek()?;
         let start = self.at;
@@ -111,7 +114,7 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// Checks the name of a member and passes the colon. Returns the name in its quotes.
+    /// Validates the name of a member and passes the colon. Returns the name in its quotes.
     pub(crate) fn name(&mut self) -> Option<&'a [u8]> {
         if self.peek()? != b'"' {
             return None;
@@ -122,7 +125,7 @@ impl<'a> Validator<'a> {
         self.skip(b':').then_some(name)
     }
 
-    /// Checks the string whose opening quote is the next byte.
+    /// Validates the string whose opening quote is the next byte.
     fn string(&mut self) -> Option<()> {
         let mut at = self.at + 1;
         let mut next_block = at + BLOCK;
@@ -153,10 +156,11 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// Checks whole blocks of a string from `at` on, which is not inside an escape. Returns where to go on, which is
-    /// not inside one either.
+    /// Validates whole blocks of a string from `at` on, which is not inside an escape. Returns the
+    /// position after them, which is not inside one either.
     fn skip_blocks(&mut self, mut at: usize) -> usize {
-        // A backslash before `at` is one that is itself escaped. In a block it would count as the start of an escape.
+        // A backslash before `at` is itself escaped. A block would take it for the start of an
+        // escape.
         if self.text[at - 1] == b'\\' {
             return at;
         }
@@ -188,7 +192,7 @@ impl<'a> Validator<'a> {
     fn number(&mut self) -> Option<()> {
         self.at += usize::from(self.byte() == Some(b'-'));
         match self.byte()? {
-            // Nothing but zero begins with a zero.
+            // Only the number zero begins with a zero.
             b'0' => self.at += 1,
             _ => self.digits()?,
         }
@@ -218,13 +222,13 @@ impl<'a> Validator<'a> {
     }
 }
 
-/// The containers around a place, one bit each.
+/// The containers around a position, one bit each.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
-    /// The innermost 64; the lowest bit is the innermost.
+    /// The innermost 64 containers; the lowest bit is the innermost.
     innermost: u64,
-    /// Those further out, 64 in each.
+    /// The containers further out, 64 in each element.
     outer: Vec<u64>,
 }
 

@@ -1,25 +1,25 @@
-//! Looking at many bytes of a JSON string at once, in code without `unsafe`.
+//! Examines many bytes of a JSON string at once, without `unsafe`.
 //!
-//! Blocks are for strings of kilobytes: their loops have no branches and compute with bytes only, which lets the
-//! compiler use vector instructions. Words are for the rest.
+//! Blocks are for strings of kilobytes: their loops have no branches and compute with bytes only,
+//! which lets the compiler use vector instructions. Words of eight bytes are for the rest.
 
-/// How many bytes are in a word.
+/// Number of bytes in a word.
 pub(super) const WORD: usize = size_of::<u64>();
-/// How many bytes are in a block.
+/// Number of bytes in a block.
 pub(super) const BLOCK: usize = 128;
 
 const LOW_BITS: u64 = u64::MAX / 255;
 const HIGH_BITS: u64 = LOW_BITS << 7;
 
-/// The block at `at`, and the same one byte earlier. `None` at the edges of the text.
+/// Returns the block at `at`, and the block one byte earlier. `None` at the edges of the text.
 #[inline]
 pub(super) fn block_at(text: &[u8], at: usize) -> Option<(&[u8; BLOCK], &[u8; BLOCK])> {
     let both = text.get(at.checked_sub(1)?..at + BLOCK)?;
     Some((both[1..].first_chunk()?, both.first_chunk()?))
 }
 
-/// Whether all of `block` is valid inside a string, and has no escapes but the common ones: then the "or" of its
-/// bytes. `before` is the block one byte earlier; a backslash there begins an escape.
+/// Returns the bitwise "or" of the bytes of `block`, if all of it is valid inside a string and has
+/// only common escapes. `before` is the block one byte earlier; a backslash there begins an escape.
 #[inline]
 #[expect(
     clippy::needless_bitwise_bool,
@@ -29,7 +29,7 @@ pub(super) fn check_block(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> Option<u
     let (mut joined, mut lowest, mut is_valid) = (0, u8::MAX, true);
     for (&byte, &previous) in block.iter().zip(before) {
         let is_escaped = previous == b'\\';
-        // A quote has to be escaped, and what is escaped has to be a quote or `n`.
+        // A quote has to be escaped, and an escaped byte has to be a quote or `n`.
         is_valid &= ((byte == b'"') == is_escaped) | ((byte == b'n') & is_escaped);
         lowest = lowest.min(byte);
         joined |= byte;
@@ -37,8 +37,8 @@ pub(super) fn check_block(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> Option<u
     (lowest >= 0x20 && (is_valid || has_common_escapes(block, before))).then_some(joined)
 }
 
-/// Whether the quotes and escapes of `block` are valid and common, the escapes that are rarer than `\n` and `\"`
-/// included.
+/// Whether the quotes and escapes of `block` are valid and common, including some rarer than `\n`
+/// and `\"`.
 #[expect(
     clippy::needless_bitwise_bool,
     reason = "a lazy operator is a branch, and keeps vector instructions out"
@@ -53,8 +53,8 @@ fn has_common_escapes(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> bool {
     is_valid
 }
 
-/// Whether all of `block`, which is part of valid JSON, is inside a string, and has no escaped backslash. `before` is
-/// as for [`check_block`].
+/// Whether all of `block`, which is part of valid JSON, is inside a string and has no escaped
+/// backslash. `before` is as for [`check_block`].
 #[inline]
 pub(super) fn is_inside_string(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> bool {
     let mut is_inside = true;
@@ -64,7 +64,7 @@ pub(super) fn is_inside_string(block: &[u8; BLOCK], before: &[u8; BLOCK]) -> boo
     is_inside
 }
 
-/// Eight bytes at `at`, the first of them lowest. `None` near the end of the text.
+/// Returns the eight bytes at `at`, the first in the lowest bits. `None` near the end of the text.
 #[inline]
 pub(super) fn word_at(text: &[u8], at: usize) -> Option<u64> {
     text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
@@ -76,40 +76,41 @@ pub(super) fn has_non_ascii(word: u64) -> bool {
     word & HIGH_BITS != 0
 }
 
-/// Where in `word` the first quote, backslash or control character is.
+/// The position of the first quote, backslash or control character in `word`.
 #[inline]
 pub(super) fn find_special(word: u64) -> Option<usize> {
     first_mark(mark_control(word) | mark(word, b'"') | mark(word, b'\\'))
 }
 
-/// Where in `word` the first quote or backslash is.
+/// The position of the first quote or backslash in `word`.
 #[inline]
 pub(super) fn find_quote_or_backslash(word: u64) -> Option<usize> {
     first_mark(mark(word, b'"') | mark(word, b'\\'))
 }
 
-/// Where in `word` the first backslash is.
+/// The position of the first backslash in `word`.
 #[inline]
 pub(super) fn find_backslash(word: u64) -> Option<usize> {
     first_mark(mark(word, b'\\'))
 }
 
-/// Sets the high bit of each byte of `word` that is `byte`. Bytes above the lowest such one may be marked wrongly,
-/// since the subtraction borrows from them.
+/// Sets the high bit of each byte of `word` that equals `byte`. Bytes above the lowest such one may
+/// be marked wrongly, since the subtraction borrows from them.
 #[inline]
 fn mark(word: u64, byte: u8) -> u64 {
     let difference = word ^ (LOW_BITS * u64::from(byte));
     difference.wrapping_sub(LOW_BITS) & !difference
 }
 
-/// The same for bytes below the space.
+/// Sets the high bit of each byte of `word` below the space, with the limitation of [`mark`].
 #[inline]
 fn mark_control(word: u64) -> u64 {
     word.wrapping_sub(LOW_BITS * 0x20) & !word
 }
 
-/// An option, so that whoever goes on by a whole word does so by a branch. A length of 8 that is computed would have to
-/// be known before the next word can be read.
+/// The position of the first marked byte. It is an option, so that a caller advances by a whole
+/// word with a branch: a computed length of 8 would have to be known before the next word can be
+/// read.
 #[inline]
 fn first_mark(marks: u64) -> Option<usize> {
     let marks = marks & HIGH_BITS;

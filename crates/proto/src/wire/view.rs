@@ -1,11 +1,11 @@
-//! Typed views of results, decoded by the method that asked for them.
+//! Typed views of results and parameters, one for each method.
 //!
-//! A view borrows nothing and copies little: it keeps slices of the message it was decoded from, and
-//! reads rarely used members when they are asked for. Decoding is lenient: a required member that is
-//! missing or of the wrong type fails its object, a wrong optional member counts as absent, and a bad
-//! element of a list costs that element and is reported in `dropped`. Unknown members stay in `json`.
+//! A view borrows nothing and copies little: it keeps slices of the message it was decoded from,
+//! and reads rarely used members on demand. Decoding is lenient: a required member that is missing
+//! or of the wrong type fails its object, an invalid optional member counts as absent, and an
+//! invalid element of a list is left out and reported in `dropped`. Unknown members stay in `json`.
 
-/// The members that most named things share, read when asked for.
+/// Accessors of the members that most named items share, read on demand.
 macro_rules! described {
     ($type:ty) => {
         impl $type {
@@ -14,12 +14,13 @@ macro_rules! described {
                 $crate::wire::view::read::text(&self.json, "title")
             }
 
-            /// What it is for, in the server's words.
+            /// The server's description of its purpose. Untrusted.
             pub fn description(&self) -> Option<String> {
                 $crate::wire::view::read::text(&self.json, "description")
             }
 
-            /// Pictures of it. Fetching them needs care (IC-02, IC-03).
+            // IC-02, IC-03
+            /// Its icons. Their sources are untrusted.
             pub fn icons(&self) -> Vec<$crate::wire::view::Icon> {
                 $crate::wire::view::Icon::all(&self.json)
             }

@@ -1,4 +1,4 @@
-//! The keepalive of the connection: its probes go out from here, as the real driver sends them.
+//! [`KeepaliveDriver`]: sends the keepalive probes of the connection, as the real driver does.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::world::{Happening, World};
 
 pub(crate) struct Alive {
     pub(crate) keepalive: Keepalive,
-    /// When the last call was begun.
+    /// Time of the last call.
     last: Option<Instant>,
-    /// The last call before the pause that the newest call ended.
+    /// Time of the last call before the pause that the newest call ended.
     before_pause: Option<Instant>,
-    /// The link that is kept alive.
+    /// The attempt of the link that is kept alive.
     link: Option<Attempt>,
 }
 
@@ -37,7 +37,7 @@ impl Alive {
         self.link = None;
     }
 
-    /// A call was begun.
+    /// Records the start of a call.
     pub(crate) fn begun(&mut self, now: Instant) {
         if self.last.is_some_and(|last| now.duration_since(last) > Duration::from_secs(1)) {
             self.before_pause = self.last;
@@ -61,7 +61,7 @@ impl World {
         if due(&self.alive, self.now).is_none() {
             return;
         }
-        // Not sooner: a call that finds its session gone is no sign of life.
+        // Recorded only now, since a call that finds its session lost is no sign of life.
         if let Some(at) = self.alive.last {
             self.alive.keepalive.traffic(at);
         }
@@ -84,7 +84,7 @@ impl World {
         self.at(self.now + PROBE, Happening::Answer(id, Reply::Silence));
     }
 
-    /// What came of a probe.
+    /// Handles the reply to a keepalive probe.
     pub(crate) fn probed(&mut self, attempt: Attempt, probe: Probe, reply: Reply) {
         if self.alive.link != Some(attempt) {
             return;
@@ -115,12 +115,12 @@ impl World {
         self.news(attempt, event);
     }
 
-    /// Whether there is anything to keep alive: over HTTP, a session.
+    /// Whether there is something to keep alive: over HTTP, only a session.
     pub(crate) fn needs_keepalive(&self, attempt: Attempt) -> bool {
         let link = &self.links[&attempt];
         link.carrier != Carrier::Http || link.session.is_some()
     }
 }
 
-/// How long a server may take to answer a probe.
+/// Limit for the reply to a probe.
 const PROBE: Duration = Duration::from_secs(10);

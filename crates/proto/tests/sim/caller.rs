@@ -1,4 +1,5 @@
-//! Whoever waits for a call: performs what [`Retry`] decides, as the client does, and decides nothing.
+//! [`Caller`]: waits for a call, and performs the steps of its [`Retry`] as the client does. It
+//! decides nothing.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ pub(crate) struct Caller {
     pub(crate) harmless: bool,
     pub(crate) begun: Instant,
     pub(crate) retry: Retry,
-    /// The link it was last sent over.
+    /// The link over which the call was last sent.
     link: Option<Attempt>,
     stage: Stage,
     pub(crate) oracle: Oracle,
@@ -27,11 +28,11 @@ pub(crate) struct Caller {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// For a link.
+    /// Waits for a link.
     Waiting,
-    /// For an answer to this request, or to this probe.
+    /// Waits for the reply to this request or probe.
     Flying(u64),
-    /// For a moment, or for credentials. The number tells one from the next.
+    /// Waits for a time, or for credentials. The number identifies the pause.
     Pausing(u64),
     Done(End),
 }
@@ -44,7 +45,7 @@ pub(crate) enum End {
     Left,
 }
 
-/// What the table of calls keeps for one request.
+/// The waiter of one request in the table of calls.
 pub(crate) struct Flight {
     pub(crate) caller: usize,
     attempt: Attempt,
@@ -57,7 +58,7 @@ impl World {
     pub(crate) fn begin_call(&mut self) {
         let caller = self.callers.len();
         let harmless = self.rng.u8(..3) == 0;
-        // Of some tools it is not known before they are listed.
+        // For some tools this is not known before they are listed.
         let known = self.rng.u8(..4) > 0;
         let request = Request {
             method: method::TOOLS_CALL.into(),
@@ -81,7 +82,7 @@ impl World {
         self.wait_for_link(caller);
     }
 
-    /// Takes the link, now or when there is one.
+    /// Takes the live link, now or when there is one.
     fn wait_for_link(&mut self, caller: usize) {
         self.callers[caller].stage = Stage::Waiting;
         if let Some(attempt) = self.live {
@@ -97,14 +98,14 @@ impl World {
         self.demand();
     }
 
-    /// Somebody waits: that is worth an attempt.
+    /// Requests a connection, because a caller waits.
     fn demand(&mut self) {
         if !matches!(self.session.status(), Status::Connecting | Status::Ready(_) | Status::Closed) {
             self.session.handle_command(self.now, Command::Connect);
         }
     }
 
-    /// Whoever waits for a link looks at every change of the connection.
+    /// Lets the waiting callers react to a change of the session's status.
     pub(crate) fn look_at_status(&mut self) {
         let status = self.session.status();
         let seen = (self.session.attempt(), std::mem::discriminant(&status));
@@ -124,7 +125,7 @@ impl World {
         self.act();
     }
 
-    /// There is a link.
+    /// Lets the waiting callers take the new link.
     pub(crate) fn release_callers(&mut self) {
         for caller in std::mem::take(&mut self.waiting) {
             // The first of them may have found the link dead.
@@ -163,7 +164,7 @@ impl World {
         self.perform(caller, step);
     }
 
-    /// The caller no longer waits. Nothing more is sent for it.
+    /// Ends a call whose caller left. Nothing more is sent for it.
     pub(crate) fn leave_call(&mut self, caller: usize) {
         match self.callers[caller].stage {
             Stage::Done(_) => return,
@@ -176,7 +177,7 @@ impl World {
         self.end_call(caller, End::Left);
     }
 
-    /// Does what was decided.
+    /// Performs a step of the retry.
     fn perform(&mut self, caller: usize, step: Step) {
         self.say(&(caller, &step));
         let attempt = self.callers[caller].link;
@@ -271,7 +272,7 @@ impl World {
 
     fn probe(&mut self, caller: usize, attempt: Attempt, probe: Probe) {
         let link = &self.links[&attempt];
-        // What is forgotten stays forgotten, so what was said of it still holds.
+        // A lost session stays lost, so an earlier reply to this probe still holds.
         let known = link.probes.iter().find(|(known, ..)| link.forgotten && *known == probe).cloned();
         if let Some((_, reply, author)) = known {
             self.tally.note("probe: known already");
@@ -294,7 +295,7 @@ impl World {
         }
     }
 
-    /// An answer to a call, or what came in its place.
+    /// Handles the reply to a call, or what came in its place.
     pub(crate) fn judge(&mut self, caller: usize, attempt: Attempt, reply: Reply) {
         if matches!(reply, Reply::Result(_)) {
             self.prove(attempt);
@@ -311,7 +312,7 @@ impl World {
         self.perform(caller, step);
     }
 
-    /// The answer to a probe for a call.
+    /// Handles the reply to a probe for a call.
     pub(crate) fn asked(
         &mut self,
         caller: usize,
@@ -369,7 +370,7 @@ impl World {
         }
     }
 
-    /// A link is closed: calls that can get no answer any more end with it.
+    /// Fails the calls that can get no reply any more, because their link was closed.
     pub(crate) fn fail_calls(&mut self, fault: &Fault) {
         let unanswerable = |id: &u64| {
             self.calls.get(*id).is_some_and(|flight| !self.exchanges.contains_key(&flight.exchange))
@@ -402,7 +403,7 @@ impl World {
         }
     }
 
-    /// Looks at the clock for every call.
+    /// Checks the deadline of every call.
     pub(crate) fn expire_calls(&mut self) {
         if self.calls.poll_timeout(self.now).is_none_or(|due| due > self.now) {
             return;
@@ -444,14 +445,15 @@ impl World {
         self.end_call(caller, end);
     }
 
-    /// Each call has exactly one outcome, in time.
+    /// Ends a call, and checks that it ends once, in time, and without a failure after the faults
+    /// ended.
     fn end_call(&mut self, caller: usize, end: End) {
         let (now, kind_from, stopped) = (self.now, self.kind_from, self.stopped);
-        // Except by us; and who cannot know that its session is gone cannot renew it in time.
+        // A failure is allowed if we closed the session, or if the server hides its session losses.
         let ours = self.session.status() == Status::Closed || self.server.mumbles();
         let call = &mut self.callers[caller];
         assert!(!matches!(call.stage, Stage::Done(_)), "call {caller} ended twice");
-        // A clock that stopped, or stepped, is nobody's fault.
+        // Time that the clock skipped does not count.
         assert!(now <= call.begun + LIMITS.total + stopped, "call {caller} ended late");
         let was_kind = call.begun > kind_from + SETTLED && !ours;
         assert!(!was_kind || !matches!(end, End::Failed(_)), "call {caller} failed in a kind world: {end:?}");
@@ -470,7 +472,7 @@ impl World {
         self.callers.iter().all(|call| matches!(call.stage, Stage::Done(_)))
     }
 
-    /// What the server ran is what the callers were told.
+    /// Checks that the outcomes that callers were told match the executions of the server.
     pub(crate) fn compare_with_server(&self) {
         for (caller, call) in self.callers.iter().enumerate() {
             let runs = self.server.runs(caller);
@@ -487,10 +489,10 @@ impl World {
 }
 
 pub(crate) const LIMITS: Limits = Limits { idle: Duration::from_secs(8), total: Duration::from_secs(20) };
-/// How long a call waits for a link.
+/// Limit for the wait of a call for a link.
 pub(crate) const RECONNECT_WAIT: Duration = Duration::from_secs(10);
-/// How long it waits for the answer to a probe.
+/// Limit for the reply to a probe.
 const PROBE: Duration = Duration::from_secs(10);
-/// When the last trace of the unkind world is gone: the longest wait, an attempt that met nothing but silence,
-/// one that succeeds, and what a call has to wait after it was told that there is no hope.
+/// Time after which no effect of the faults is left: the longest wait, an attempt that met only
+/// silence, an attempt that succeeds, and the wait after a failure that only a person can fix.
 const SETTLED: Duration = Duration::from_secs(60 + 30 + 10 + 12);

@@ -1,4 +1,4 @@
-//! Does what the session says, the way the real driver does, and decides nothing.
+//! Performs the session's actions, as the real driver does. It decides nothing.
 
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Exit, Fault, Spawn};
@@ -13,29 +13,29 @@ use crate::oracle::Author;
 use crate::server::Nature;
 use crate::world::{Happening, World};
 
-/// A link, as long as anybody may speak of it.
+/// A link, kept for the whole run because late events may name it.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one link")]
 pub(crate) struct Link {
     pub(crate) carrier: Carrier,
-    /// The session that is named on it.
+    /// The session that its requests name.
     pub(crate) session: Option<u64>,
-    /// Whether that session ever answered anything after the handshake.
+    /// Whether that session answered anything after the handshake.
     pub(crate) proven: bool,
-    /// Whether its process lives, or its stream of answers is open. Never for Streamable HTTP.
+    /// Whether its process or event stream is alive. Never for Streamable HTTP.
     pub(crate) alive: bool,
-    /// The message of the negotiation that waits for an answer.
+    /// The exchange of the negotiation message whose reply is awaited.
     pub(crate) hello: Option<u64>,
     pub(crate) modern: bool,
-    /// A person was told that credentials are missing.
+    /// Whether missing credentials were reported for it.
     pub(crate) challenged: bool,
-    /// Its session is known to be forgotten.
+    /// Whether its session is known to be lost.
     pub(crate) forgotten: bool,
-    /// What probes of its session brought, and who wrote that.
+    /// The replies to probes of its session, and their authors.
     pub(crate) probes: Vec<(Probe, Reply, Author)>,
 }
 
 impl World {
-    /// Performs everything the session asks for.
+    /// Performs all actions of the session.
     pub(crate) fn act(&mut self) {
         while let Some(action) = self.session.poll_action() {
             self.say(&action);
@@ -47,7 +47,7 @@ impl World {
                     let session = self.links[&attempt].session;
                     if peer.era() == Era::Legacy && self.rng.bool() {
                         self.post(attempt, Who::Restore, session);
-                        // It does not wait for ever.
+                        // Restoring is bounded in time.
                         let limit = self.now + RESTORE;
                         self.at(limit, Happening::News(attempt, Event::Restored));
                     } else {
@@ -96,7 +96,7 @@ impl World {
         self.look_at_status();
     }
 
-    /// Somebody is asked who we are, and takes a while. What they bring may be good, or not, or nothing.
+    /// Schedules the result of a login, which may succeed, fail, or be useless.
     fn authorize(&mut self, attempt: Attempt, fault: Fault) {
         let at = self.soon(5_000);
         let event = match self.rng.u8(..8) {
@@ -136,7 +136,7 @@ impl World {
         };
         let event = match carrier {
             Carrier::Pipe if self.server.down => {
-                // A program that was there once may be replaced while we look.
+                // The program may be missing while it is being replaced.
                 let cause = if self.rng.u8(..10) == 0 {
                     Cause::Spawn(Spawn::NotFound)
                 } else {
@@ -160,7 +160,7 @@ impl World {
                 link.session = self.server.open_session(self.now);
                 Event::Opened { session: false }
             }
-            // There is nothing to open; the session of the link before can be named on this one.
+            // There is nothing to open, and requests can name the session of the link before.
             Carrier::Http => {
                 link.session = self.named;
                 Event::Opened { session: self.named.is_some() }
@@ -189,14 +189,14 @@ impl World {
         }
         self.last_hello = Some(hello);
         let id = self.post(attempt, Who::Hello(hello), session);
-        // It may have died on the spot.
+        // The link may have died at once.
         self.links.get_mut(&attempt).expect("a link that was opened").hello = Some(id);
     }
 
-    /// What came of telling a new session what the old one knew.
+    /// Handles the reply to a request that restores a new session.
     pub(crate) fn restored(&mut self, attempt: Attempt, session: Option<u64>, author: Author, reply: Reply) {
         let event = match (reply.sign(method::SET_LEVEL, session.is_some(), self.credentials), reply) {
-            // What is suspect is asked about, and the answer is the truth.
+            // A real driver would probe a suspect session; here the author settles it.
             (verdict, _) if verdict == Verdict::Lost || author == Author::Gate => {
                 self.tally.note("forgotten before the first call");
                 Event::Forgotten { fault: Fault::before_sending(Cause::SessionLost), proven: false }
@@ -229,7 +229,7 @@ impl World {
             let at = self.soon(5_000);
             self.at(at, Happening::Stale(attempt));
         }
-        // Now and then the server is replaced by one of another kind (DE-09), of the same transport.
+        // Now and then the server is replaced by one of another kind on the same transport (DE-09).
         if self.is_unkind() && self.server.nature != Nature::Older && self.rng.u8(..10) == 0 {
             let piped = self.settings.carrier == Carrier::Pipe;
             let nature = Nature::roll(&mut self.rng, piped);
@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// Lets no more calls take the link.
+    /// Stops calls from taking the link.
     pub(crate) fn leave(&mut self, attempt: Attempt) {
         if self.live == Some(attempt) {
             self.live = None;
@@ -251,5 +251,5 @@ impl World {
     }
 }
 
-/// How long a new session is given to be told what the old one knew.
+/// Limit for restoring a new session.
 const RESTORE: std::time::Duration = std::time::Duration::from_secs(10);

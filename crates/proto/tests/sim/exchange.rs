@@ -1,4 +1,4 @@
-//! One request on its way to the server: what becomes of it, and what the client is told.
+//! [`Exchange`]: one request on its way to the server, with the fault that it meets, and its reply.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ use crate::world::{Happening, World};
 pub(crate) struct Exchange {
     pub(crate) attempt: Attempt,
     pub(crate) who: Who,
-    /// The session it names; for `initialize`, the one it is given.
+    /// The session it names; for `initialize`, the one that it opens.
     session: Option<u64>,
     fate: Fate,
-    /// The server has it.
+    /// Whether it reached the server.
     reached: bool,
-    /// The server has said, or would have, that an answer will come on the stream.
+    /// Whether the server accepted it, so that the reply comes on the event stream.
     taken: bool,
-    /// Who wrote what comes back.
+    /// The author of the reply.
     author: Author,
 }
 
-/// Whose request it is.
+/// The kind of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Who {
     Hello(Hello),
-    /// What a new session is told.
+    /// A request that restores a new session.
     Restore,
-    /// Is the server there? With when it is given up.
+    /// A probe of the keepalive.
     Probe(Probe),
-    /// Is the session still there that refused a call?
+    /// A probe of the session that refused a call.
     Ask {
         id: u64,
         caller: usize,
@@ -57,17 +57,17 @@ enum Fate {
     CutAfter,
     /// Cut in the middle of the answer.
     CutReply,
-    /// What stands in front of the server lost patience.
+    /// A gateway in front of the server answers instead.
     Gateway {
         code: u16,
         retry_after: Option<Duration>,
         ran: bool,
     },
-    /// No answer, ever.
+    /// No reply ever comes.
     Silent {
         ran: bool,
     },
-    /// The process dies of it, or the stream of answers ends.
+    /// The process exits on it, or the event stream ends.
     Dies {
         ran: bool,
     },
@@ -107,7 +107,7 @@ impl World {
             Exchange { attempt, who, session, fate, reached: false, taken: false, author: Author::Server },
         );
         match fate {
-            // It waits for room that never comes: the process hangs, and dies.
+            // The process does not read any more, and then exits.
             Fate::Unwritten if carrier == Carrier::Pipe => {
                 self.tally.note("fault: died before the request was written");
                 self.at(later, Happening::Die(attempt));
@@ -122,12 +122,12 @@ impl World {
         id
     }
 
-    /// Whether the request is written, as far as its sender can know.
+    /// Whether the request was written, as far as its sender can know.
     pub(crate) fn is_written(&self, exchange: u64) -> bool {
         !matches!(self.exchanges.get(&exchange), Some(Exchange { fate: Fate::Unwritten, .. }))
     }
 
-    /// The request is at the server, or at where the server should be.
+    /// Handles the arrival of a request at the server, or where the server should be.
     pub(crate) fn arrive(&mut self, id: u64) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         exchange.reached = true;
@@ -181,7 +181,7 @@ impl World {
             }
             Fate::Unwritten => unreachable!("what was not written does not arrive"),
         };
-        // What was cut, or said in its place, nobody has seen.
+        // The client did not see the server's own reply.
         if !matches!(fate, Fate::Good) {
             self.wrote(id, Author::Server);
         }
@@ -191,7 +191,7 @@ impl World {
         self.at(at, Happening::Answer(id, reply));
     }
 
-    /// What the server does with a request that reached it. `None`: it does not answer.
+    /// Lets the server handle a request. `None` if it does not reply.
     fn serve(&mut self, id: u64, who: &Who) -> Option<Reply> {
         let (attempt, named) =
             self.exchanges.get(&id).map(|exchange| (exchange.attempt, exchange.session))?;
@@ -260,8 +260,8 @@ impl World {
                 Some(reply)
             }
             Who::Restore | Who::Probe(_) | Who::Ask { .. } => Some(Reply::Result(json("{}"))),
-            // Now and then a tool has sessions of its own, and fails for one of them after its work. As often as not
-            // the session that it was called in is lost with that.
+            // Now and then a tool with sessions of its own fails for one of them, before or after
+            // its work. Sometimes the sessions of the server are lost at the same time.
             Who::Call { caller, .. } if self.is_unkind() && self.rng.u8(..20) == 0 => {
                 self.tally.note("server: a decoy");
                 self.wrote(id, Author::Tool);
@@ -296,8 +296,8 @@ impl World {
         }
     }
 
-    /// With a link goes all that was under way on it. What is posted to an event stream is answered by itself
-    /// until the server has taken it.
+    /// Drops the pending exchanges of a link. Over HTTP a call ends by itself; so does a message
+    /// posted for an event stream, until the server has accepted it.
     pub(crate) fn drop_exchanges(&mut self, attempt: Attempt) {
         let carrier = self.links[&attempt].carrier;
         self.exchanges.retain(|_, exchange| {
@@ -311,13 +311,13 @@ impl World {
         });
     }
 
-    /// The answer, or what came in its place, is at the client.
+    /// Delivers a reply, or what came in its place, to the client.
     pub(crate) fn answer(&mut self, id: u64, reply: Reply) {
         let Some(Exchange { attempt, who, session, author, .. }) = self.exchanges.remove(&id) else { return };
         match who {
             Who::Hello(hello) => {
                 let link = self.links.get_mut(&attempt).expect("a link that was opened");
-                // An answer that was on its way when its question was given up is no answer to the next.
+                // A late reply to an earlier message is not a reply to the next one.
                 if link.hello == Some(id) {
                     if matches!(hello, Hello::Initialize(_)) {
                         link.session = session;
@@ -350,13 +350,13 @@ impl World {
         }
     }
 
-    /// What was on its way is cut.
+    /// Cuts a pending exchange.
     pub(crate) fn interrupt(&mut self, id: u64, fault: Fault) {
         self.wrote(id, Author::Server);
         self.answer(id, Reply::Fault(fault));
     }
 
-    /// The process of a link ends, or its stream of answers does, and with it all that was under way on it.
+    /// Ends the process or event stream of a link, and its pending exchanges.
     pub(crate) fn die(&mut self, attempt: Attempt) {
         let link = self.links.get_mut(&attempt).expect("a link that was opened");
         if !std::mem::take(&mut link.alive) {
@@ -373,7 +373,7 @@ impl World {
         self.news(attempt, Event::Lost(fault));
     }
 
-    /// The server crashes: what it was working on is cut, and it knows no session any more.
+    /// Crashes the server: its pending exchanges are cut, and all sessions are lost.
     pub(crate) fn crash(&mut self) {
         self.tally.note("fault: the server crashed");
         self.server.down = true;
@@ -406,7 +406,7 @@ impl World {
     }
 }
 
-/// What a tool says of a session of its own: never what a gate says.
+/// An error of a tool about a session of its own. It never equals the server's own session errors.
 fn decoy(rng: &mut Rng, carrier: Carrier) -> Reply {
     let words = ["Vendor session not found", "Session of the upstream API expired", "Session token expired"];
     let message = words[rng.usize(..3)];

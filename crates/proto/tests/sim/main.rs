@@ -1,16 +1,18 @@
-//! The core against a server with sessions and executions, on a virtual clock, with seeded random faults.
+//! Simulates the protocol core against a server with sessions and executions, on a virtual clock,
+//! with seeded random faults.
 //!
-//! A failing seed is printed; `SIM_SEED=n cargo test -p bowline-proto --test sim -- one_life --nocapture` plays it alone,
-//! and tells it.
+//! A failing seed is printed. `SIM_SEED=n cargo test -p bowline-proto --test sim -- one_life
+//! --nocapture` runs it alone, with a trace.
 //!
-//! - [`server`]: the peer: its sessions, what it ran, and its moods
-//! - [`exchange`]: one request on its way, and what becomes of it
-//! - [`driver`]: does what the session says, as the real one does
-//! - [`alive`]: the keepalive
-//! - [`caller`]: whoever waits for a call, and performs what is decided for it
-//! - [`oracle`]: what a caller must be told
-//! - [`watch`]: what must be true at every step
-//! - [`world`]: the clock, and what happens next
+//! - [`server`]: the scripted server: its sessions, its executions, and its faults
+//! - [`exchange`]: one request on its way, and its fate
+//! - [`driver`]: performs the session's actions, as the real driver does
+//! - [`keepalive`]: sends the keepalive probes
+//! - [`caller`]: the callers, which perform the steps of their retries
+//! - [`oracle`]: the outcome that a caller must be told
+//! - [`invariants`]: checks of the session's actions
+//! - [`tally`]: counts of what happened
+//! - [`world`]: the clock, and the queue of events
 
 mod alive;
 mod caller;
@@ -30,10 +32,10 @@ use std::{env, panic, thread};
 use tally::Tally;
 use world::World;
 
-/// How many lives one test plays. `SIM_LIVES=n` plays as many in each.
+/// Number of seeds that one test runs. `SIM_LIVES=n` overrides it.
 const LIVES: u64 = 5_000;
 
-/// One test for each part of the 50,000 lives, so that none takes long on a busy machine.
+/// Defines one test for each part of the 50,000 seeds, so that none takes long on a busy machine.
 macro_rules! parts {
     ($($name:ident: $part:literal,)*) => {
         $(#[test]
@@ -56,7 +58,8 @@ parts! {
     invariants_hold_for_seeds_from_45_000: 9,
 }
 
-/// Plays one life by hand: `SIM_SEED=n cargo test -p bowline-proto --test sim -- one_life --nocapture`.
+/// Runs one seed by hand: `SIM_SEED=n cargo test -p bowline-proto --test sim -- one_life
+/// --nocapture`.
 #[test]
 fn one_life_is_played_by_hand() {
     let seed = env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -65,7 +68,7 @@ fn one_life_is_played_by_hand() {
     println!("{tally:#?}");
 }
 
-/// The invariants are asserted inside, at every step of every life.
+/// Runs one part of the seeds. The invariants are asserted at every step of every run.
 fn play_part(part: u64) {
     let lives = env::var("SIM_LIVES").ok().and_then(|lives| lives.parse().ok()).unwrap_or(LIVES);
     let (first, end) = (part * lives, (part + 1) * lives);
@@ -96,7 +99,7 @@ fn play_part(part: u64) {
     all.into_inner().unwrap().assert_all_happened_often(lives);
 }
 
-/// The same seed is the same life, step by step: without that a failure could not be looked into.
+/// A seed gives the same run every time. Otherwise a failure could not be reproduced.
 #[test]
 fn a_seed_is_played_the_same_every_time() {
     for seed in [1, 77, 4_242] {
@@ -104,7 +107,7 @@ fn a_seed_is_played_the_same_every_time() {
     }
 }
 
-/// A server that collects sessions after 15 s stays warm with a shorter interval.
+/// A keepalive with a shorter interval keeps the session of a server that collects it after 15 s.
 #[test]
 fn a_kept_session_is_not_collected() {
     let seen = World::calm(Duration::from_secs(15), Some(Duration::from_secs(10))).live();
@@ -113,7 +116,7 @@ fn a_kept_session_is_not_collected() {
     assert!(seen.of("keepalive: alive") > 15, "{seen:#?}");
 }
 
-/// Without it, the next call recovers.
+/// Without a keepalive, the next call recovers from the loss.
 #[test]
 fn a_collected_session_costs_no_call() {
     let seen = World::calm(Duration::from_secs(15), None).live();
@@ -122,7 +125,7 @@ fn a_collected_session_costs_no_call() {
     assert_eq!(seen.of("keepalive: asked"), 0, "{seen:#?}");
 }
 
-/// An interval that is too long is found out, and lowered.
+/// An interval that is too long is shortened.
 #[test]
 fn the_interval_adapts_until_the_session_is_kept() {
     let seen = World::calm(Duration::from_secs(15), Some(Duration::from_secs(180))).live();

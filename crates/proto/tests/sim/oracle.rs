@@ -1,8 +1,9 @@
-//! What a caller must be told: computed from the truth that the world knows, and from what the client could see.
+//! [`Oracle`]: the outcome that a caller must be told, computed from the truth and from what the
+//! client could see.
 //!
-//! The oracle shares nothing with the decision that it checks. It knows who wrote each refusal (the gate that checks
-//! sessions, a limit, a tool after its work), which the client does not; and it knows which probes were refused by the
-//! same gate, which the client can see.
+//! The oracle shares no code with the decision that it checks. It knows who wrote each refusal (the
+//! session check, a rate limit, a tool after its work), which the client does not; and it knows
+//! which probes were refused by the same author, which the client can see.
 
 use std::time::Instant;
 
@@ -11,47 +12,47 @@ use bowline_proto::retry::Outcome;
 
 use crate::caller::Caller;
 
-/// Who wrote an answer.
+/// The author of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Author {
-    /// The server, in the course of its work; or nobody.
+    /// The server in the course of its work, or nobody.
     #[default]
     Server,
-    /// The gate that checks sessions, in words that a probe may repeat.
+    /// The session check, with a text that a probe may repeat.
     Gate,
-    /// The gate that checks sessions, by a 404 or 410 without an error for our id. It is believed once.
+    /// The session check, with a 404 or 410 without an error for our id. It is believed once.
     NotFound,
-    /// Whatever is found where the server was, with a 404 of its own.
+    /// Another server at the same address, with a 404 of its own.
     Elsewhere,
-    /// A gate whose words anybody might say: a proxy's, or those of a server that fails at everything.
+    /// The session check, with a text that a proxy or a failing server might also send.
     VagueGate,
-    /// A limit.
+    /// A rate limit.
     Limit,
-    /// Whoever checks credentials.
+    /// The check of credentials.
     Authentication,
-    /// A gate whose status leaves nothing open, so that nothing is asked.
+    /// The session check, with a status that causes no probe.
     Status,
-    /// A tool that has sessions of its own, after its work.
+    /// A tool with sessions of its own.
     Tool,
 }
 
-/// What could be seen of one sending.
+/// What the client could see of one sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
     /// Nothing yet, or nothing that proves anything.
     Opaque,
-    /// No byte of it left, or nobody was there.
+    /// No byte of it was sent, or the connection was refused.
     Unwritten,
-    /// It was refused; whether a probe was refused by the same gate.
+    /// It was refused. `confirmed` says whether a probe was refused by the same author.
     Refused { author: Author, confirmed: bool },
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     sendings: Vec<Sending>,
-    /// A 404 was believed.
+    /// Whether a 404 was believed.
     not_found: bool,
-    /// There was no link in time.
+    /// Whether there was no link in time.
     pub(crate) no_link: bool,
 }
 
@@ -65,12 +66,12 @@ impl Oracle {
         *self.sendings.last_mut().expect("it was sent") = what;
     }
 
-    /// The link ended, or the time, before an answer.
+    /// Records that the link or the time ended before a reply.
     pub(crate) fn saw_nothing(&mut self, written: bool) {
         self.see(if written { Sending::Opaque } else { Sending::Unwritten });
     }
 
-    /// `named`: the request named a session.
+    /// Records a refusal. `named` says whether the request named a session.
     pub(crate) fn saw_refusal(&mut self, author: Author, named: bool) {
         let not_found = matches!(author, Author::NotFound | Author::Elsewhere) && named;
         let believed = not_found && !self.not_found;
@@ -78,13 +79,13 @@ impl Oracle {
         self.see(Sending::Refused { author, confirmed: believed });
     }
 
-    /// A fault of the connection.
+    /// Records a fault of the connection.
     pub(crate) fn saw_fault(&mut self, fault: &Fault) {
         let unwritten = fault.execution == Execution::NotExecuted;
         self.saw_nothing(!unwritten);
     }
 
-    /// A probe for the last sending was refused by this author.
+    /// Records that a probe for the last sending was refused by this author.
     pub(crate) fn saw_probe(&mut self, by: Author) {
         if let Some(Sending::Refused { author, confirmed }) = self.sendings.last_mut() {
             let repeats = matches!(by, Author::Gate | Author::Limit | Author::NotFound | Author::Elsewhere);
@@ -102,7 +103,7 @@ impl Oracle {
 }
 
 impl Sending {
-    /// Whether it could be seen that the request was not executed.
+    /// Whether the client could see that the request was not executed.
     fn is_proved(self) -> bool {
         match self {
             Self::Opaque => false,
@@ -117,7 +118,8 @@ impl Sending {
 }
 
 impl Caller {
-    /// The label is exact, and whatever the rule of evidence allows to be saved was saved.
+    /// Checks that the outcome is exact, and that the request was retried if the rule of evidence
+    /// allows it.
     pub(crate) fn check(&self, now: Instant, outcome: &Outcome) {
         let Outcome::Fault(fault) = outcome else { return };
         let label = self.oracle.label();
@@ -125,7 +127,7 @@ impl Caller {
         let may_go_again =
             self.oracle.sendings.last().is_none_or(|sending| sending.is_proved()) || self.harmless;
         let in_time = !self.oracle.no_link && now < self.retry.deadline();
-        // What is no outage is an answer; and a server that forgets each session at once is not asked for ever.
+        // A fault that is not an outage is an answer, and a server that is not affine is given up.
         let lost = fault.is_outage() && fault.cause != Cause::NotAffine;
         assert!(!(lost && in_time && may_go_again), "given up too soon: {fault}, {:?}", self.oracle);
     }

@@ -1,4 +1,4 @@
-//! The scripted server: what it speaks, which sessions it knows, and what it ran.
+//! [`Server`]: the scripted server, with its protocol, its sessions, and its executions.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,20 +11,20 @@ use fastrand::Rng;
 
 use crate::oracle::Author;
 
-/// What a server speaks.
+/// The protocol that a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nature {
     Modern,
     Legacy,
-    /// Knows no `server/discover` and exits on it.
+    /// A legacy server that exits on `server/discover`.
     LegacyThatExits,
-    /// Never answers what it does not know.
+    /// A legacy server that does not answer unknown methods.
     LegacyThatIsSilent,
-    /// Speaks both.
+    /// A server that speaks both eras.
     Dual,
-    /// Knows only HTTP+SSE.
+    /// A server that knows only HTTP+SSE.
     Older,
-    /// Answers nothing at all.
+    /// A server that answers nothing at all.
     Dead,
 }
 
@@ -42,31 +42,32 @@ pub(crate) enum Affinity {
 pub(crate) struct Server {
     pub(crate) nature: Nature,
     pub(crate) affinity: Affinity,
-    /// Sessions that were not used for this long are collected.
+    /// Time after which unused sessions are collected.
     pub(crate) idle: Option<Duration>,
-    /// A session is good for one call, and a process for less.
+    /// Whether a session lasts for one call only, and a process for about a second.
     pub(crate) sickly: bool,
-    /// Whether it names its sessions at all.
+    /// Whether it has session ids at all.
     pub(crate) names_sessions: bool,
-    /// Nobody is there: to connect is refused.
+    /// Whether it is down, so that connections are refused.
     pub(crate) down: bool,
-    /// What stands in front of it answers in its place while it is down.
+    /// Whether a gateway answers for it while it is down.
     pub(crate) behind_gateway: bool,
-    /// Its words for a forgotten session.
+    /// The number of its reply to a request with an unknown session.
     pub(crate) words: usize,
-    /// It is not where it was: whatever answers there knows nothing of it.
+    /// Whether something else answers at its address.
     pub(crate) misplaced: bool,
-    /// Credentials have to be renewed by a person.
+    /// Whether it requires a new login.
     pub(crate) wants_login: bool,
-    /// The list that it offers.
+    /// The method of the list that it offers.
     pub(crate) list: Option<&'static str>,
-    /// Whether it checks the session of a `ping`, as of everything else.
+    /// Whether it checks the session of a `ping`, as of every other method.
     pub(crate) checks_ping: bool,
-    /// Until when it takes no more requests.
+    /// The end of a rate limit.
     pub(crate) limited: Option<Instant>,
+    /// The known sessions, with the time of their last use.
     sessions: BTreeMap<u64, Instant>,
     opened: u64,
-    /// How often each call was run.
+    /// Number of executions of each call.
     runs: Vec<u32>,
 }
 
@@ -91,7 +92,7 @@ impl Server {
             misplaced: rng.u8(..20) == 0,
             wants_login: false,
             list,
-            // Where nothing else can be asked, nobody could find out.
+            // Without a list, a client could not notice the loss if `ping` were not checked.
             checks_ping: list.is_none() || rng.u8(..4) > 0,
             limited: None,
             sessions: BTreeMap::new(),
@@ -100,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Nothing but idle sessions that are collected.
+    /// Removes all faults but the collection of idle sessions.
     pub(crate) fn calm_down(&mut self, idle: Duration) {
         self.nature = Nature::Legacy;
         self.affinity = Affinity::Always;
@@ -112,7 +113,7 @@ impl Server {
         self.words = 0;
     }
 
-    /// A new session, named where this server names them.
+    /// Opens a session. Returns its id if this server has session ids.
     pub(crate) fn open_session(&mut self, now: Instant) -> Option<u64> {
         if !self.names_sessions {
             return None;
@@ -122,7 +123,7 @@ impl Server {
         Some(self.opened)
     }
 
-    /// Whether the session a request names is known, which keeps it warm.
+    /// Whether the session that a request names is known. If so, the session counts as used.
     pub(crate) fn knows(&mut self, now: Instant, session: u64, rng: &mut Rng) -> bool {
         let there = match self.affinity {
             Affinity::Always => true,
@@ -140,7 +141,7 @@ impl Server {
         there
     }
 
-    /// All sessions are gone: it was restarted, or somebody cleaned up.
+    /// Drops all sessions, as after a restart.
     pub(crate) fn forget_all(&mut self) {
         self.sessions.clear();
     }
@@ -156,17 +157,17 @@ impl Server {
         self.runs.get(call).copied().unwrap_or(0)
     }
 
-    /// Whether `ping` is answered even on a session it does not know.
+    /// Whether `ping` is answered even on an unknown session.
     pub(crate) fn answers_any_ping(&self) -> bool {
         !self.checks_ping || self.words == 12
     }
 
-    /// How long nothing more is taken.
+    /// The remaining time of the rate limit.
     pub(crate) fn limit(&self, now: Instant) -> Option<Duration> {
         self.limited.filter(|until| *until > now).map(|until| until.duration_since(now))
     }
 
-    /// Who writes [`Self::unknown_session`].
+    /// The author of [`Self::unknown_session_reply`].
     pub(crate) fn gate(&self) -> Author {
         match self.words {
             0 | 1 | 5 | 8 => Author::NotFound,
@@ -176,12 +177,12 @@ impl Server {
         }
     }
 
-    /// Whether its words for a forgotten session could mean anything.
+    /// Whether its reply to an unknown session does not show that the session is lost.
     pub(crate) fn mumbles(&self) -> bool {
         (9..12).contains(&self.words)
     }
 
-    /// What the server says to a session it does not know, in the ways that have been seen.
+    /// The reply to a request with an unknown session, in the variants that were seen in practice.
     pub(crate) fn unknown_session(&self) -> Reply {
         let plain = |code, body: &str| {
             let fault = Fault::new(Cause::Status { code, retry_after: None }).body(body.as_bytes());
@@ -197,14 +198,14 @@ impl Server {
             6 => plain(422, "session expired"),
             7 => plain(500, r#"{"error":"HTTP 400: No valid session ID provided"}"#),
             8 => plain(404, ""),
-            // A balancer that still sends the session to a node that is no more.
+            // A balancer that still routes the session to a node that is gone.
             9 => plain(502, "<h1>Bad Gateway</h1>"),
-            // Nothing that could be recognised.
+            // An error that is not recognizable as a session loss.
             10 => plain(500, "Internal Server Error: undefined is not a function"),
             11 => plain(405, "Method Not Allowed"),
-            // It was restarted, and takes the session for one that has not shaken hands yet.
+            // A restarted server that treats the session as new, without a handshake.
             12 => error(None, -32002, "Server not initialized", false),
-            // With our id, as a tool would say it.
+            // With our id, as a tool would send it.
             13 => error(Some(400), -32000, "Bad Request: No valid session ID provided", false),
             14 => error(Some(404), -32603, "Session not found", false),
             15 => error(Some(400), -32602, "Invalid session", false),
@@ -214,7 +215,7 @@ impl Server {
                 let cause = Cause::LoginRequired { code: 401, challenge: Vec::new() };
                 Reply::Fault(Fault::new(cause).body(b"Unauthorized: Session not found").not_executed())
             }
-            // With a success: only asking again can tell whether it is the session's fault or the tool's.
+            // With a success status: only a probe can tell whether it is the session or the tool.
             _ => error(None, -32001, "Session not found", true),
         }
     }
@@ -237,7 +238,7 @@ impl Nature {
         }
     }
 
-    /// What it does with a message of the negotiation. `None`: nothing, ever.
+    /// The reply to a negotiation message. `None` if there is none.
     pub(crate) fn reply(self, hello: Hello) -> Option<Reply> {
         match (self, hello) {
             (Self::Dead, _) => None,
@@ -248,7 +249,7 @@ impl Nature {
                 Some(Reply::Result(json(found)))
             }
             (Self::LegacyThatIsSilent, Hello::Discover(_)) => None,
-            // Those that exit on it are dealt with where processes are.
+            // The exit of `LegacyExits` is handled in `exchange.rs`.
             (Self::Legacy | Self::LegacyThatExits | Self::Older, Hello::Discover(_)) => {
                 Some(error(None, -32601, "", false))
             }

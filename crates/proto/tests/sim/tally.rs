@@ -1,8 +1,8 @@
-//! How often things happened, so that the simulation cannot become vacuous.
+//! [`Tally`]: counts what happened, so that the simulation cannot become vacuous.
 
 use std::collections::BTreeMap;
 
-/// How often each thing happened.
+/// The count of each kind of event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally(BTreeMap<&'static str, u64>);
 
@@ -21,8 +21,8 @@ impl Tally {
         }
     }
 
-    /// A simulation that never gets anywhere proves nothing: each fault, and each way out, happened often for
-    /// as many `lives`. In fewer lives than a test plays by itself, what is rare may not happen at all.
+    /// Checks that each fault and each recovery happened often enough for this number of runs. In
+    /// fewer runs than a test makes by itself, rare events may not happen at all.
     pub(crate) fn assert_all_happened_often(&self, lives: u64) {
         for (what, least) in OFTEN {
             let often = self.of(what);
@@ -33,9 +33,9 @@ impl Tally {
     }
 }
 
-/// The number of lives that the counts of `OFTEN` are for.
+/// The number of runs that the counts of `MIN_COUNTS` are for.
 const OFTEN_LIVES: u64 = 10_000;
-/// About a third of what was seen in twice as many lives; a quarter of it is asked for.
+/// About a third of the counts seen in twice as many runs; a quarter of it is required.
 const OFTEN: &[(&str, u64)] = &[
     ("probe: of a suspected session", 6_000),
     ("probe: known already", 300),

@@ -1,4 +1,4 @@
-//! What must be true at every step, seen from outside: by the actions of the session alone.
+//! [`InvariantChecker`]: checks the invariants of the session by its actions alone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,23 +10,23 @@ use bowline_proto::session::{Action, Announcement, Attempt};
 pub(crate) struct Watch {
     open: Option<Attempt>,
     newest: Attempt,
-    /// When links were opened, of late.
+    /// Times at which links were opened recently.
     opens: VecDeque<Instant>,
-    /// What the server asked for.
+    /// The earliest next attempt by the server's `Retry-After`.
     not_before: Option<Instant>,
-    /// How many sessions the server opened for each link.
+    /// Number of sessions that the server opened for each link.
     sessions: BTreeMap<Attempt, u32>,
     life: Life,
-    /// Whether the open link was negotiated, so that its session can be forgotten.
+    /// Whether the open link was negotiated, so that its session can be lost.
     agreed: bool,
     was_ready: bool,
-    /// Logins in a row after which calls still could not go.
+    /// Number of logins in a row without a ready connection.
     logins: u32,
-    /// What the next action must be.
+    /// Whether the next action must announce that the connection is ready.
     owes_turn: bool,
 }
 
-/// Where calls can go, as it was announced.
+/// The state of the connection, as it was announced.
 #[derive(Default)]
 enum Life {
     #[default]
@@ -34,15 +34,15 @@ enum Life {
     Up,
     Down {
         since: Instant,
-        /// Something was said of it.
+        /// Whether the outage was announced in any way.
         said: bool,
-        /// It was said that the server is gone.
+        /// Whether `Disconnected` was announced.
         gone: bool,
     },
 }
 
 impl Watch {
-    /// Sees each action before it is performed.
+    /// Checks an action before it is performed.
     pub(crate) fn acts(&mut self, now: Instant, action: &Action) {
         let turn =
             matches!(action, Action::Announce(Announcement::Connected | Announcement::Recovered { .. }));
@@ -84,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// A login could not be had at the moment: it was not in vain.
+    /// Takes back the count of a login that was unavailable, and so not in vain.
     pub(crate) fn login_spared(&mut self) {
         self.logins = self.logins.saturating_sub(1);
     }
@@ -105,13 +105,13 @@ impl Watch {
         assert!(self.opens.len() <= MOST_OPENS, "{} attempts in {WINDOW:?}", self.opens.len());
     }
 
-    /// No act of a dead attempt.
+    /// Checks that an action belongs to the open link.
     fn is_of_open_link(&self, attempt: Attempt) {
         assert_eq!(self.open, Some(attempt), "an act of a link that is not open");
     }
 
-    /// The server opened a session for a link: one is enough, and a second is opened only if the reply to the first
-    /// handshake was cut off.
+    /// Records that the server opened a session for a link. A second one is allowed only because
+    /// the reply to the first handshake may be cut off.
     pub(crate) fn session_opened(&mut self, attempt: Attempt) {
         let sessions = self.sessions.entry(attempt).or_default();
         *sessions += 1;
@@ -141,7 +141,7 @@ impl Watch {
                 assert!(!*gone, "disconnected twice in one outage");
                 (*said, *gone) = (true, true);
             }
-            // Nothing can be lost before it was there.
+            // A session can be lost only after it was negotiated.
             (Announcement::SessionLost(_), Life::Down { said, .. }) if self.agreed => *said = true,
             (Announcement::NeedsLogin(_), Life::Down { said, .. }) => {
                 self.logins = 0;
@@ -154,7 +154,7 @@ impl Watch {
         }
     }
 
-    /// Before the first connection an outage begins with the first word of it.
+    /// Starts an outage with its first announcement, unless it has begun already.
     fn goes_down_unless_up(&mut self, now: Instant, announcement: &Announcement) {
         if matches!(announcement, Announcement::Connected | Announcement::Recovered { .. }) {
             return;
@@ -165,21 +165,22 @@ impl Watch {
     }
 }
 
-/// How many logins a server can have of us, before somebody is told that it wants none of them.
+/// Maximum number of logins in a row before `NeedsLogin` is announced.
 const MOST_LOGINS: u32 = 3;
 
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// How many attempts a server can see in any ten seconds, whatever it does and however many wait for it.
+/// Maximum number of attempts in any ten seconds, whatever the server does and however many callers
+/// wait.
 ///
-/// - New sessions for forgotten ones: 30 at once, then one each 500 ms, and the one the bucket rounds up to.
-///   51 in all.
-/// - After failures, with somebody waiting: the first at once; then one each 50 ms for the first second of trouble
-///   (20); then each a twentieth of the trouble later, so that it grows by a factor of 1.05, and ten seconds of it hold
-///   ln(10) / ln(1.05) = 48 at most. A look at what seemed hopeless, one more. 70 in all. (Over HTTP each outage
-///   begins anew, so that a server which is up for moments only could see one each 50 ms; no life here is that
-///   short.)
-/// - Each failed attempt may be two links (a process that died of the probe; Streamable HTTP, then HTTP+SSE), but
-///   not where sessions are forgotten and renewed. So 70 more, or the 51 of above.
-/// - Harmless requests are sent again and again, and each may find one more link lost: ten more, twice.
+/// - Replacements of lost sessions: 30 at once, then one each 500 ms, and one for rounding. 51 in
+///   all.
+/// - After failures while a caller waits: the first at once; then one each 50 ms for the first
+///   second (20); then each after a twentieth of the time since the first failure, which so grows
+///   by a factor of 1.05, so ten seconds hold at most ln(10) / ln(1.05) = 48. One more after a
+///   failure that only a person can fix. 70 in all. (Over HTTP each outage begins anew, so a server
+///   that is up only for moments could see one each 50 ms; no run here has such short ones.)
+/// - Each failed attempt may open two links (a process that exited on the probe; Streamable HTTP,
+///   then HTTP+SSE), but not where lost sessions are replaced. So 70 more, or the 51 of above.
+/// - Harmless requests are sent repeatedly, and each may find one more link lost: ten more, twice.
 const MOST_OPENS: usize = 2 * 80;

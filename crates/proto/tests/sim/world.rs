@@ -1,4 +1,4 @@
-//! The world: a clock, what happens next, and how kind it is.
+//! [`World`]: the virtual clock, the queue of events, and all parts of one simulation run.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -20,33 +20,34 @@ use crate::server::{Affinity, Nature, Server};
 use crate::tally::Tally;
 use crate::watch::Watch;
 
-/// From when on nothing goes wrong any more, to see whether everything heals.
+/// Time at which the faults end, to see whether everything recovers.
 const KIND_FROM: Duration = Duration::from_millis(KIND_FROM_MS);
 const KIND_FROM_MS: u64 = 120_000;
-/// How long a life lasts on the virtual clock.
+/// Length of a run on the virtual clock.
 const LIFE: Duration = Duration::from_millis(LIFE_MS);
 const LIFE_MS: u64 = KIND_FROM_MS + 140_000;
-/// An attempt that meets nothing but silence, the longest wait, and an attempt that succeeds.
+/// Limit for the recovery: an attempt that meets only silence, the longest wait, and an attempt
+/// that succeeds.
 const HEALING: Duration = Duration::from_secs(30 + 60 + 5);
 
 pub(crate) struct World {
     pub(crate) rng: Rng,
     start: Instant,
     pub(crate) now: Instant,
-    /// From when on nothing goes wrong any more.
+    /// Time at which the faults end.
     pub(crate) kind_from: Instant,
     pub(crate) session: Session,
     pub(crate) settings: Settings,
     pub(crate) server: Server,
-    /// How many requests in a hundred meet a fault.
+    /// Percentage of requests that meet a fault.
     pub(crate) malice: u8,
     pub(crate) credentials: bool,
-    /// Whether the server is close by.
+    /// Whether the latency of the server is low.
     quick: bool,
     pub(crate) links: BTreeMap<Attempt, Link>,
     /// The link that calls may take.
     pub(crate) live: Option<Attempt>,
-    /// The session of the last link, as far as the client knows.
+    /// The session id of the last link, as the client knows it.
     pub(crate) named: Option<u64>,
     pub(crate) last_hello: Option<Hello>,
     pub(crate) alive: Alive,
@@ -55,13 +56,13 @@ pub(crate) struct World {
     pub(crate) callers: Vec<Caller>,
     /// Callers that wait for a link.
     pub(crate) waiting: Vec<usize>,
-    /// The state of the connection that they have seen.
+    /// The last status that those callers have seen.
     pub(crate) seen: Option<(Attempt, Discriminant<Status>)>,
     future: BTreeMap<(Instant, u64), Happening>,
     pub(crate) next: u64,
     pub(crate) watch: Watch,
     pub(crate) tally: Tally,
-    /// For how long, in all, nobody looked at the clock.
+    /// Total time that the clock skipped.
     pub(crate) stopped: Duration,
     /// Whether each step is printed.
     told: bool,
@@ -69,28 +70,28 @@ pub(crate) struct World {
 
 #[derive(Debug)]
 pub(crate) enum Happening {
-    /// Something reaches the session.
+    /// An event reaches the session.
     News(Attempt, Event),
     /// A request reaches the server.
     Arrive(u64),
-    /// An answer reaches the client.
+    /// A reply reaches the client.
     Answer(u64, Reply),
     /// A request is cut off.
     Interrupt(u64, Fault),
-    /// So many calls begin.
+    /// This number of calls begin.
     Calls(usize),
     Progress(u64),
     Leave(usize),
     StopWaiting(usize),
-    /// The pause of this number is over.
+    /// The pause with this number ends.
     PauseOver(usize, u64),
-    /// What came of credentials that a call waited for.
+    /// The login that a call waited for ends.
     CallerEntered(usize, u64, Result<(), Fault>),
     /// The machine is suspended, or its clock steps.
     ClockSteps(Duration),
-    /// The server takes no more requests for this long.
+    /// The server refuses requests for this long.
     Limit(Duration),
-    /// A process ends by itself, or a stream of answers does.
+    /// A process exits, or an event stream ends.
     Die(Attempt),
     Crash,
     Return,
@@ -98,11 +99,11 @@ pub(crate) enum Happening {
     WantsLogin(bool),
     Misplaced(bool),
     Wake,
-    /// Late words of a dead link.
+    /// Late events of a dead link arrive.
     Stale(Attempt),
-    /// From now on nothing goes wrong any more.
+    /// The faults end.
     TurnsKind,
-    /// By now the connection must have healed by itself.
+    /// The connection must have recovered by now.
     MustBeWell,
 }
 
@@ -115,8 +116,8 @@ impl World {
         world
     }
 
-    /// A server that collects idle sessions, a client that keeps them alive or does not, and a call now and then.
-    /// Nothing goes wrong.
+    /// Creates a run without faults: a server that collects idle sessions, a client with or without
+    /// keepalive, and a few calls.
     pub(crate) fn calm(idle: Duration, keepalive: Option<Duration>) -> Self {
         let mut world = Self::empty(0, Rng::with_seed(0), Carrier::Http);
         world.server.calm_down(idle);
@@ -129,7 +130,7 @@ impl World {
         world
     }
 
-    /// A server, and nothing that will happen.
+    /// Creates a run without any events.
     fn empty(seed: u64, mut rng: Rng, carrier: Carrier) -> Self {
         let start = Instant::now();
         let authorizes = rng.bool();
@@ -166,7 +167,7 @@ impl World {
         }
     }
 
-    /// What will happen whatever the client does.
+    /// Schedules the events that do not depend on the client.
     fn plan(&mut self) {
         let unkind = |rng: &mut Rng| Duration::from_millis(rng.u64(..KIND_FROM_MS));
         for _ in 0..self.rng.u8(3..25) {
@@ -176,12 +177,12 @@ impl World {
         for _ in 0..self.rng.u8(..3) {
             let (at, many) = (unkind(&mut self.rng), self.rng.usize(3..25));
             self.at(self.start + at, Happening::Calls(many));
-            // As often as not it is the first thing that a forgotten session sees.
+            // Half of the time the sessions are lost just before.
             if self.rng.bool() {
                 self.at(self.start + at, Happening::Forget);
             }
         }
-        // A busy client, close to a server whose sessions, or processes, are good for one call.
+        // A busy client, close to a server whose sessions or processes last for one call.
         if self.rng.u8(..20) == 0 {
             self.quick = true;
             self.server.sickly = true;
@@ -234,7 +235,7 @@ impl World {
         }
     }
 
-    /// The same, printing each step.
+    /// Prints each step of the run.
     pub(crate) fn told(self) -> Self {
         Self { told: true, ..self }
     }
@@ -242,7 +243,7 @@ impl World {
     pub(crate) fn live(mut self) -> Tally {
         self.session.handle_command(self.now, Command::Connect);
         let mut steps = 0;
-        // What was found out late gets the time it needs.
+        // A late session loss gets the time to recover.
         let ready = |world: &Self| matches!(world.session.status(), Status::Ready(_));
         while self.now < self.start + LIFE || (!ready(&self) && self.now < self.start + LIFE + HEALING) {
             self.act();
@@ -254,7 +255,7 @@ impl World {
         self.end()
     }
 
-    /// Jumps to whatever comes next: a happening, the session's timer, or a call's.
+    /// Advances the clock to the next event or timer, and handles it.
     fn step(&mut self) {
         let due = [
             self.session.poll_timeout(),
@@ -320,16 +321,16 @@ impl World {
                 if self.server.nature == Nature::Dead {
                     self.server.nature = Nature::Legacy;
                 }
-                // What nobody can understand is kind only if it is not said again and again.
+                // Vague session errors are not recognized, so they have to end as well.
                 if self.server.mumbles() {
                     self.server.idle = None;
                 }
             }
             Happening::MustBeWell => {
-                // What only a person can change waits for somebody to ask.
+                // A failure that only a person can fix waits for demand.
                 let status = self.session.status();
                 let well = matches!(status, Status::Ready(_) | Status::NeedsLogin(_) | Status::Failed(_));
-                // A session that is being renewed at this very moment is as well as one can be.
+                // A session may be in the middle of being replaced.
                 let moment = matches!(status, Status::Connecting | Status::LoggingIn(_));
                 assert!(well || moment || self.server.mumbles(), "not healed: {status:?}");
             }
@@ -363,14 +364,14 @@ impl World {
             }
         }
         if let Some(before) = before {
-            // One recovery for all who found the same session gone.
+            // All reports of one session loss cause one recovery.
             self.tally.note(if forgotten { "told: forgotten, by one more" } else { "told: by a dead link" });
             assert!(self.session.poll_action().is_none(), "an act of a dead attempt");
             assert_eq!(before, self.session.status());
         }
     }
 
-    /// Whatever a dead link says changes nothing.
+    /// Sends all kinds of events of a dead link, which must change nothing.
     fn hear_the_dead(&mut self, attempt: Attempt) {
         if attempt == self.session.attempt() {
             return;
@@ -387,7 +388,7 @@ impl World {
         }
     }
 
-    /// What must be true at every moment.
+    /// Checks the invariants that hold at every moment.
     fn check(&self) {
         let due = self.session.poll_timeout();
         let status = self.session.status();
@@ -395,7 +396,7 @@ impl World {
         let waiting = login || matches!(status, Status::Connecting | Status::BackingOff { .. });
         assert_eq!(waiting, due.is_some(), "a waiting phase without a deadline");
         if let Some(due) = due {
-            // A person takes their time.
+            // A login may take longer.
             let longest = if login { LOGIN } else { self.settings.connect.max(self.settings.backoff_cap) };
             let longest = longest + Duration::from_secs(5);
             assert!(due <= self.now + longest, "a deadline beyond every limit");
@@ -454,11 +455,11 @@ impl World {
     }
 }
 
-/// How long a login may take.
+/// Limit for a login.
 const LOGIN: Duration = Duration::from_secs(15 * 60);
 
-/// What an earlier client may have left of the server, true or not. It is no roll of the dice, so that a seed means the
-/// same events as it would without.
+/// The record that an earlier client may have left, right or wrong. It uses no random numbers, so
+/// that a seed causes the same events as without it.
 fn recorded(seed: u64, carrier: Carrier) -> Option<Finding> {
     let older = if carrier == Carrier::Http { Carrier::EventStream } else { carrier };
     match seed % 5 {

@@ -1,3 +1,5 @@
+//! Tests of the line decoder: its output, its limit, and its use of memory.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -12,7 +14,7 @@ fn noise(text: &str) -> Line {
     Line::Noise(Bytes::copy_from_slice(text.as_bytes()))
 }
 
-/// Everything in `chunks`, the last line included, with memory checked at every step.
+/// Decodes `chunks`, including the last line, and checks the memory at every step.
 fn decode(limit: usize, chunks: &[&[u8]]) -> Vec<Line> {
     let mut lines = Lines::with_limit(limit);
     let mut all = Vec::new();
@@ -27,7 +29,7 @@ fn decode(limit: usize, chunks: &[&[u8]]) -> Vec<Line> {
     all
 }
 
-/// ST-01, ST-02: one message a line, and what is none is told apart.
+/// ST-01, ST-02: each line is a message or noise.
 #[test]
 fn st_02_messages_noise_and_blanks() {
     let text = "\u{feff}{\"a\":1}\r\n\n  \t\r\nListening on stdio\n [1] \n\u{feff}{}\n{\"half\":";
@@ -37,7 +39,7 @@ fn st_02_messages_noise_and_blanks() {
             message("{\"a\":1}"),
             noise("Listening on stdio"),
             message("[1]"),
-            // A mark is one only at the start.
+            // A byte order mark counts only at the start.
             noise("\u{feff}{}"),
             message("{\"half\":"),
         ]
@@ -60,7 +62,7 @@ fn default_limit_is_64_mebibytes() {
     assert_eq!(Lines::default().limit, 64 << 20);
 }
 
-/// A message over the limit is reported once, before its end, and the next one is whole.
+/// A message over the limit is reported once, before its end, and the next one is decoded.
 #[test]
 fn a_line_over_the_limit_is_skipped_to_its_end() {
     let mut lines = Lines::with_limit(1000);
@@ -108,7 +110,7 @@ fn a_reader_fills_the_buffer_itself() {
     assert_eq!(lines.next(), None);
 }
 
-/// Room for a quarter of what was asked for is enough.
+/// A buffer with room for a quarter of the request does not grow.
 #[test]
 fn buffer_with_enough_room_is_left_alone() {
     for (capacity, expected) in [(ROOM / 4, ROOM / 4), (ROOM / 4 - 1, ROOM)] {
@@ -147,7 +149,8 @@ fn small_lines_do_not_hold_the_memory_of_large_ones() {
     assert!(lines.buffer_mut(ROOM).capacity() <= 2 * RETAIN);
 }
 
-/// How often the buffer grew while a line of a megabyte was read in pieces of at most 64 KiB, as from a pipe.
+/// Counts how often the buffer grows while a line of a megabyte is read in pieces of at most 64
+/// KiB, as from a pipe.
 fn growths_in_a_megabyte(lines: &mut Lines) -> usize {
     let line = format!("[{}]\n", " ".repeat(1_000_000));
     let (mut rest, mut growths) = (line.as_bytes(), 0);
@@ -166,7 +169,8 @@ fn growths_in_a_megabyte(lines: &mut Lines) -> usize {
     growths
 }
 
-/// The first large line doubles the buffer again and again. The next one gets its room when it is known to be large.
+/// The first large line doubles the buffer repeatedly. The next one gets its room as soon as it is
+/// known to be large.
 #[test]
 fn room_for_a_large_line_is_made_once() {
     let mut lines = Lines::new();
@@ -180,7 +184,7 @@ fn room_for_a_large_line_is_made_once() {
     assert!(lines.buffer_mut(ROOM).capacity() <= 2 * RETAIN, "a small line needs no large buffer");
 }
 
-/// A line of at most [`RETAIN`] bytes says nothing of the next one.
+/// A line of at most [`MAX_RETAINED_LEN`] bytes reserves no room for the next one.
 #[test]
 fn only_a_large_line_announces_another() {
     for (length, expected) in [(RETAIN, 0), (RETAIN + 1, RETAIN + 2 + RETAIN)] {
@@ -191,7 +195,7 @@ fn only_a_large_line_announces_another() {
     }
 }
 
-/// The room that the last large line took is made for a line that has become large itself.
+/// A line that has become large gets the room that the last large one took.
 #[test]
 fn room_of_the_last_large_line_is_made_for_a_large_one() {
     for (length, large) in [(RETAIN - 1, false), (RETAIN, true)] {
@@ -203,7 +207,8 @@ fn room_of_the_last_large_line_is_made_for_a_large_one() {
     }
 }
 
-/// Memory is given back after more than four times [`RETAIN`] bytes, if no more than that has to be moved for it.
+/// Memory is released after more than four times [`MAX_RETAINED_LEN`] bytes, if at most
+/// [`MAX_RETAINED_LEN`] bytes have to be moved for it.
 #[test]
 fn memory_is_given_back_where_little_has_to_be_moved() {
     for (line, rest, peak) in [
@@ -236,7 +241,7 @@ fn read_a_megabyte(lines: &mut Lines) -> Bytes {
 #[test]
 fn a_large_line_gets_the_memory_of_the_one_before_it() {
     let mut lines = Lines::new();
-    // What the first one grew into need not be enough for the room that is expected after it.
+    // The buffer of the first line may be smaller than the room that is then expected.
     drop(read_a_megabyte(&mut lines));
     let first = read_a_megabyte(&mut lines);
     let place = first.as_ptr();
@@ -252,7 +257,7 @@ fn a_large_line_gets_the_memory_of_the_one_before_it() {
     assert!(!lines.has_spare());
 }
 
-/// Bytes that make the interesting cases likely.
+/// Generates bytes that make the interesting cases likely.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         4 => Just(b'\n'),
@@ -267,7 +272,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     (mark, proptest::collection::vec(byte, 0..200)).prop_map(|(mark, rest)| [mark, &rest].concat())
 }
 
-/// How much of a line had come when it was given up is the one thing that chunks may change.
+/// Clears the length of lines that were given up, which is all that chunk boundaries may change.
 fn without_length(lines: Vec<Line>) -> Vec<Line> {
     lines
         .into_iter()
@@ -279,7 +284,8 @@ fn without_length(lines: Vec<Line>) -> Vec<Line> {
 }
 
 proptest! {
-    /// ST-01: chunk boundaries mean nothing. Arbitrary bytes never panic, and memory stays bounded.
+    /// ST-01: chunk boundaries do not matter. Arbitrary bytes cause no panic, and memory stays
+    /// bounded.
     #[test]
     fn any_split_gives_the_same_lines(
         bytes in bytes(),

@@ -1,3 +1,5 @@
+//! Tests of the event decoder against the standard, its limit, and its use of memory.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -8,7 +10,7 @@ fn event(data: &str) -> Event {
     Event { data: Bytes::copy_from_slice(data.as_bytes()), ..Event::default() }
 }
 
-/// Everything in `chunks`, with memory checked at every step.
+/// Decodes `chunks`, and checks the memory at every step.
 fn decode(limit: usize, chunks: &[&[u8]]) -> (Vec<Decoded>, Option<Arc<str>>) {
     let mut decoder = Decoder::with_limit(limit);
     let mut all = Vec::new();
@@ -35,9 +37,9 @@ fn ht_04_lines_of_all_kinds() {
         events("\u{feff}data: a\n\ndata:b\r\n\r\ndata:  c\r\r: keepalive\n\ndata: 1\n:x\ndata: 2\ndata\n\n"),
         [event("a"), event("b"), event(" c"), event("1\n2\n")]
     );
-    // Unknown fields, and data that no blank line ended.
+    // Unknown fields, and data without a blank line at its end.
     assert_eq!(events("foo: 1\nDATA: 2\n data: 3\n\ndata: half"), []);
-    // Empty data is an event, but no message.
+    // Empty data makes an event, but not a message.
     assert_eq!(events("data\n\ndata:\n\n"), [event(""), event("")]);
     assert_eq!(events("event: ping\n\n"), []);
 }
@@ -59,7 +61,7 @@ fn names_and_retry_times() {
     }
 }
 
-/// HL-07, HL-09: an id alone is worth an event, and stands until the next.
+/// HL-07, HL-09: an id alone makes an event, and stays valid until the next one.
 #[test]
 fn hl_09_ids() {
     let with_id = |id: &str, data| Event { id: Some(id.into()), ..event(data) };
@@ -67,7 +69,7 @@ fn hl_09_ids() {
         events("id: p-0\ndata:\n\ndata: 1\n\nid: p-1\n\nid: a\0b\ndata: 2\n\nid\ndata: 3\n\nid:\n\n"),
         [with_id("p-0", ""), with_id("p-0", "1"), with_id("p-1", ""), with_id("p-1", "2"), event("3")]
     );
-    // The id of half an event is not where to resume.
+    // The stream is not resumed from the id of an incomplete event.
     assert_eq!(decode(100, &[b"id: 1\n\nid: 2\ndata: x\n"]).1.as_deref(), Some("1"));
     let longest = "x".repeat(LONGEST_ID);
     assert_eq!(events(&format!("id: {longest}\n\n")), [with_id(&longest, "")]);
@@ -86,7 +88,7 @@ fn an_event_over_the_limit_costs_only_itself() {
         assert_eq!(decoder.next(), None);
         assert_eq!(decoder.carry.len(), 0);
     }
-    // The rest of the event is skipped, yet its id stands: resuming must not bring it again.
+    // The rest of the event is skipped, but its id counts: resuming must not send it again.
     decoder.push(Bytes::from("\ndata: z\n"));
     assert_eq!(decoder.next(), None);
     assert!(matches!(decoder.pending.data, Data::None), "what is skipped takes no memory");
@@ -122,7 +124,8 @@ fn limit_counts_the_lines_of_an_event() {
     assert_eq!(decode(20, &[b"data: 012\n", b"data: 456789\n\n"]).0, [too_long(21, b"012")]);
 }
 
-/// A line of at most [`LARGE`] bytes says nothing of the next one, and gets no more room than it needs.
+/// A line of at most [`LARGE_LINE_LEN`] bytes reserves no room for the next one, and gets no more
+/// room than it needs.
 #[test]
 fn only_a_large_line_announces_another() {
     for (length, expected) in [(LARGE, 0), (LARGE + 1, LARGE + 1)] {
@@ -195,7 +198,7 @@ fn a_huge_event_in_small_chunks_is_linear() {
     assert_eq!(decoder.next().unwrap().unwrap().data.len(), chunks * chunk.len());
 }
 
-/// The standard's algorithm, a line at a time over the whole text.
+/// The algorithm of the HTML standard, one line at a time over the whole text.
 fn reference(bytes: &[u8]) -> Vec<Event> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut lines = Vec::new();
@@ -252,7 +255,7 @@ fn reference(bytes: &[u8]) -> Vec<Event> {
     events
 }
 
-/// Streams made of likely pieces and some arbitrary bytes.
+/// Generates streams of likely pieces and some arbitrary bytes.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         prop::sample::select(vec![
@@ -293,7 +296,7 @@ fn split<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     chunks
 }
 
-/// How much of an event had come when it was given up is the one thing that chunks may change.
+/// Clears the length of events that were given up, which is all that chunk boundaries may change.
 fn without_length((mut all, id): (Vec<Decoded>, Option<Arc<str>>)) -> (Vec<Decoded>, Option<Arc<str>>) {
     for too_long in all.iter_mut().filter_map(|one| one.as_mut().err()) {
         too_long.length = 0;
@@ -302,7 +305,7 @@ fn without_length((mut all, id): (Vec<Decoded>, Option<Arc<str>>)) -> (Vec<Decod
 }
 
 proptest! {
-    /// HT-04: the same as the standard says, wherever the chunks end.
+    /// HT-04: the events are those of the standard, wherever the chunks end.
     #[test]
     fn ht_04_any_split_gives_the_events_of_the_standard(
         bytes in bytes(),
@@ -313,7 +316,7 @@ proptest! {
         prop_assert_eq!(&decode(100_000, &bytes.chunks(1).collect::<Vec<_>>()).0, &expected);
     }
 
-    /// With a small limit too, and memory stays bounded.
+    /// The same events are given up wherever the chunks end, and memory stays bounded.
     #[test]
     fn any_split_gives_up_the_same_events(
         bytes in bytes(),
@@ -326,7 +329,8 @@ proptest! {
     }
 }
 
-/// How often the memory of a line grew while an event of a megabyte came in chunks of 64 KiB.
+/// Counts how often the memory of a line grows while an event of a megabyte comes in chunks of 64
+/// KiB.
 fn growths_in_a_megabyte(decoder: &mut Decoder) -> usize {
     let text = format!("data: {}\n\n", "x".repeat(1_000_000));
     let (mut growths, mut events) = (0, 0);
@@ -342,7 +346,8 @@ fn growths_in_a_megabyte(decoder: &mut Decoder) -> usize {
     growths
 }
 
-/// The first large event doubles the memory again and again. The next one gets its room when it is known to be large.
+/// The first large event doubles the memory repeatedly. The next one gets its room as soon as it is
+/// known to be large.
 #[test]
 fn room_for_a_large_event_is_made_once() {
     let mut decoder = Decoder::new();

@@ -1,11 +1,11 @@
-//! What must not be mistaken for it.
+//! Exchanges that must not be mistaken for a session loss.
 
 use super::signatures::signatures;
 use super::*;
 use crate::loss::Verdict::{Answer, Login, Lost, Suspect};
 use crate::loss::Words::{Hint, None, Plain};
 
-/// Texts that speak of sessions, or of something gone, and mean no loss.
+/// Texts that mention sessions, or something missing, without a session loss.
 #[test]
 fn other_texts_are_answers() {
     let mut rows = Vec::new();
@@ -19,7 +19,7 @@ fn other_texts_are_answers() {
     check(&rows);
 }
 
-/// A tool's own sessions: never thrown away for, at most asked about.
+/// Texts about a tool's own sessions cause at most a probe.
 #[test]
 fn foreign_sessions_are_at_most_suspect() {
     let mut rows = Vec::new();
@@ -33,7 +33,7 @@ fn foreign_sessions_are_at_most_suspect() {
         rows.push((text, post(401, text), Login));
     }
     check(&rows);
-    // Plain words, but of a request that was handed to a handler.
+    // A plain text, but the request reached a handler.
     for code in [-32601, -32602, -32603] {
         assert_eq!(post(400, ours(code, "Session not found")).judge(), Suspect(Plain), "{code}");
         assert_eq!(post(500, ours(code, "Session not found")).judge(), Suspect(Plain), "{code}");
@@ -51,7 +51,7 @@ fn without_a_session_nothing_is_lost() {
     }
 }
 
-/// DE-08: the same status, and something else is meant.
+/// DE-08: a 404 or 410 that means something else.
 #[test]
 fn de_08_a_404_about_something_else() {
     check(&[
@@ -68,7 +68,7 @@ fn de_08_a_404_about_something_else() {
             post(404, r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"mess"#),
             Suspect(None),
         ),
-        // What was not read may have been an error for our id.
+        // The part that was not read may name our request.
         ("a body that could not be read", post(404, "").cut(), Suspect(None)),
         ("an object without an end", post(404, r#"{"error":{"mess"#).cut(), Suspect(None)),
         ("an event without an end", post(404, r#"data: {"err"#).cut(), Suspect(None)),
@@ -168,7 +168,7 @@ fn proxies_and_limits_are_not_losses() {
     ]);
 }
 
-/// Each has a word of the grammar in it, or comes with a status that has.
+/// Each contains a word of the grammar, or comes with a status that does.
 const OTHER: &[&str] = &[
     "Session is valid",
     "session created",
@@ -245,7 +245,7 @@ const OTHER: &[&str] = &[
     "The session is fine, but the file is missing",
 ];
 
-/// Sessions, but perhaps not ours.
+/// Texts about sessions that are perhaps not ours.
 const FOREIGN: &[&str] = &[
     "Browser session not found",
     "No browser session found",

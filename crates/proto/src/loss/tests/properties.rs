@@ -1,4 +1,4 @@
-//! What holds for any text.
+//! Properties of the verdict that hold for any text.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::signatures::signatures;
 use super::*;
 use crate::loss::Verdict::{Answer, Login, Lost};
 
-/// A signature whose text is as `wanted`.
+/// Selects a signature for which `wanted` returns `true`.
 fn signature(wanted: fn(&Case, &str) -> bool) -> impl Strategy<Value = (Case, String, Verdict)> {
     let all: Vec<_> = signatures()
         .into_iter()
@@ -32,7 +32,8 @@ proptest! {
         }
     }
 
-    /// Words from the grammar itself, in any order: bounded time, no panic, and no loss without a session.
+    /// Words of the grammar in any order cause no panic, take bounded time, and mean no loss
+    /// without a session.
     #[test]
     fn arbitrary_clauses_are_judged(
         words in proptest::collection::vec(
@@ -100,7 +101,7 @@ proptest! {
     }
 }
 
-/// Rules look at every pair of words, so a clause has to have an end.
+/// The grammar looks at every pair of words, so the length of a clause must be bounded.
 #[test]
 fn no_clause_is_long() {
     for piece in ["session not ", "no session_", "[a] expired "] {

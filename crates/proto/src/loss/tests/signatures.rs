@@ -1,10 +1,10 @@
-//! What must be recognised.
+//! Exchanges that must be recognized as a session loss.
 
 use super::*;
 use crate::loss::Verdict::{Answer, Lost, Suspect};
 use crate::loss::Words::{Handshake, Hint, None, Plain};
 
-/// What servers are known to send to a session id they do not have, where a refusal is plain.
+/// The refusals that known servers send for an unknown session id.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
     let no_valid = "Bad Request: No valid session ID provided";
@@ -113,13 +113,13 @@ pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
     ]
 }
 
-/// HL-03, and everything servers do instead of it.
+/// HL-03, and everything that servers send instead of a 404.
 #[test]
 fn hl_03_known_signatures_are_losses() {
     check(&signatures());
 }
 
-/// What may be a loss and may be something else.
+/// Exchanges that may be a loss or something else.
 #[test]
 fn known_signatures_that_need_a_probe() {
     check(&[
@@ -170,7 +170,7 @@ fn unlisted_wordings_are_losses() {
             rows.push((text, post(status, text), Lost));
         }
         rows.push((text, post(400, nobodys(-32000, text)), verdict));
-        // The same words for our request may be a tool's, in a 404 too.
+        // In an error for our request this text may be a tool's, in a 404 too.
         for status in [200, 400, 404, 500] {
             rows.push((text, post(status, ours(-32000, text)), verdict));
         }
@@ -190,7 +190,7 @@ fn the_reason_may_be_in_the_data() {
     assert_eq!(post(400, body(r#"{"reason":"quota"}"#)).judge(), Suspect(None));
 }
 
-/// Other character sets, as long as they are those of letters.
+/// Texts in UTF-16, in Latin-1, and with JSON escapes.
 #[test]
 fn character_sets() {
     let utf16 = |text: &str| -> Vec<u8> {
@@ -203,7 +203,7 @@ fn character_sets() {
     assert_eq!(post(400, r#"{"error":"\u0053ession\u0020not\u0020found"}"#).judge(), Suspect(Plain));
 }
 
-/// A driver keeps the beginning. What was cut off is not needed where the words came first.
+/// A driver keeps the beginning of a body, which is enough if it mentions the session there.
 #[test]
 fn a_cut_body_is_read_as_far_as_it_goes() {
     let long = format!(r#"{{"error":"Session not found","trace":"{}"#, "at handler ".repeat(1000));
@@ -213,7 +213,7 @@ fn a_cut_body_is_read_as_far_as_it_goes() {
     assert_eq!(post(400, late).judge(), Suspect(None));
 }
 
-/// Sentences of servers that nobody has met yet.
+/// Sentences about a lost session that no known server uses.
 const UNLISTED: &[&str] = &[
     "Unknown session",
     "Invalid or expired session ID",
@@ -317,7 +317,7 @@ const UNLISTED: &[&str] = &[
     "Сессия не найдена",
 ];
 
-/// Sentences of such servers about a handshake that did not take place.
+/// Sentences about a missing handshake that no known server uses.
 const UNLISTED_HANDSHAKE: &[&str] = &[
     "No session found. Please initialize first.",
     "Client must send initialize first",

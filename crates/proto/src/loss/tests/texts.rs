@@ -1,8 +1,9 @@
-//! How bytes become clauses of words.
+//! Tests of splitting bytes into clauses of words.
 
 use crate::loss::text;
 
-/// The clauses of a text: `/` parts clauses, ` | ` words that are not joined, and a quoted word is in quotes.
+/// Formats the clauses of a text: `/` separates clauses, ` | ` words that are not joined, and a
+/// quoted word is in quotes.
 fn clauses(bytes: impl AsRef<[u8]>) -> String {
     let known = |word: &str| matches!(word, "oauth" | "face");
     let show = |clause: &text::Clause| -> String {
@@ -69,7 +70,7 @@ fn tags_are_taken_out() {
         ("a<!-- gone -->b", "a / b"),
         ("<!DOCTYPE html>a", "a"),
         ("a<!doctype gone", "a"),
-        // No known tag: an id, or a sign.
+        // Unknown tags: an id, or a sign.
         ("session <id> gone", "session | \"id\" | gone"),
         ("session <some id> gone", "session | some id | gone"),
         ("a < b", "a / b"),
@@ -144,7 +145,7 @@ fn braces_end_clauses_unless_they_hold_an_id() {
         ("a [] c", "a / c"),
         ("a ] c", "a / c"),
     ]);
-    // An id may be long, but not of any length.
+    // The length of an id is bounded.
     for (length, expected) in [(128, "a | c"), (129, "a / c")] {
         assert_eq!(clauses(format!("a [{}] c", "1".repeat(length))), expected, "{length}");
     }
@@ -173,7 +174,7 @@ fn ids_and_numbers_are_no_words() {
         ("a-1b", "a"),
         ("a deadbeef-cafe b", "a | b"),
         ("a cafe-beef b", "a | b"),
-        // Three letters, no dash, another letter, or a known word: no part of an id.
+        // With three letters, no dash, another letter, or a known word, it is not part of an id.
         ("a bad-luck b", "a bad luck b"),
         ("a cafe b", "a cafe b"),
         ("a wage-cafe b", "a wage | b"),

@@ -1,4 +1,4 @@
-//! Requests that are refused for who we are.
+//! Tests of requests that are refused for their credentials.
 
 use super::*;
 
@@ -23,14 +23,14 @@ fn a_refused_request_goes_again_with_new_credentials() {
     assert_eq!(play.retry.handle_login(play.now, Ok(())), Step::Send);
 }
 
-/// Before a person is asked, one new session finds out whether it was the session that was refused.
+/// Before a person is asked, one new session shows whether the old session was refused.
 #[test]
 fn a_new_session_comes_before_a_person() {
     let mut play = play(GUARDED);
     let step = play.fails(Reply::Fault(denied()));
     assert_eq!(step, Step::LogIn { refused: denied(), quietly: true });
     assert_eq!(play.retry.handle_login(play.now, Err(denied())), Step::Reconnect);
-    // Whoever is to log in learns from it how.
+    // The report keeps the challenge, which says how to log in.
     assert_eq!(play.retry.poll_report(), Some(Report::SessionLost(denied())));
     play.link.proven = false;
     assert_eq!(play.reconnects(), Step::Send);
@@ -41,7 +41,7 @@ fn a_new_session_comes_before_a_person() {
     assert_eq!(execution, Execution::NotExecuted);
 }
 
-/// Where nobody can log in, a person is told.
+/// If no login can be obtained, that is reported.
 #[test]
 fn a_login_that_is_not_to_be_had_is_told() {
     let mut play = play(Link { authorizes: false, credentials: false, ..LINK });
@@ -51,7 +51,7 @@ fn a_login_that_is_not_to_be_had_is_told() {
     assert_eq!(play.retry.poll_report(), Some(Report::NeedsLogin(denied())));
 }
 
-/// SC-04: not for ever.
+/// SC-04: the number of logins is bounded.
 #[test]
 fn sc_04_credentials_are_asked_for_three_times() {
     let mut play = play(Link { proven: false, ..GUARDED });
@@ -68,7 +68,7 @@ fn sc_04_credentials_are_asked_for_three_times() {
     ends(&play.fails(Reply::Fault(denied())));
 }
 
-/// Words of the session in a 401 are asked about like any other, also by who has no credentials.
+/// A 401 that mentions the session causes a probe, even without credentials.
 #[test]
 fn a_401_that_speaks_of_the_session_is_probed() {
     let gate = || {

@@ -1,4 +1,4 @@
-//! What is proof, and what is not.
+//! Tests of the rule of evidence: what proves that a request was not executed.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn lost(play: &mut Play) -> (Cause, Execution) {
     }
 }
 
-/// HL-03: the one status that is proof by itself, as long as no error names our request.
+/// HL-03: a 404 or 410 is proof by itself, unless an error names our request.
 #[test]
 fn a_404_is_proof_unless_it_names_our_request() {
     for reply in [text(404, "Session not found"), text(410, ""), text(404, "")] {
@@ -26,7 +26,7 @@ fn a_404_is_proof_unless_it_names_our_request() {
     assert_eq!(play.retry.poll_report(), None);
 }
 
-/// A tool ran, and the server speaks of a session: while the old session answers, that is the tool's own affair.
+/// An error that mentions a session is the tool's own, if the session still answers.
 #[test]
 fn words_of_a_living_session_are_handed_on() {
     for (status, code, message) in [
@@ -44,7 +44,7 @@ fn words_of_a_living_session_are_handed_on() {
             assert_eq!(play.retry.poll_report(), None, "nothing was lost");
         }
     }
-    // In plain text there is nothing to hand on but the status, of which nothing is proved.
+    // Of a plain text only the status is reported, with an unknown outcome.
     for status in [400, 500, 503] {
         let mut play = Play::new();
         assert_eq!(play.fails(text(status, "Session not found")), Step::Probe(PING));
@@ -54,7 +54,7 @@ fn words_of_a_living_session_are_handed_on() {
     }
 }
 
-/// A session that lives has answered, and its answer is final; but a 503 is of what stands before the server.
+/// The refusal of a live session is final, but a 503 is a proxy's.
 #[test]
 fn harmless_request_of_a_living_session_is_repeated_after_an_outage_alone() {
     let refuse = |status| {
@@ -72,7 +72,7 @@ fn harmless_request_of_a_living_session_is_repeated_after_an_outage_alone() {
     assert_eq!(step, Step::Wait(play.now + Duration::from_millis(50)));
 }
 
-/// A gate that refuses the probe in the same words is proof, whatever the status and whosever id.
+/// A probe that is refused in the same way is proof, whatever the status and the id.
 #[test]
 fn a_gate_that_refuses_the_probe_is_proof() {
     let gates: Vec<fn(u64) -> Reply> = vec![
@@ -85,7 +85,7 @@ fn a_gate_that_refuses_the_probe_is_proof() {
         |_| text(400, ""),
         |at| text(400, &format!("Session 4f00aa-{at}-bc not found at 10:00:0{at}, id: {at}")),
         |_| text(500, "session is null"),
-        // A success that is no message.
+        // A success whose body is not a message.
         |_| Reply::Fault(Fault::protocol(Misbehaviour::ContentType).body(b"Session not found")),
     ];
     for gate in gates {
@@ -98,7 +98,7 @@ fn a_gate_that_refuses_the_probe_is_proof() {
     }
 }
 
-/// Some gates check everything but `ping`.
+/// Some servers check the session of every method but `ping`.
 #[test]
 fn a_gate_that_lets_ping_pass_is_found_by_a_list() {
     let gate = || own(400, -32000, "No valid session ID provided");
@@ -107,19 +107,19 @@ fn a_gate_that_lets_ping_pass_is_found_by_a_list() {
     assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
     assert_eq!(play.answers(LIST, gate()), Step::Reconnect);
     assert_eq!(lost(&mut play), SESSION_LOST);
-    // Where it speaks of the handshake, `ping` is not even asked.
+    // If the refusal mentions the handshake, `ping` is not even sent.
     let gate = || own(200, -32002, "Server not initialized");
     let mut play = Play::new();
     assert_eq!(play.fails(gate()), Step::Probe(LIST));
     assert_eq!(play.answers(LIST, gate()), Step::Reconnect);
-    // Where there is no list, the answer to `ping` has to do.
+    // If there is no list, the result of `ping` decides.
     let mut play = Play::new();
     play.link.list = None;
     play.fails(gate());
     ends_with_own_answer(&play.answers(PING, result()), "Server not initialized");
 }
 
-/// The session is gone, but nothing is known of the request.
+/// The session is lost, but nothing is proved about the request.
 #[test]
 fn a_probe_that_is_refused_differently_proves_nothing() {
     let refusals = [text(500, "session expired"), own(500, -32000, "Session expired"), text(400, "broken")];
@@ -159,7 +159,7 @@ fn lc_14_probe_has_the_method_of_its_era() {
     );
 }
 
-/// A server may dislike `ping` alone: a list confirms before a session is thrown away.
+/// A server may refuse `ping` alone, so a list confirms the loss before a session is discarded.
 #[test]
 fn an_error_to_ping_is_confirmed_by_a_list() {
     let mut play = Play::new();
@@ -168,14 +168,15 @@ fn an_error_to_ping_is_confirmed_by_a_list() {
     let (cause, execution) = ends(&play.answers(LIST, result()));
     assert_eq!((cause, execution), (Cause::Status { code: 500, retry_after: None }, Execution::Unknown));
     assert_eq!(play.retry.poll_report(), None);
-    // An error like any other is an answer.
+    // An unrelated error is an answer.
     let mut play = Play::new();
     play.fails(text(500, "oops"));
     ends(&play.answers(PING, own(200, -32601, "Method not found")));
     assert_eq!(play.retry.poll_report(), None);
 }
 
-/// A proxy repeats its own words, and a server that fails at everything does: neither proves anything.
+/// A proxy answers everything alike, and so does a server that fails at everything: neither is
+/// proof.
 #[test]
 fn what_anybody_says_is_no_proof() {
     for reply in [
@@ -196,7 +197,8 @@ fn what_anybody_says_is_no_proof() {
     }
 }
 
-/// Two refusals that only begin alike, or differ in their data or in an error's number, are not the same.
+/// Two refusals that only begin alike, or differ in their data or in an error number, are not
+/// equal.
 #[test]
 fn what_differs_anywhere_is_no_proof() {
     let page = |end: &str| text(400, &format!("{}{end}", "<style>".repeat(1_000)));
@@ -221,7 +223,7 @@ fn what_differs_anywhere_is_no_proof() {
     }
 }
 
-/// A server that executes and says 404 is believed once: the next time a probe has to confirm it.
+/// A 404 is believed once; the next time a probe has to confirm it.
 #[test]
 fn a_404_is_believed_without_a_probe_once() {
     let mut play = Play::new();
@@ -230,7 +232,7 @@ fn a_404_is_believed_without_a_probe_once() {
     assert_eq!(play.fails(text(404, "Not Found")), Step::Probe(PING));
     assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
     assert_eq!(ends(&play.answers(LIST, result())).1, Execution::Unknown);
-    // Where the probe is refused as well, it is the session.
+    // If the probe is refused as well, the session is lost.
     let mut play = Play::new();
     play.fails(text(404, "Not Found"));
     play.reconnects();
@@ -254,7 +256,7 @@ fn a_probe_that_is_not_answered_proves_nothing() {
     }
 }
 
-/// What others are told of a link is why it failed: silence of a probe is one reason, another fault its own.
+/// The report of a lost link says why: by its own fault, or by a probe that got no answer.
 #[test]
 fn unanswered_probe_says_why_the_link_is_lost() {
     let silence = Fault::new(Cause::Timeout(crate::fault::Limit::Idle));
@@ -270,7 +272,8 @@ fn unanswered_probe_says_why_the_link_is_lost() {
     }
 }
 
-/// A fault of the exchange alone, or credentials that were refused, cost no link: a harmless request goes over the same.
+/// A probe that fails by itself, or for its credentials, costs no link: a harmless request is sent
+/// over the same one.
 #[test]
 fn probe_that_failed_by_itself_costs_no_link() {
     let too_large = Reply::Fault(Fault::protocol(Misbehaviour::TooLarge { limit: 1 }));
@@ -286,7 +289,7 @@ fn probe_that_failed_by_itself_costs_no_link() {
     }
 }
 
-/// The link, by what the transport knows of it.
+/// A lost link is proof only if the transport knows that nothing was sent.
 #[test]
 fn a_lost_link_is_proof_only_where_nothing_left() {
     let mut play = Play::new();
@@ -295,14 +298,14 @@ fn a_lost_link_is_proof_only_where_nothing_left() {
     let mut play = Play::new();
     assert_eq!(ends(&play.fails(cut())), (Cause::Cut, Execution::Unknown));
     assert!(matches!(play.retry.poll_report(), Some(Report::LinkLost(_))));
-    // On a pipe its reader says so.
+    // On a pipe the reader reports it.
     let mut play = Play::new();
     play.link = Link { list: None, ..Link::default() };
     ends(&play.fails(cut()));
     assert_eq!(play.retry.poll_report(), None);
 }
 
-/// A limit refuses everything for a while; a tool that was limited elsewhere has run.
+/// A rate limit refuses the probe too. A tool that was limited elsewhere has run.
 #[test]
 fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
     let busy = |seconds| {
@@ -318,14 +321,14 @@ fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
     let mut play = Play::new();
     play.fails(busy(2));
     assert_eq!(ends(&play.answers(PING, result())).1, Execution::Unknown);
-    // Longer than anybody waits.
+    // Longer than the request may wait.
     let mut play = Play::new();
     assert_eq!(ends(&play.fails(busy(11))).1, Execution::Unknown);
     let mut play = Play::of(Some(true));
     assert_eq!(play.fails(busy(2)), Step::Wait(play.now + Duration::from_secs(2)));
 }
 
-/// A busy server that does not say for how long is only waited for where nothing needs to be proved.
+/// A 429 without `Retry-After` is waited for by harmless requests only.
 #[test]
 fn busy_server_without_a_time_is_waited_for_by_harmless_requests() {
     let unknown = (Cause::Status { code: 429, retry_after: None }, Execution::Unknown);
@@ -336,7 +339,7 @@ fn busy_server_without_a_time_is_waited_for_by_harmless_requests() {
     assert_eq!(play.fails(text(429, "slow down")), Step::Wait(play.now + Duration::from_millis(50)));
 }
 
-/// A busy server is waited for as long as the request allows, and not beyond the time of the call.
+/// A busy server is waited for within the request's `max_retry_after` and the call's deadline.
 #[test]
 fn busy_server_is_waited_for_within_patience_and_deadline() {
     let second = Duration::from_secs(1);
@@ -360,7 +363,7 @@ fn busy_server_is_waited_for_within_patience_and_deadline() {
     }
 }
 
-/// Once it may have been executed, nothing makes that undone.
+/// Once the request may have been executed, its outcome stays unknown.
 #[test]
 fn a_doubt_outlives_what_comes_after_it() {
     let mut play = Play::of(Some(true));
@@ -372,7 +375,7 @@ fn a_doubt_outlives_what_comes_after_it() {
     assert_eq!(ends(&step), (Cause::Refused, Execution::Unknown));
 }
 
-/// That no link came about says nothing of the request, whatever its label.
+/// The outcome of a missing link does not replace that of the request.
 #[test]
 fn label_of_a_missing_link_is_that_of_the_request() {
     let mut play = Play::new();
@@ -382,7 +385,7 @@ fn label_of_a_missing_link_is_that_of_the_request() {
     assert_eq!((cause, execution), (missing.cause, Execution::NotExecuted));
 }
 
-/// A refusal that a probe does not confirm proves nothing, whatever its label.
+/// A refusal that a probe does not confirm proves nothing, whatever outcome it carries.
 #[test]
 fn unconfirmed_refusal_is_unknown() {
     let fault = Fault::new(Cause::Status { code: 400, retry_after: None }).body(b"Session not found");
@@ -403,7 +406,7 @@ fn what_is_for_one_link_goes_over_no_other() {
     assert_eq!(step, Step::Finish(Outcome::Left));
 }
 
-/// HM-10: once, for a tool of a modern server over HTTP, and nowhere else.
+/// HM-10: annotations are refetched once, for a tool of a modern server over HTTP only.
 #[test]
 fn hm_10_stale_headers_are_corrected_once() {
     let modern = Link { modern: true, session: false, ..LINK };

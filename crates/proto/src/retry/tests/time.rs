@@ -1,8 +1,8 @@
-//! How long, and how often.
+//! Tests of the limits and waits of retries.
 
 use super::*;
 
-/// A harmless request fails only by its own limit, and is not sent in a storm until then.
+/// A harmless request fails only by its own limit, and is sent with backoff until then.
 #[test]
 fn a_harmless_request_is_sent_until_its_time_is_up() {
     let mut play = Play::of(Some(true));
@@ -30,7 +30,7 @@ fn a_harmless_request_is_sent_until_its_time_is_up() {
     assert_eq!(sent.len(), 7, "{sent:?}");
 }
 
-/// A sending that lasted was heard of: the silence is counted anew. What a call may take in all is not.
+/// A sending that outlasts the idle limit restarts it, but not the total limit.
 #[test]
 fn progress_starts_the_silence_anew() {
     let mut play = Play::of(Some(true));
@@ -43,7 +43,7 @@ fn progress_starts_the_silence_anew() {
     assert_eq!(play.retry.limits(play.now).total, Duration::from_secs(10));
 }
 
-/// A sending that failed just when the call may be silent no longer was not heard of.
+/// A sending that fails exactly at the idle limit does not restart it.
 #[test]
 fn silence_of_exactly_the_limit_is_no_progress() {
     let mut play = Play::of(Some(true));
@@ -54,7 +54,7 @@ fn silence_of_exactly_the_limit_is_no_progress() {
     assert_eq!(play.retry.deadline(), play.start + LIMITS.idle);
 }
 
-/// A caller may set a limit of any length: up to a year it is kept, and a longer one does not overflow.
+/// A limit is kept up to a year, and a longer one does not overflow.
 #[test]
 fn deadline_is_at_most_a_year_away() {
     let day = Duration::from_secs(24 * 60 * 60);
@@ -66,7 +66,7 @@ fn deadline_is_at_most_a_year_away() {
     }
 }
 
-/// Whatever is waited for, the time of the call bounds it, and what is known is told.
+/// Every step ends at the deadline of the call, with the failure that is known.
 #[test]
 fn every_step_has_an_end() {
     let gate = || own(400, -32000, "No valid session ID provided");
@@ -90,7 +90,7 @@ fn every_step_has_an_end() {
     assert_eq!(ends(&late(play)), (Cause::Cut, Execution::Unknown));
 }
 
-/// A person who is asked takes the time that they take.
+/// The time that a person takes is excluded from the limits.
 #[test]
 fn time_of_a_person_does_not_count() {
     let mut play = Play::of(Some(true));
@@ -101,7 +101,7 @@ fn time_of_a_person_does_not_count() {
     assert_eq!(play.retry.limits(play.start).total, LIMITS.total + Duration::from_secs(60));
 }
 
-/// While a person was asked, nothing was heard of the sending either.
+/// The time that a person takes is not a sign of life.
 #[test]
 fn time_of_a_person_is_no_progress() {
     let mut play = Play::of(Some(true));
@@ -113,7 +113,7 @@ fn time_of_a_person_is_no_progress() {
     assert_eq!(play.retry.deadline(), play.start + Duration::from_secs(60) + LIMITS.idle);
 }
 
-/// The request is refused with 404, and so is the probe, if there is one.
+/// Refuses the request with 404, and also the probe, if there is one.
 fn not_found(play: &mut Play) -> Step {
     match play.fails(text(404, "")) {
         Step::Probe(probe) => play.answers(probe, text(404, "")),
@@ -121,7 +121,7 @@ fn not_found(play: &mut Play) -> Step {
     }
 }
 
-/// Five new sessions in a row that never answered: another would be lost too.
+/// After five sessions in a row that never answered, the request fails.
 #[test]
 fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
     for harmless in [Some(true), Some(false)] {
@@ -146,7 +146,7 @@ fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
     }
 }
 
-/// A session that answered something in between is another matter.
+/// A session that answered something in between resets the count.
 #[test]
 fn a_session_that_answered_is_no_sign_of_a_server_that_forgets_at_once() {
     let mut play = Play::new();
@@ -160,7 +160,7 @@ fn a_session_that_answered_is_no_sign_of_a_server_that_forgets_at_once() {
     }
 }
 
-/// What was not sent does not count as sent.
+/// A request that was not sent does not count as a retry.
 #[test]
 fn a_link_that_was_left_costs_no_retry() {
     let mut play = Play::new();
@@ -173,7 +173,7 @@ fn a_link_that_was_left_costs_no_retry() {
     assert_eq!(play.retry.resends(), 0);
 }
 
-/// The time ran out: nothing is sent any more.
+/// A timeout of the request ends it, whether or not it is harmless.
 #[test]
 fn a_timeout_of_the_request_is_the_end() {
     let idle = Fault::new(Cause::Timeout(crate::fault::Limit::Idle));

@@ -1,4 +1,4 @@
-//! What is told to whoever listens: once, in order, with the right length.
+//! Tests of announcements: each comes once, in order, with the right length of the outage.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 fn the_first_connection_is_announced_as_such() {
     let mut rig = Rig::http();
     rig.command(Command::Connect);
-    // An outage before it does not change that.
+    // An outage before the first connection does not change that.
     assert_eq!(rig.event(refused()), ["close", "disconnected"]);
     rig.strike();
     rig.event(Event::Opened { session: false });
@@ -31,12 +31,12 @@ fn an_outage_is_announced_once_and_its_end_with_its_length() {
     rig.now += S;
     let outage = rig.now - begun;
     assert_eq!(rig.event(Event::Restored), ["ready".to_owned(), format!("recovered after {outage:?}")]);
-    // The next is another.
+    // The next loss is another outage.
     rig.pass(60 * S);
     assert_eq!(rig.event(lost(Cause::Cut))[0], "disconnected");
 }
 
-/// What showed itself before it was certain is part of the outage.
+/// An outage is counted from its first sign, even if the loss was certain only later.
 #[test]
 fn an_outage_begins_with_its_first_evidence() {
     let mut rig = Rig::http().ready();
@@ -63,7 +63,7 @@ fn a_lost_session_is_announced_and_so_is_the_new_one() {
     assert_eq!(rig.event(Event::Restored), ["ready", "recovered after 20ms"]);
 }
 
-/// One outage, though first the session was gone and then the server.
+/// A session loss followed by the loss of the server is one outage.
 #[test]
 fn a_server_that_goes_away_while_its_session_is_renewed_is_one_outage() {
     let mut rig = Rig::http().ready();
@@ -79,7 +79,7 @@ fn a_server_that_goes_away_while_its_session_is_renewed_is_one_outage() {
     assert_eq!(rig.event(Event::Restored), ["ready".to_owned(), format!("recovered after {outage:?}")]);
 }
 
-/// Only a person could help, and did.
+/// The time until a person has logged in is an outage.
 #[test]
 fn a_login_is_an_outage_too() {
     let mut rig = Rig::http().ready();
@@ -96,7 +96,7 @@ fn a_login_is_an_outage_too() {
     assert_eq!(rig.event(Event::Restored), ["ready", "recovered after 20s"]);
 }
 
-/// What could not be restored in time is not worth a server that can be called.
+/// A session becomes ready at the connect timeout, even if it could not be restored.
 #[test]
 fn restoring_has_an_end() {
     let mut rig = Rig::http();
@@ -107,11 +107,11 @@ fn restoring_has_an_end() {
     assert_eq!(rig.session.status(), Status::Connecting);
     assert_eq!(rig.pass(30 * S), ["ready", "connected"]);
     assert!(rig.is_ready());
-    // What comes late finds it done.
+    // A late event changes nothing.
     assert_eq!(rig.event(Event::Restored), NOTHING);
 }
 
-/// A link that breaks while the session is restored is a link that breaks.
+/// A link that breaks while the session is restored is opened again with backoff.
 #[test]
 fn a_link_lost_while_restoring_is_opened_again() {
     let mut rig = Rig::http();
@@ -123,7 +123,7 @@ fn a_link_lost_while_restoring_is_opened_again() {
     assert_eq!(rig.strike(), ["open http"]);
 }
 
-/// A refused opening is a phase of its own: whoever can answer is asked, and the link is opened anew.
+/// A refused connection causes a login, after which the link is opened again.
 #[test]
 fn a_login_is_a_phase() {
     let login = || lost(Cause::LoginRequired { code: 401, challenge: vec![] });
@@ -140,7 +140,7 @@ fn a_login_is_a_phase() {
     rig.event(initialized());
     rig.event(Event::Reply(Reply::Accepted));
     assert_eq!(rig.event(Event::Restored), ["ready", "connected"]);
-    // Later the same is an outage, and ends as one.
+    // A login after the first connection is an outage.
     assert_eq!(rig.event(login()), ["close", "disconnected", "authorize"]);
     rig.now += S;
     assert_eq!(rig.event(Event::Authorized), ["open http"]);
@@ -150,7 +150,7 @@ fn a_login_is_a_phase() {
     assert_eq!(rig.event(Event::Restored), ["ready", "recovered after 1s"]);
 }
 
-/// Nobody helps, or not now.
+/// A login that is unavailable is tried again; one that is denied waits for a person.
 #[test]
 fn a_login_that_fails_says_for_how_long() {
     let login = Cause::LoginRequired { code: 401, challenge: vec![] };
@@ -164,9 +164,9 @@ fn a_login_that_fails_says_for_how_long() {
     rig.event(lost(login.clone()));
     assert_eq!(rig.event(Event::Denied(Fault::new(login.clone()))), ["needs login"]);
     assert_eq!(rig.session.poll_timeout(), None, "nobody tries by himself");
-    // Somebody has logged in: that is worth a look at once.
+    // A login elsewhere causes an attempt at once.
     assert_eq!(rig.command(Command::LoggedIn), ["open http"]);
-    // What takes for ever is a no. What comes after that counts no more.
+    // A login that times out is denied, and its late result is dropped.
     rig.event(lost(login));
     let name = rig.session.attempt();
     assert_eq!(rig.wait(), 15 * 60 * S);
@@ -176,7 +176,7 @@ fn a_login_that_fails_says_for_how_long() {
     assert_eq!(rig.session.status(), Status::Closed);
 }
 
-/// SC-04, TK-04: a server that wants another login each time does not get one for ever.
+/// SC-04, TK-04: a server that requires a login each time gets a bounded number of them.
 #[test]
 fn logins_in_vain_are_counted() {
     let login = || lost(Cause::LoginRequired { code: 401, challenge: vec![] });
@@ -189,7 +189,8 @@ fn logins_in_vain_are_counted() {
     assert_eq!(rig.event(login()), ["close", "needs login"]);
 }
 
-/// What could not be asked for was not asked for in vain, however often. And what was let in begins anew.
+/// An unavailable login does not count as one in vain, and a successful connection resets the
+/// count.
 #[test]
 fn only_logins_in_vain_are_counted() {
     let login = || lost(Cause::LoginRequired { code: 401, challenge: vec![] });
@@ -209,7 +210,7 @@ fn only_logins_in_vain_are_counted() {
     }
 }
 
-/// The old session is asked for again once we are who it was made for.
+/// The old session is probed again after the login that its probe required.
 #[test]
 fn a_session_is_resumed_after_a_login() {
     let mut rig = Rig::authorizing().ready();

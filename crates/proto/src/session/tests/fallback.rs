@@ -1,4 +1,4 @@
-//! DE-04: from Streamable HTTP to the transport before it.
+//! Tests of the fallback from Streamable HTTP to HTTP+SSE (DE-04).
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn settings() -> Settings {
     Settings { carrier: Carrier::Http, fallback: true, ..Settings::default() }
 }
 
-/// Streamable HTTP was refused with `code`, in both eras.
+/// Refuses Streamable HTTP with `code`, in both eras.
 fn refuse(rig: &mut Rig, code: u16) -> Vec<String> {
     let refusal = || Event::Reply(Reply::Fault(status(code, None).not_executed()));
     assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
@@ -22,20 +22,20 @@ fn de_04_a_refused_transport_gives_way_to_the_older_one() {
         rig.now += S;
         assert_eq!(refuse(&mut rig, code), ["close", "open event stream"]);
         assert_eq!(rig.wait(), 29 * S, "in the same breath");
-        // The transport is older than the other era: nobody is asked.
+        // HTTP+SSE is older than the modern era, so there is no probe.
         assert_eq!(rig.event(Event::Opened { session: false }), ["send initialize"]);
         assert_eq!(rig.event(initialized()), ["send initialized"]);
         let accepted = rig.event(Event::Reply(Reply::Accepted));
         assert_eq!(accepted, ["record 2025-11-25 EventStream", "restore"]);
         assert_eq!(rig.event(Event::Restored), ["ready", "connected"]);
-        // What works is kept to.
+        // The transport that works is kept.
         rig.event(forgotten(true));
         rig.shake_hands();
         assert_eq!(rig.event(lost(Cause::Cut)), ["disconnected", "close", "open event stream"]);
     }
 }
 
-/// If the older transport does not work either, the first refusal is the one to tell.
+/// If HTTP+SSE fails as well, the first refusal is reported.
 #[test]
 fn de_04_the_first_refusal_is_reported() {
     let mut rig = Rig::new(settings());
@@ -43,7 +43,7 @@ fn de_04_the_first_refusal_is_reported() {
     refuse(&mut rig, 404);
     assert_eq!(rig.event(lost(Cause::Status { code: 405, retry_after: None })), ["close", "disconnected"]);
     assert_eq!(rig.cause(), Cause::Status { code: 404, retry_after: None });
-    // And the next look begins with what was configured.
+    // The next attempt begins with the configured transport.
     assert_eq!(rig.strike(), ["open http"]);
     assert_eq!(refuse(&mut rig, 405), ["close", "open event stream"]);
 }
@@ -72,7 +72,7 @@ fn de_04_nothing_gives_way_that_was_not_allowed_to_or_that_worked() {
     pinned.command(Command::Connect);
     assert_eq!(refuse(&mut pinned, 404), ["close", "disconnected"]);
 
-    // The transport before it knows no stateless server.
+    // HTTP+SSE has no modern servers.
     let mut modern = Rig::new(Settings { choice: Choice::Modern, ..settings() });
     modern.command(Command::Connect);
     modern.event(Event::Opened { session: false });

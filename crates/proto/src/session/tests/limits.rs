@@ -1,8 +1,8 @@
-//! What bounds a phase, and what is known from outside.
+//! Tests of the limits of phases and waits, and of the public getters.
 
 use super::*;
 
-/// A clock that jumps past the time for connecting ends a probe with it.
+/// A clock that jumps past the connect timeout ends a probe with it.
 #[test]
 fn time_for_connecting_ends_a_probe_too() {
     let mut probing = Rig::new(Settings::default());
@@ -17,7 +17,7 @@ fn time_for_connecting_ends_a_probe_too() {
     }
 }
 
-/// A session that another process has left is asked for by the first link.
+/// A session of an earlier process is probed by the first link.
 #[test]
 fn session_that_was_left_by_another_is_resumed() {
     let Status::Ready(peer) = Rig::http().ready().session.status() else { panic!("not ready") };
@@ -29,7 +29,7 @@ fn session_that_was_left_by_another_is_resumed() {
     assert_eq!(actions, ["ready", "connected"]);
 }
 
-/// Who cannot log in finds out by a handshake whether the old session was meant.
+/// Without a login, a handshake shows whether the 401 meant the old session.
 #[test]
 fn refused_resumption_without_a_login_is_a_handshake() {
     let mut rig = Rig::http().ready();
@@ -39,7 +39,7 @@ fn refused_resumption_without_a_login_is_a_handshake() {
     assert_eq!(rig.event(Event::Reply(Reply::Fault(refused))), ["send initialize"]);
 }
 
-/// A server that is overwhelmed is not asked as often as one that is down, even if somebody waits.
+/// An overloaded server gets longer waits than one that is down, even while a caller waits.
 #[test]
 fn server_that_says_429_is_left_alone_for_a_second() {
     for (code, asked, waited) in
@@ -54,7 +54,7 @@ fn server_that_says_429_is_left_alone_for_a_second() {
     }
 }
 
-/// What answers in the server's place is asked for an old session for five seconds.
+/// The old session is probed for five seconds while a gateway answers for the server.
 #[test]
 fn gateway_is_asked_for_the_old_session_for_five_seconds() {
     for (after, hello) in [(4_999 * MS, "send resume"), (5_000 * MS, "send initialize")] {
@@ -69,7 +69,7 @@ fn gateway_is_asked_for_the_old_session_for_five_seconds() {
     }
 }
 
-/// Over HTTP what broke may be one exchange: after the first loss, the budget of sessions pays for the next.
+/// Over HTTP a single exchange may have broken, so further losses use the budget of new sessions.
 #[test]
 fn losses_in_a_row_over_http_cost_no_wait_within_the_budget() {
     let mut rig = Rig::http().ready();
@@ -80,7 +80,7 @@ fn losses_in_a_row_over_http_cost_no_wait_within_the_budget() {
     assert_eq!(rig.event(lost(Cause::Cut)), ["close", "disconnected"]);
 }
 
-/// An older transport that wants a login works, though not for everybody.
+/// HTTP+SSE that requires a login works, so the login is reported and the transport kept.
 #[test]
 fn login_that_the_older_transport_wants_is_reported() {
     let mut rig = Rig::new(Settings {
@@ -100,7 +100,7 @@ fn login_that_the_older_transport_wants_is_reported() {
     assert_eq!(rig.session.carrier(), Carrier::EventStream);
 }
 
-/// To start a process is never cheap, even where the last one refused to be spoken to.
+/// Starting a process is expensive, so a refused connection does not shorten the waits of a pipe.
 #[test]
 fn process_is_not_started_as_often_as_a_port_is_tried() {
     let mut rig = Rig::pipe();
@@ -123,7 +123,7 @@ fn session_is_down_once_something_was_lost_or_not_had() {
     assert!(ready.session.is_down());
 }
 
-/// Whoever was asked for a login may answer late, when the session goes on without it.
+/// The attempt of a denied login is retired, so its late result is dropped.
 #[test]
 fn denied_login_counts_no_more() {
     let mut rig = Rig::authorizing();
@@ -134,7 +134,7 @@ fn denied_login_counts_no_more() {
     assert!(rig.session.attempt() > attempt);
 }
 
-/// What the server said of the last session tells people why it is taken not to be affine.
+/// The fault of a server that is not affine keeps what the server said about the last session.
 #[test]
 fn server_that_is_not_affine_is_shown_with_its_words() {
     let mut rig = Rig::http().ready();

@@ -1,8 +1,8 @@
-//! Servers that are down: when the next attempt comes, and who can hasten it.
+//! Tests of reconnecting to servers that are down: the waits, and how demand shortens them.
 
 use super::*;
 
-/// `Retry-After` holds even when somebody is waiting.
+/// `Retry-After` holds even while a caller waits.
 #[test]
 fn demand_does_not_override_what_the_server_asked_for() {
     for command in [Command::Connect, Command::Wake] {
@@ -16,7 +16,7 @@ fn demand_does_not_override_what_the_server_asked_for() {
     }
 }
 
-/// Without such a wish, demand and waking up cut the wait to the floor, and no further.
+/// Without `Retry-After`, demand and a wake-up cut the wait to the floor.
 #[test]
 fn demand_cuts_the_wait_to_the_floor() {
     for command in [Command::Connect, Command::Wake] {
@@ -41,7 +41,7 @@ fn demand_cuts_the_wait_to_the_floor() {
     assert_eq!(rig.wait(), 50 * MS, "the demand floor");
 }
 
-/// A port that is closed is tried more often than a server that says that it is away.
+/// A closed port is tried more often than a server that answers 503.
 #[test]
 fn who_troubles_nobody_may_ask_more_often() {
     for (lost, wait) in [(refused(), 50 * MS), (Event::Lost(status(503, None)), 200 * MS)] {
@@ -65,7 +65,7 @@ fn nothing_happens_before_somebody_wants_it() {
     assert_eq!(rig.wait(), 30 * S);
 }
 
-/// The first loss of a connection that held is most likely a blink.
+/// The first loss of a stable connection costs no wait, since most such losses are short.
 #[test]
 fn a_connection_that_held_is_opened_again_at_once_and_then_with_waits() {
     let mut rig = Rig::pipe().ready();
@@ -81,7 +81,7 @@ fn a_connection_that_held_is_opened_again_at_once_and_then_with_waits() {
     assert!(rig.wait() >= 250 * MS);
     rig.strike();
     rig.shake_hands();
-    // One that held is.
+    // A stable connection is.
     rig.pass(30 * S);
     assert_eq!(rig.event(lost(Cause::Cut)), ["disconnected", "close", "open pipe"]);
     rig.event(refused());
@@ -100,7 +100,7 @@ fn waits_grow_and_never_end() {
     }
     assert_eq!(rig.session.tries(), 201);
     rig.shake_hands();
-    // How many it took is known until the next outage begins.
+    // The number of attempts is kept until the next outage begins.
     assert_eq!(rig.session.tries(), 201);
     rig.pass(60 * S);
     rig.event(lost(Cause::Cut));
@@ -119,7 +119,7 @@ fn a_server_that_does_not_answer_is_given_up_in_time_and_tried_again() {
     assert_eq!(rig.strike(), ["open pipe"]);
 }
 
-/// A process that dies of the probe is started again, but the time for connecting is not granted twice (DE-05).
+/// A process that exits on the probe is restarted within the same connect timeout (DE-05).
 #[test]
 fn de_05_a_restart_does_not_get_more_time() {
     let mut rig = Rig::new(Settings::default());
@@ -131,7 +131,7 @@ fn de_05_a_restart_does_not_get_more_time() {
     assert_eq!(rig.event(Event::Opened { session: false }), ["send initialize"]);
 }
 
-/// What worked once is not given up: it may have been moved, or be half deployed.
+/// A server that worked once is not given up: it may be half deployed.
 #[test]
 fn a_server_that_was_ready_is_never_failed() {
     let hopeless = [
@@ -153,7 +153,7 @@ fn a_server_that_was_ready_is_never_failed() {
     }
 }
 
-/// A verdict that only a person can change is believed for a while, then looked at again if somebody asks.
+/// A fault that only a person can fix blocks attempts for ten seconds; then demand causes one.
 #[test]
 fn hopeless_expires() {
     let login = Cause::LoginRequired { code: 401, challenge: vec![] };
@@ -196,7 +196,8 @@ fn closing_ends_everything_for_good() {
     }
 }
 
-/// Whatever closes it: a driver that opens it late must find that nobody waits for it.
+/// Closing a link retires its attempt, whatever the reason, so late events of the driver are
+/// dropped.
 #[test]
 fn a_closed_link_counts_no_more() {
     for event in [refused(), forgotten(true), lost(Cause::LoginRequired { code: 401, challenge: vec![] })] {
@@ -212,7 +213,7 @@ fn a_closed_link_counts_no_more() {
     assert_ne!(rig.session.attempt(), attempt);
 }
 
-/// What is known of the request that found the link dead is not known of the others on it.
+/// The outcome of the request that found the link dead does not apply to the others on it.
 #[test]
 fn calls_under_way_on_a_closed_link_may_have_run() {
     for event in [refused(), forgotten(true)] {

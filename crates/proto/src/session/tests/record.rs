@@ -1,4 +1,4 @@
-//! DE-09: what an earlier connection found out, and what this one leaves for the next.
+//! Tests of negotiation records: how they are used, made and deleted (DE-09).
 
 use super::*;
 use crate::revision::Revision;
@@ -31,7 +31,7 @@ fn de_09_what_was_found_out_is_recorded_once() {
     let accepted = rig.event(Event::Reply(Reply::Accepted));
     assert_eq!(accepted, ["record 2025-11-25 Http", "restore"]);
     rig.event(Event::Restored);
-    // A new session of a server that is known finds out nothing new.
+    // A new session of a known server records nothing.
     rig.event(forgotten(true));
     rig.shake_hands();
 }
@@ -142,13 +142,13 @@ fn de_09_a_record_is_not_used_where_the_settings_leave_nothing_open() {
         assert_eq!(rig.command(Command::Connect), ["open http"]);
         assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
     }
-    // A caller that prefers the handshake gets it, whatever else the server speaks.
+    // A preferred handshake comes first, whatever the record says.
     let mut rig = Rig::new(Settings { preferred: Some(Era::Legacy), recorded: Some(MODERN), ..base() });
     rig.command(Command::Connect);
     rig.shake_hands();
 }
 
-/// Whoever begins with a handshake does not learn whether the server is modern, so that the next one asks.
+/// A preferred handshake does not show whether the server is modern, so nothing is recorded.
 #[test]
 fn de_09_a_preferred_handshake_records_nothing() {
     let base = Settings { carrier: Carrier::Http, fallback: true, ..Settings::default() };

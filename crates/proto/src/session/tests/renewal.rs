@@ -1,4 +1,4 @@
-//! Sessions that the server forgot: one new one for all who notice, and not for ever.
+//! Tests of session loss: one replacement for all who report it, and bounded replacements.
 
 use super::*;
 
@@ -7,11 +7,11 @@ fn a_forgotten_session_is_renewed_at_once() {
     let mut rig = Rig::http().ready();
     assert_eq!(rig.event(forgotten(true)), ["session lost", "close", "open http"]);
     assert_eq!(rig.session.status(), Status::Connecting);
-    // Its name is not used again, even if the link still knows it.
+    // The old session id is not used again, even if the link still has it.
     assert_eq!(rig.event(Event::Opened { session: true }), ["send initialize"]);
 }
 
-/// Single flight: a thousand calls find the same session gone.
+/// Single flight: a thousand reports of one session loss open one link.
 #[test]
 fn a_thousand_reports_of_one_attempt_cause_one_open() {
     let mut rig = Rig::http().ready();
@@ -22,7 +22,7 @@ fn a_thousand_reports_of_one_attempt_cause_one_open() {
         .sum();
     assert_eq!(opens, 1);
     rig.shake_hands();
-    // And those that come later find it done.
+    // Later reports change nothing.
     for _ in 0..1_000 {
         assert_eq!(rig.late(attempt, forgotten(true)), NOTHING);
     }
@@ -62,7 +62,7 @@ fn a_report_of_an_older_attempt_changes_nothing() {
     assert_eq!(phases, 6);
 }
 
-/// No session lives shorter than one that is gone before the first call.
+/// A session lost while it is being restored counts as unproven.
 #[test]
 fn a_session_forgotten_while_it_is_restored_never_answered() {
     let mut rig = Rig::http();
@@ -70,7 +70,7 @@ fn a_session_forgotten_while_it_is_restored_never_answered() {
     rig.event(Event::Opened { session: false });
     rig.event(initialized());
     assert_eq!(rig.event(Event::Reply(Reply::Accepted)), ["restore"]);
-    // Whatever is claimed.
+    // Even if it is reported as proven.
     assert_eq!(rig.event(forgotten(true)), ["session lost", "close", "open http"]);
     rig.event(Event::Opened { session: false });
     rig.event(initialized());
@@ -88,7 +88,7 @@ fn two_sessions_forgotten_at_once_are_a_server_that_is_not_affine() {
     assert_eq!(rig.event(forgotten(false)), ["session lost", "close", "disconnected"]);
     assert_eq!(rig.cause(), Cause::NotAffine);
     assert!(rig.wait() >= 250 * MS);
-    // It is tried again, ever less often, and each new proof costs one handshake only.
+    // It is tried again with growing waits, and each attempt costs one handshake only.
     let mut longest = Duration::ZERO;
     for _ in 0..20 {
         assert_eq!(rig.strike(), ["open http"]);
@@ -97,7 +97,7 @@ fn two_sessions_forgotten_at_once_are_a_server_that_is_not_affine() {
         longest = longest.max(rig.wait());
     }
     assert!(longest > 30 * S);
-    // Until a session answers.
+    // A session that answers ends that.
     rig.strike();
     rig.shake_hands();
     assert_eq!(rig.event(forgotten(true)), ["session lost", "close", "open http"]);
@@ -105,7 +105,7 @@ fn two_sessions_forgotten_at_once_are_a_server_that_is_not_affine() {
     assert_eq!(rig.event(forgotten(false)), ["session lost", "close", "open http"]);
 }
 
-/// A session that was there for a while was there.
+/// A session that lasted for a while counts as proven, even if it was not used.
 #[test]
 fn an_unused_session_that_lasted_is_renewed() {
     let mut rig = Rig::http().ready();
@@ -116,7 +116,7 @@ fn an_unused_session_that_lasted_is_renewed() {
     }
 }
 
-/// In a row: what held in between clears a server of the suspicion.
+/// A stable connection in between resets the count of unproven sessions.
 #[test]
 fn two_sessions_forgotten_at_once_with_a_good_one_between_are_no_proof() {
     let mut rig = Rig::http().ready();
@@ -128,7 +128,7 @@ fn two_sessions_forgotten_at_once_with_a_good_one_between_are_no_proof() {
     assert_eq!(rig.event(forgotten(false)), ["session lost", "close", "open http"]);
 }
 
-/// A server that forgets after every call sees a bounded number of handshakes.
+/// A server that loses the session after every call gets a bounded number of handshakes.
 #[test]
 fn renewals_are_bounded_however_often_sessions_are_forgotten() {
     let mut rig = Rig::http().ready();
@@ -137,7 +137,7 @@ fn renewals_are_bounded_however_often_sessions_are_forgotten() {
         let actions = rig.event(forgotten(true));
         assert_eq!(actions[..2], ["session lost", "close"]);
         if actions.len() == 2 {
-            // Nobody can hasten it: it is the server that is spared.
+            // Demand does not shorten this wait, which protects the server.
             rig.command(Command::Connect);
             rig.command(Command::Wake);
             assert!(rig.wait() > Duration::ZERO && rig.wait() <= 500 * MS, "{:?}", rig.wait());
@@ -155,7 +155,7 @@ fn renewals_are_bounded_however_often_sessions_are_forgotten() {
     assert_eq!(opens, 30 + 120, "then two in a second");
 }
 
-/// A wait of the budget is no outage of the server, and what is announced says so.
+/// A wait for the budget is not announced as a disconnection.
 #[test]
 fn a_session_that_waits_for_its_budget_is_not_disconnected() {
     let mut rig = Rig::http().ready();

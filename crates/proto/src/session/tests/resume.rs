@@ -1,8 +1,8 @@
-//! A cut connection is no lost session.
+//! Tests of resuming a session after its link was lost.
 
 use super::*;
 
-/// Ready over HTTP, cut, and a link open again that can name the old session.
+/// A session over HTTP that was ready and lost its link, and whose new link probes the old session.
 fn asking() -> Rig {
     let mut rig = Rig::http().ready();
     rig.pass(60 * S);
@@ -23,7 +23,7 @@ fn the_old_session_is_asked_for_first() {
     let actions = rig.event(Event::Reply(Reply::Result(json("{}"))));
     assert_eq!(actions, ["ready", "recovered after 1s"], "nothing is restored: it knows it all");
     assert!(rig.is_ready());
-    // Any answer proves it, unless it says the contrary.
+    // Any answer proves the session, unless it reports a loss.
     assert_eq!(asking().event(error(None, -32601, "no ping here"))[0], "ready");
 }
 
@@ -33,7 +33,7 @@ fn only_if_that_is_gone_is_a_new_one_made() {
         error(Some(404), -32001, "Session not found"),
         reply(status(404, None).not_executed()),
         reply(status(400, None).body(b"Bad Request: No valid session ID provided").not_executed()),
-        // Not understood, and nothing that time would heal: a handshake finds out.
+        // An unclear answer that waiting does not fix: a handshake settles it.
         reply(status(500, None).body(b"undefined is not a function")),
         reply(status(405, None).body(b"Method Not Allowed").not_executed()),
         reply(Fault::protocol(crate::fault::Misbehaviour::NoAnswer)),
@@ -52,7 +52,7 @@ fn a_session_that_does_not_answer_is_no_use() {
     let mut rig = asking();
     assert_eq!(rig.pass(3 * S), ["send initialize"]);
     assert_eq!(rig.wait(), 27 * S, "within the time for connecting");
-    // The answer comes after all: it is not the one that is waited for now, and the driver drops it.
+    // A late answer to the probe is not the expected one, and the driver drops it.
     rig.event(initialized());
     rig.event(Event::Reply(Reply::Accepted));
     assert_eq!(rig.event(Event::Restored)[0], "ready");
@@ -65,7 +65,7 @@ fn a_link_that_cannot_name_it_makes_a_new_one() {
     assert_eq!(rig.event(Event::Opened { session: false }), ["send initialize"]);
 }
 
-/// Who was not reached was not asked.
+/// A probe that did not reach the server proves nothing, so the session is kept.
 #[test]
 fn a_refused_connection_keeps_the_session_for_the_next_try() {
     let refusals = || {
@@ -82,7 +82,7 @@ fn a_refused_connection_keeps_the_session_for_the_next_try() {
         }
         assert_eq!(rig.event(Event::Reply(Reply::Result(json("{}"))))[0], "ready");
     }
-    // Nor if the link could not even be opened.
+    // This also holds if the link could not be opened.
     let mut rig = Rig::http().ready();
     rig.event(lost(Cause::Cut));
     rig.event(refused());
@@ -90,7 +90,7 @@ fn a_refused_connection_keeps_the_session_for_the_next_try() {
     assert_eq!(rig.event(Event::Opened { session: true }), ["send resume"]);
 }
 
-/// What stands in front of the server may say for ever that the node of an old session does not answer.
+/// A gateway may answer forever that the node of an old session is down.
 #[test]
 fn a_gateway_that_answers_in_its_place_is_not_asked_for_ever() {
     let mut rig = asking();

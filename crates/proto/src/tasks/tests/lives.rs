@@ -1,15 +1,16 @@
-//! Lives of tasks on a virtual clock, with servers that lose answers, forget, repeat themselves, say things
-//! unasked and ask questions. Whatever they do, what is asserted here holds.
+//! Random runs of tasks on a virtual clock, with servers that lose replies, drop tasks, repeat
+//! themselves, send notifications and request inputs. The invariants asserted here hold in all of
+//! them.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::*;
 
-/// How many are lived.
+/// Number of seeds to run.
 const LIVES: u64 = 4_000;
 
-/// `TASK_SEED=n` lives one.
+/// `TASK_SEED=n` runs one seed alone.
 #[test]
 fn invariants_hold_for_every_seed() {
     if let Some(seed) = std::env::var("TASK_SEED").ok().and_then(|seed| seed.parse().ok()) {
@@ -25,7 +26,7 @@ fn invariants_hold_for_every_seed() {
         });
         *ends.entry(name(&end)).or_default() += 1;
     }
-    // Lives that all end alike prove little.
+    // Runs that all end alike prove little.
     for end in ["result", "error", "cancelled", "gone", "lost", "timeout"] {
         assert!(ends.get(end).is_some_and(|count| *count > 20), "{end}: {ends:?}");
     }
@@ -51,14 +52,15 @@ struct Life {
     born: Instant,
     follow: Follow,
     limits: Limits,
-    /// How often the server wants to be asked, and what it has said of that last.
+    /// The poll interval of the server.
     interval: Option<Duration>,
+    /// The poll interval that the server announced last.
     known: Option<Duration>,
     polled: Option<Instant>,
-    /// The time that a person took: it is not the call's.
+    /// The time that a person took, which does not count for the call.
     asked_for: Duration,
     status: TaskStatus,
-    /// How often it changed.
+    /// Number of changes of the task.
     changes: u32,
     open_keys: Vec<u32>,
     next_key: u32,
@@ -103,14 +105,14 @@ impl Life {
     }
 
     fn live(mut self) -> End {
-        // Far more than anything honest needs: no livelock.
+        // Far more steps than a run needs, to detect a livelock.
         for _ in 0..200_000 {
             self.happen();
             if let Some(end) = self.obey() {
                 return end;
             }
             let due = self.follow.poll_timeout(self.now).expect("what is not over has a deadline");
-            // The outcome may come in before.
+            // The result may come before the timeout.
             if self.fetching && self.random.u8(..10) == 0 {
                 self.give_outcome();
             } else {
@@ -124,7 +126,7 @@ impl Life {
         panic!("it does not end");
     }
 
-    /// Does what is to be done, at once as a driver does.
+    /// Performs all actions at once, as a driver does.
     fn obey(&mut self) -> Option<End> {
         while let Some(action) = self.follow.poll_action() {
             if let Action::End(end) = action {
@@ -190,7 +192,7 @@ impl Life {
                         self.follow.handle_update_error(self.now, error(code));
                     }
                     _ => {
-                        // It acts on them now or never.
+                        // The server acts on them now or never.
                         if self.random.bool() {
                             self.open_keys.clear();
                             self.turn(TaskStatus::Working);
@@ -214,7 +216,7 @@ impl Life {
         }
     }
 
-    /// What the server does in between.
+    /// Lets the server change the task at random.
     fn happen(&mut self) {
         if self.status.is_terminal() {
             return;
@@ -234,7 +236,7 @@ impl Life {
             13 => self.interval = Some(Duration::from_millis(self.random.u64(..10_000))),
             _ => return,
         }
-        // Some servers say so, and some say it when it is long over.
+        // Some servers notify about the change, and some do so late.
         if self.random.u8(..4) == 0 {
             let task = self.told();
             self.follow.handle_state(self.now, &task, Source::Told);
@@ -265,7 +267,7 @@ impl Life {
         state(self.dialect, self.status.as_str(), &more)
     }
 
-    /// Time goes by, but never past a deadline unnoticed.
+    /// Advances the clock, but not past a deadline.
     fn pass(&mut self, most: u64) {
         let later = self.now + Duration::from_millis(self.random.u64(..most));
         self.now = self.follow.poll_timeout(self.now).map_or(later, |due| later.min(due));

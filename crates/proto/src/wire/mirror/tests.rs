@@ -1,3 +1,5 @@
+//! Tests of mirrored headers: encoding, annotations, and their limits.
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -60,7 +62,7 @@ fn hm_03_names() {
     }
 }
 
-/// HM-04: annotated arguments are mirrored and nothing else, at any depth of properties (HM-06).
+/// HM-04, HM-06: only annotated arguments are mirrored, at any depth of properties.
 #[test]
 fn hm_04_annotated_arguments_only() {
     let schema = json!({"type": "object", "properties": {
@@ -76,7 +78,7 @@ fn hm_04_annotated_arguments_only() {
     assert!(annotations(&json!({"type": "object"})).unwrap().is_empty());
 }
 
-/// HM-07: what gives no header, and what gives an empty one.
+/// HM-07: which arguments have no header, and which have an empty one.
 #[test]
 fn hm_07_values() {
     let schema = json!({"properties": {"v": {"type": "string", "x-mcp-header": "V"}}});
@@ -107,7 +109,7 @@ fn hm_07_values() {
     }
 }
 
-/// HM-05: names and types.
+/// HM-05: annotations with invalid names or types are refused.
 #[test]
 fn hm_05_bad_annotations() {
     let with = |kind: serde_json::Value, name: serde_json::Value| {
@@ -136,7 +138,7 @@ fn hm_05_bad_annotations() {
     );
 }
 
-/// HM-06: not under anything but `properties`.
+/// HM-06: annotations below anything but `properties` are refused.
 #[test]
 fn hm_06_unreachable_annotations() {
     let leaf = json!({"type": "string", "x-mcp-header": "X"});
@@ -206,7 +208,7 @@ fn depth_is_bounded() {
 }
 
 proptest! {
-    /// HM-08: every value arrives safe, and can be told back.
+    /// HM-08: every value is encoded safely, and can be decoded.
     #[test]
     fn hm_08_round_trip(value in prop_oneof!["\\PC{0,20}", "[ -~\t]{0,12}", "=\\?base64\\?.{0,8}\\?="]) {
         let header = encode_value(&value);

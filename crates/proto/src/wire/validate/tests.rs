@@ -1,5 +1,5 @@
-//! The reference is serde_json, which checks a value that nobody looks into in the same way: any depth, half a
-//! surrogate pair allowed.
+//! Tests of the validator against serde_json, which checks a `RawValue` in the same way: it allows
+//! any depth and half a surrogate pair.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -16,8 +16,8 @@ fn check(text: impl AsRef<[u8]>) {
     assert_eq!(single_value(text), expected(text), "{}", String::from_utf8_lossy(text));
 }
 
-/// A string in its quotes, long enough for several blocks, of what is hard: escapes of all kinds, runs of
-/// backslashes, text that is not ASCII.
+/// Generates strings in quotes, long enough for several blocks, of hard cases: escapes of all
+/// kinds, runs of backslashes, and text that is not ASCII.
 fn any_string() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         4 => "[ -!#-\\[\\]-~]{0,70}",
@@ -60,7 +60,8 @@ proptest! {
         check(text);
     }
 
-    /// Of bytes that mean something in JSON nearly every change makes a defect, or another valid text.
+    /// Changing a byte that has a meaning in JSON nearly always makes a defect or another valid
+    /// text.
     #[test]
     fn agrees_with_serde_json_on_damaged_text(
         text in any_text(),
@@ -138,7 +139,7 @@ fn half_a_surrogate_pair_is_valid() {
     assert!(single_value(br#""\ud800""#).is_some());
 }
 
-/// The end of a string may come after an escaped backslash at any place in a block.
+/// A string may end after an escaped backslash at any position in a block.
 #[test]
 fn escaped_backslashes_at_block_edges() {
     for before in 0..2 * BLOCK + 20 {

@@ -1,19 +1,20 @@
-//! [`Completion`]: suggestions for an argument (CP-03).
+//! [`Completion`]: the suggestions for an argument.
+// CP-03
 
 use super::read::{Object, strings};
 use super::{Dropped, ViewError};
 use crate::wire::Json;
 
-/// What completing an argument gave.
+/// The result of `completion/complete`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// The suggestions, best first: at most a hundred, which is all that the protocol allows.
+    /// The suggestions, best first: at most 100, which is all that the protocol allows.
     pub values: Vec<Box<str>>,
-    /// How many there are in all, if said.
+    /// Number of suggestions in all, if the server says it.
     pub total: Option<u64>,
     /// Whether there are more than these.
     pub has_more: bool,
-    /// Suggestions that are no strings: the first hundred.
+    /// Suggestions that are not strings, at most 100.
     pub dropped: Vec<Dropped>,
 }
 
@@ -34,5 +35,5 @@ impl Completion {
     }
 }
 
-/// More in one answer are not looked at.
+/// Maximum number of suggestions in one result. More are cut.
 const MOST_VALUES: usize = 100;

@@ -1,4 +1,5 @@
-//! Content blocks, as tool results and prompts carry them (TL-04).
+//! [`Content`]: the content blocks of tool results and prompts.
+// TL-04
 
 use super::read::{Object, Quoted};
 use super::{Item as _, Resource, ResourceContents, ViewError};
@@ -9,22 +10,23 @@ use crate::wire::Json;
 pub enum Content {
     /// Text.
     Text(TextContent),
-    /// A picture.
+    /// An image.
     Image(MediaContent),
-    /// Sound.
+    /// Audio.
     Audio(MediaContent),
-    /// A resource to be read from the same server. It need not be listed (TL-11).
+    // TL-11
+    /// A link to a resource of the same server, which need not be listed.
     ResourceLink(Resource),
     /// A resource with its contents.
     Resource(EmbeddedResource),
-    /// A type that is not known here, to be passed on or shown as it is.
+    /// A block of an unknown type.
     Unknown(Json),
 }
 
 /// A text block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextContent {
-    /// As it came.
+    /// The block as received.
     pub json: Json,
     /// The text.
     pub text: Quoted,
@@ -33,7 +35,7 @@ pub struct TextContent {
 /// An image or audio block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaContent {
-    /// As it came.
+    /// The block as received.
     pub json: Json,
     /// The bytes in Base64, not decoded and not checked.
     pub data: Quoted,
@@ -41,39 +43,40 @@ pub struct MediaContent {
     pub mime_type: Box<str>,
 }
 
-/// A resource inside a block.
+/// A block with an embedded resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddedResource {
-    /// As it came.
+    /// The block as received.
     pub json: Json,
     /// The resource.
     pub resource: ResourceContents,
 }
 
-/// Hints on how to use a block or resource (RS-06).
+/// Hints on how to use a block or resource.
+// RS-06
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Annotations {
-    /// Whom it is for. Empty: anyone.
+    /// The intended audience. Empty: anyone.
     pub audience: Vec<Role>,
-    /// From 0, unimportant, to 1, required.
+    /// The importance, from 0 (unimportant) to 1 (required).
     pub priority: Option<f64>,
-    /// When it was last changed, ISO 8601, not checked.
+    /// Time of the last change in ISO 8601, not checked.
     pub last_modified: Option<Box<str>>,
 }
 
-/// Who speaks, or who is spoken to.
+/// The role of a speaker or an audience.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The person.
     User,
     /// The model.
     Assistant,
-    /// A role of no known revision.
+    /// An unknown role.
     Other(Box<str>),
 }
 
 impl Content {
-    /// Decodes a block. It needs a `type`, and what that type needs.
+    /// Decodes a block. `type` is required, and the members that the type requires.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
         Self::read(&Object::of(json)?)
     }
@@ -99,7 +102,7 @@ impl Content {
         })
     }
 
-    /// The block as it came.
+    /// The block as received.
     pub fn json(&self) -> &Json {
         match self {
             Self::Text(block) => &block.json,
@@ -110,7 +113,7 @@ impl Content {
         }
     }
 
-    /// Hints on how to use it.
+    /// Hints on how to use the block.
     pub fn annotations(&self) -> Annotations {
         Annotations::of(self.json())
     }
@@ -132,7 +135,7 @@ impl MediaContent {
 }
 
 impl Annotations {
-    /// The `annotations` of `json`; what does not fit is left out.
+    /// Reads the `annotations` of `json`, and leaves out invalid ones.
     pub(super) fn of(json: &Json) -> Self {
         let Some(hints) = Object::of(json).ok().and_then(|object| object.object("annotations")) else {
             return Self::default();
@@ -160,7 +163,7 @@ impl Role {
         }
     }
 
-    /// The role's name.
+    /// The name of the role on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             Self::User => "user",

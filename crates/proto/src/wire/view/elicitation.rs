@@ -1,5 +1,6 @@
-//! What a server may ask a person, and how the answer is written (group EL, Appendix H of the checklist
-//! for the shapes of fields).
+//! Views of `elicitation/create`: its parameters ([`Elicitation`]) and its result
+//! ([`ElicitResult`]).
+// Group EL; Appendix H of the checklist has the shapes of fields.
 
 use std::collections::HashSet;
 
@@ -10,98 +11,100 @@ use crate::wire::Json;
 /// The parameters of `elicitation/create`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elicitation {
-    /// Fill in a form.
+    /// A form to fill in.
     Form(Form),
-    /// Go to a page.
+    /// A URL to visit.
     Url(UrlElicitation),
 }
 
-/// A form. The order of fields is the server's.
+/// An elicitation by a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Form {
-    /// What is asked. Untrusted.
+    /// The message to the person. Untrusted.
     pub message: Box<str>,
-    /// What the answer must fit.
+    /// The schema that the content must fit.
     pub schema: Json,
-    /// The same as a list.
+    /// The fields of the schema, in the server's order.
     pub fields: Vec<Field>,
 }
 
-/// A page to visit. Nothing may be fetched from it before the person agrees (EL-09).
+/// An elicitation by a URL to visit. Nothing may be fetched from it before the person agrees.
+// EL-09, EL-11
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlElicitation {
-    /// Why. Untrusted.
+    /// The message to the person. Untrusted.
     pub message: Box<str>,
-    /// Where, not checked.
+    /// The URL, not checked.
     pub url: Box<str>,
-    /// 2025-11-25: what `notifications/elicitation/complete` will name (EL-11).
+    /// 2025-11-25: the id that `notifications/elicitation/complete` will name.
     pub id: Option<Box<str>>,
 }
 
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// Its schema, as it came.
+    /// Its schema, as received.
     pub json: Json,
-    /// Its name in the answer.
+    /// Its name in the content.
     pub name: Box<str>,
     /// Whether it must be filled in.
     pub required: bool,
-    /// What may be filled in.
+    /// The values that it accepts.
     pub kind: FieldKind,
-    /// What to fill in beforehand, of the field's type (EL-06).
+    // EL-06
+    /// The value to fill in beforehand, of the field's type.
     pub default: Option<Json>,
-    /// What the protocol's subset has no place for, and the schema may still say.
+    /// Conditions of the schema that the protocol's subset does not have.
     pub(crate) bounds: Bounds,
 }
 
-/// Conditions beyond the subset that can be checked without guessing.
+/// Conditions beyond the protocol's subset of JSON Schema that are checked all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Bounds {
-    /// More than this.
+    /// The value must be more than this.
     pub(crate) above: Option<f64>,
-    /// Less than this.
+    /// The value must be less than this.
     pub(crate) below: Option<f64>,
-    /// So often a whole number of times. More than zero.
+    /// The value must be a multiple of this, which is more than zero.
     pub(crate) multiple_of: Option<f64>,
-    /// No choice twice.
+    /// Whether no option may be chosen twice.
     pub(crate) unique: bool,
 }
 
-/// What a field takes.
+/// The kind of a field, with its constraints.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
     /// Text.
     Text {
-        /// At least so many characters.
+        /// Minimum number of characters.
         min_length: Option<u64>,
-        /// At most so many characters.
+        /// Maximum number of characters.
         max_length: Option<u64>,
-        /// `email`, `uri`, `date`, `date-time`, or something to be ignored.
+        /// `email`, `uri`, `date`, `date-time`, or an unknown format that is ignored.
         format: Option<Box<str>>,
-        /// A regular expression, untrusted.
+        /// A regular expression. Untrusted.
         pattern: Option<Box<str>>,
     },
     /// A number.
     Number {
-        /// Whether it must be whole.
+        /// Whether it must be an integer.
         integer: bool,
-        /// No less.
+        /// Minimum value.
         minimum: Option<f64>,
-        /// No more.
+        /// Maximum value.
         maximum: Option<f64>,
     },
-    /// Yes or no.
+    /// A boolean.
     Boolean,
-    /// One of these.
+    /// A choice of one option.
     Choice(Vec<Choice>),
-    /// Some of these.
+    /// A choice of several options.
     Choices {
-        /// What there is.
+        /// The options.
         options: Vec<Choice>,
-        /// At least so many.
+        /// Minimum number of chosen options.
         min_items: Option<u64>,
-        /// At most so many.
+        /// Maximum number of chosen options.
         max_items: Option<u64>,
     },
 }
@@ -109,25 +112,29 @@ pub enum FieldKind {
 /// An option of a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What is sent.
+    /// The value that is sent.
     pub value: Box<str>,
-    /// What is shown (EL-05).
+    // EL-05
+    /// The title that is shown.
     pub title: Box<str>,
 }
 
-/// What a person answered (EL-08).
+/// The result of an elicitation.
+// EL-08
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Yes: with what was filled in, for a form; consent only, for a page (EL-10).
+    // EL-10
+    /// The person accepted: with the content of a form, or with consent only for a URL.
     Accept(Option<Json>),
-    /// No.
+    /// The person declined.
     Decline,
-    /// Neither: dismissed, timed out, could not be shown.
+    /// The person did neither: it was dismissed, timed out, or could not be shown.
     Cancel,
 }
 
 impl Elicitation {
-    /// Decodes the parameters. Without a `mode` they are a form (EL-02).
+    /// Decodes the parameters. Without a `mode` they are a form.
+    // EL-02
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
         let object = Object::of(params)?;
         match object.string("mode").as_deref() {
@@ -148,7 +155,8 @@ impl UrlElicitation {
         })
     }
 
-    /// The pages that error -32042 asks for, by its `data` (EL-11). Those that cannot be read are left out.
+    /// Decodes the URL elicitations in the `data` of error -32042. Invalid ones are left out.
+    // EL-11
     pub fn required_by(data: &Json) -> Vec<Self> {
         let pages = elements(data, "elicitations", Self::of);
         pages.map_or_else(|_| Vec::new(), |(_, found)| found.items)
@@ -162,8 +170,9 @@ impl Form {
         Ok(Self { message: object.required("message")?, schema, fields })
     }
 
-    /// EL-04: anything that is not understood, in one field or around them, makes the form one that must be
-    /// declined: whoever fills it in would be asked for something else than the server checks.
+    /// Decodes the fields of a schema. Anything that is not understood, in a field or around them,
+    /// is an error, and the form must be declined: a person would be asked for something else than
+    /// the server checks (EL-04).
     fn fields(schema: &Json) -> Result<Vec<Field>, ViewError> {
         let object = Object::of(schema)?;
         if object.string("type").as_deref() != Some("object") {
@@ -180,7 +189,7 @@ impl Form {
         let properties = Object::of(&properties).map_err(|error| error.under("properties"))?;
         let mut names = HashSet::new();
         let field = |(name, json): (&str, Json)| {
-            // Which of two the server means cannot be known, and an answer has room for one.
+            // It is unknown which of two the server means, and the content has room for one.
             if !names.insert(name.to_owned()) {
                 return Err(properties.misfit(name, "one property of this name").under("properties"));
             }
@@ -188,14 +197,15 @@ impl Form {
             field.map_err(|error| error.under(name).under("properties"))
         };
         let fields = properties.iter().map(field).collect::<Result<_, _>>()?;
-        // What is left is no field, so nobody can fill it in.
+        // A required name that is left has no field, so it cannot be filled in.
         if !required.is_empty() {
             return Err(object.misfit("required", "a list of names of properties"));
         }
         Ok(fields)
     }
 
-    /// The answer that leaves every default as it is (EL-06).
+    /// The content that consists of all defaults.
+    // EL-06
     pub fn defaults(&self) -> Json {
         let defaults: serde_json::Map<_, _> = self
             .fields
@@ -226,7 +236,7 @@ impl Field {
         text(&self.json, "title")
     }
 
-    /// What it is for, in the server's words.
+    /// The server's description of the field. Untrusted.
     pub fn description(&self) -> Option<String> {
         text(&self.json, "description")
     }
@@ -251,7 +261,7 @@ impl Bounds {
                 }
                 Ok(Self { unique: unique.unwrap_or_default(), ..Self::default() })
             }
-            // These keywords say nothing about other types.
+            // These keywords do not apply to other types.
             FieldKind::Text { .. } | FieldKind::Boolean | FieldKind::Choice(_) => Ok(Self::default()),
         }
     }
@@ -294,7 +304,7 @@ impl FieldKind {
     fn takes(&self, value: &Json) -> bool {
         match self {
             Self::Text { .. } | Self::Choice(_) => value.decode::<String>().is_ok(),
-            // A whole number may be written as one that is not: `3.0`.
+            // An integer may be written with a fraction: `3.0`.
             Self::Number { integer: true, .. } => {
                 value.decode::<i64>().is_ok()
                     || value.decode::<f64>().is_ok_and(|number| number.fract() == 0.0)
@@ -307,7 +317,8 @@ impl FieldKind {
 }
 
 impl Choice {
-    /// The options of a choice: those with titles under `pairs`, or `enum` with or without `enumNames`.
+    /// Decodes the options of a choice: those with titles under `pairs`, or `enum` with or without
+    /// `enumNames`.
     fn all(object: &Object<'_>, pairs: &'static str) -> Result<Option<Vec<Self>>, ViewError> {
         if let Some(list) = object.json(pairs) {
             let options: Vec<Json> = list.decode().map_err(|_| object.misfit(pairs, "a list of options"))?;
@@ -332,7 +343,7 @@ impl Choice {
     }
 }
 
-/// What would make a form more than a list of fields.
+/// Keywords that make a form more than a flat list of fields.
 const BEYOND_FORMS: [&str; 14] = [
     "$ref",
     "$dynamicRef",
@@ -350,10 +361,10 @@ const BEYOND_FORMS: [&str; 14] = [
     "propertyNames",
 ];
 
-/// What would make a field more than its type and choices.
+/// Keywords that make a field more than its type and options.
 const BEYOND_FIELDS: [&str; 7] = ["$ref", "$dynamicRef", "allOf", "anyOf", "not", "if", "const"];
 
-/// The error that one of `keywords` is there.
+/// Fails if the object has one of `keywords`.
 fn refuse(object: &Object<'_>, keywords: &[&str]) -> Result<(), ViewError> {
     match keywords.iter().find(|keyword| object.raw(keyword).is_some()) {
         Some(keyword) => Err(object.misfit(keyword, "no such keyword")),
@@ -361,7 +372,8 @@ fn refuse(object: &Object<'_>, keywords: &[&str]) -> Result<(), ViewError> {
     }
 }
 
-/// A number, if it is given. Draft 4 has `true` in some of these places, which means something else.
+/// Reads an optional number. Draft 4 has `true` for some keywords, which means something else and
+/// fails.
 fn number(object: &Object<'_>, name: &'static str) -> Result<Option<f64>, ViewError> {
     match object.given(name) {
         None => Ok(None),

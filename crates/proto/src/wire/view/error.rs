@@ -1,21 +1,21 @@
-//! [`ViewError`]: what does not fit, said without repeating what the server wrote.
+//! [`ViewError`]: a value of the wrong shape, described without repeating what the server wrote.
 
 use std::fmt;
 
 use crate::wire::Json;
 
-/// A value that does not have the shape its place asks for.
+/// A value of the wrong shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewError {
-    /// Where, such as `tools[3].name`. Empty for the value as a whole.
+    /// The path of the value, such as `tools[3].name`. Empty for the value as a whole.
     pub path: String,
-    /// What should be there.
+    /// The expected shape.
     pub expected: &'static str,
-    /// What is there.
+    /// The kind of the actual value.
     pub found: Found,
 }
 
-/// The kind of a value.
+/// The kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the kinds of JSON")]
 pub enum Found {
@@ -28,36 +28,36 @@ pub enum Found {
     Object,
 }
 
-/// An element of a list that could not be used.
+/// An invalid element of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// Its place in the list.
+    /// Its index in the list.
     pub index: usize,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub reason: ViewError,
 }
 
-/// How much of a server's words is repeated in an error.
+/// Maximum number of bytes of server text that an error repeats.
 const LONGEST_WORDS: usize = 80;
 
-/// A server's words, cut to what may be repeated in an error.
+/// Cuts server text to what an error may repeat.
 pub(super) fn cut(text: &str) -> &str {
     let end = (0..=LONGEST_WORDS.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
 impl ViewError {
-    /// `expected` is not what `raw` is.
+    /// Creates the error that `raw` is not `expected`.
     pub(super) fn new(expected: &'static str, raw: Option<&[u8]>) -> Self {
         Self { path: String::new(), expected, found: Found::of(raw.unwrap_or_default()) }
     }
 
-    /// `expected` is not what `json` is.
+    /// Creates the error that `json` is not `expected`.
     pub(super) fn mismatch(expected: &'static str, json: &Json) -> Self {
         Self { path: String::new(), expected, found: Found::of(json.as_bytes()) }
     }
 
-    /// The same, seen from the object that holds the value as `name`.
+    /// Prefixes the path with the member `name` that holds the value.
     pub(super) fn under(mut self, name: &str) -> Self {
         let name = cut(name);
         let join = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
@@ -65,7 +65,7 @@ impl ViewError {
         self
     }
 
-    /// The same, seen from the array that holds the value at `index`.
+    /// Prefixes the path with the array index of the value.
     pub(super) fn at(mut self, index: usize) -> Self {
         let join = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("[{index}]{join}{}", self.path);

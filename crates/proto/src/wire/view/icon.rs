@@ -1,19 +1,21 @@
-//! [`Icon`]: where a picture of something can be found (group IC).
+//! [`Icon`]: a reference to an icon of a server, tool, prompt or resource.
+// Group IC
 
 use super::read::{Object, elements, text};
 use crate::wire::Json;
 
-/// A picture of a server, tool, prompt or resource. Its source is untrusted (IC-02).
+/// An icon of a server, tool, prompt or resource. Its source is untrusted.
+// IC-02
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Icon {
-    /// As it came.
+    /// The icon as received.
     pub json: Json,
-    /// An `https:` or `data:` URL, or something that must be refused.
+    /// The source: an `https:` or `data:` URL, or something that must be refused.
     pub src: Box<str>,
 }
 
 impl Icon {
-    /// The `icons` of `json` that could be used.
+    /// Decodes the `icons` of `json`, and leaves out invalid ones.
     pub(super) fn all(json: &Json) -> Vec<Self> {
         let icons = elements(json, "icons", |object| {
             Ok(Self { json: object.json.clone(), src: object.required("src")? })
@@ -31,7 +33,7 @@ impl Icon {
         Object::of(&self.json).ok().and_then(|object| object.value("sizes")).unwrap_or_default()
     }
 
-    /// `light` or `dark`: the background it is made for.
+    /// The background it is made for: `light` or `dark`.
     pub fn theme(&self) -> Option<String> {
         text(&self.json, "theme")
     }

@@ -1,4 +1,5 @@
-//! What a modern server wants to know before it goes on (group MR).
+//! [`InputRequired`]: the result with which a modern server requests inputs before it continues.
+// Group MR
 
 use std::fmt;
 
@@ -6,29 +7,33 @@ use super::ViewError;
 use super::read::Object;
 use crate::wire::Json;
 
-/// A result of type `input_required`. It lasts for one retry of one request (MR-05).
+/// A result of type `input_required`. It is valid for one retry of one request.
+// MR-02, MR-04, MR-05
 #[derive(Clone, PartialEq, Eq)]
 pub struct InputRequired {
-    /// What is asked. Every one must be answered, under its key (MR-02).
+    /// The requested inputs. All of them must be answered, under their keys.
     pub requests: InputRequests,
-    /// To be sent back exactly as it is (MR-04). Not to be shown or logged.
+    /// Opaque state to send back unchanged. It must not be shown or logged.
     pub state: Option<Json>,
 }
 
-/// What is asked, by key, in the server's order.
+/// Requested inputs by key, in the server's order.
 pub type InputRequests = Vec<(Box<str>, InputRequest)>;
 
-/// One thing that is asked: a request of the server without an id.
+/// One requested input: a server request without an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputRequest {
-    /// `elicitation/create`, `sampling/createMessage`, `roots/list`, or one that must be refused (MR-07).
+    // MR-07
+    /// `elicitation/create`, `sampling/createMessage`, `roots/list`, or a method that must be
+    /// refused.
     pub method: Box<str>,
     /// Its parameters, if any.
     pub params: Option<Json>,
 }
 
 impl InputRequired {
-    /// Decodes the result. It must ask something or carry a state (MR-01).
+    /// Decodes the result. It must request an input or carry a state.
+    // MR-01
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
         let object = Object::of(json)?;
         let requests = requests(&object)?;
@@ -42,14 +47,14 @@ impl InputRequired {
 
 impl fmt::Debug for InputRequired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The state is the server's own and may hold anything.
+        // The state is opaque and may hold secrets.
         let state = self.state.as_ref().map(|_| "…");
         f.debug_struct("InputRequired").field("requests", &self.requests).field("state", &state).finish()
     }
 }
 
-/// The `inputRequests` of a result or task. One that cannot be read fails them all, since an answer to
-/// the others alone would be refused.
+/// Decodes the `inputRequests` of a result or task. An invalid one fails them all, since a server
+/// refuses the inputs unless they are complete.
 pub(super) fn requests(object: &Object<'_>) -> Result<InputRequests, ViewError> {
     const NAME: &str = "inputRequests";
     let Some(map) = object.json(NAME) else { return Ok(Vec::new()) };

@@ -1,76 +1,80 @@
-//! Who the server is and what it offers, as the first answer of either era says (group LC).
+//! Views of `initialize` and `server/discover`: the server's identity and capabilities.
+// Group LC
 
 use super::read::{Object, strings, text};
 use super::{CacheHint, ViewError};
 use crate::wire::{Json, meta};
 
-/// The answer to `initialize`.
+/// The result of `initialize`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitializeResult {
-    /// As it came.
+    /// The result as received.
     pub json: Json,
-    /// The revision the server wants to speak.
+    /// The revision that the server chose.
     pub protocol_version: Box<str>,
-    /// What it offers.
+    /// The server's capabilities.
     pub capabilities: Capabilities,
-    /// Who it says it is.
+    /// The server's claimed name and version.
     pub server: Option<Implementation>,
 }
 
-/// The answer to `server/discover`.
+/// The result of `server/discover`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoverResult {
-    /// As it came.
+    /// The result as received.
     pub json: Json,
-    /// The revisions it speaks, in its order.
+    /// The revisions that the server speaks, in its order.
     pub supported_versions: Vec<Box<str>>,
-    /// What it offers.
+    /// The server's capabilities.
     pub capabilities: Capabilities,
-    /// Who it says it is.
+    /// The server's claimed name and version.
     pub server: Option<Implementation>,
-    /// How long this may be kept.
+    /// How long the result may be cached.
     pub cache: CacheHint,
 }
 
-/// Who a peer says it is: for display and logs, never for decisions (LC-10).
+/// The claimed name and version of a peer, for display and logs, never for decisions.
+// LC-10
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Implementation {
-    /// As it came.
+    /// The object as received.
     pub json: Json,
-    /// Its name.
+    /// The name.
     pub name: Box<str>,
-    /// Its version. Empty where a server gives none.
+    /// The version. Empty if the server gives none.
     pub version: Box<str>,
 }
 
-/// What a server offers. What is not in here must not be asked for (LC-05).
+/// The capabilities of a server. Features that are absent here must not be used.
+// LC-05
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// As they came.
+    /// The capabilities as received.
     pub json: Json,
-    /// `tools/*`
+    /// Support for `tools/*`.
     pub tools: Option<Feature>,
-    /// `resources/*`
+    /// Support for `resources/*`.
     pub resources: Option<Feature>,
-    /// `prompts/*`
+    /// Support for `prompts/*`.
     pub prompts: Option<Feature>,
-    /// `logging/setLevel`
+    /// Support for `logging/setLevel`.
     pub logging: bool,
-    /// `completion/complete`
+    /// Support for `completion/complete`.
     pub completions: bool,
 }
 
-/// What a server offers of one feature.
+/// The capability of one feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feature {
-    /// It says when the list changes.
+    /// Whether the server notifies about changes of the list.
     pub list_changed: bool,
-    /// It says when one of them changes: resources only (RS-03).
+    // RS-03
+    /// Whether the server notifies about changes of single items. Resources only.
     pub subscribe: bool,
 }
 
 impl InitializeResult {
-    /// Decodes the result. Absent capabilities are none.
+    /// Decodes the result. Missing capabilities count as empty.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
         let object = Object::of(json)?;
         Ok(Self {
@@ -81,14 +85,15 @@ impl InitializeResult {
         })
     }
 
-    /// Text for the model, untrusted (LC-07).
+    /// Instructions for the model. Untrusted.
+    // LC-07
     pub fn instructions(&self) -> Option<String> {
         text(&self.json, "instructions")
     }
 }
 
 impl DiscoverResult {
-    /// Decodes the result. Its `supportedVersions` must be there: they are what tells a modern server.
+    /// Decodes the result. `supportedVersions` is required, since it identifies a modern server.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
         let (object, versions) = strings(json, "supportedVersions")?;
         if !versions.given {
@@ -103,13 +108,15 @@ impl DiscoverResult {
         })
     }
 
-    /// Text for the model, untrusted (LC-07).
+    /// Instructions for the model. Untrusted.
+    // LC-07
     pub fn instructions(&self) -> Option<String> {
         text(&self.json, "instructions")
     }
 }
 
-/// Who answered, by `_meta` of any modern result, or by `serverInfo`, where older drafts had it.
+/// Reads the server's name and version from `_meta` of any modern result, or from `serverInfo`,
+/// where older drafts had it.
 pub fn server_info(result: &Json) -> Option<Implementation> {
     let object = Object::of(result).ok()?;
     let from_meta = object.meta().and_then(|json| Object::of(&json).ok()?.object(meta::SERVER_INFO));
@@ -120,7 +127,7 @@ pub fn server_info(result: &Json) -> Option<Implementation> {
 described!(Implementation);
 
 impl Implementation {
-    /// Decodes an implementation. It needs a name.
+    /// Decodes an implementation. `name` is required.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
         let object = Object::of(json)?;
         Ok(Self {
@@ -130,14 +137,14 @@ impl Implementation {
         })
     }
 
-    /// Its home page. Untrusted.
+    /// The URL of its website. Untrusted.
     pub fn website_url(&self) -> Option<String> {
         text(&self.json, "websiteUrl")
     }
 }
 
 impl Default for Capabilities {
-    /// Nothing.
+    /// No capabilities.
     fn default() -> Self {
         Self {
             json: Json::empty_object(),
@@ -169,13 +176,15 @@ impl Capabilities {
         given.and_then(|json| Self::decode(&json).ok()).unwrap_or_default()
     }
 
-    /// The settings of an extension, if the server has it (LC-15).
+    /// The settings of an extension, if the server has it.
+    // LC-15
     pub fn extension(&self, id: &str) -> Option<Json> {
         self.at(&["extensions", id])
     }
 
-    /// What stands at a path of names, if it is there and neither `null` nor `false`: for instance
-    /// `["tasks", "requests", "tools", "call"]` (TA-01).
+    /// The value at a path of names, such as `["tasks", "requests", "tools", "call"]`, unless it is
+    /// missing, `null` or `false`.
+    // TA-01
     pub fn at(&self, path: &[&str]) -> Option<Json> {
         path.iter().try_fold(self.json.clone(), |json, name| {
             Object::of(&json).ok()?.json(name).filter(|json| json.as_bytes() != b"false")
@@ -184,7 +193,7 @@ impl Capabilities {
 }
 
 impl Feature {
-    /// `true` is no object, but what it means is plain.
+    /// Decodes one feature. `true` is not an object, but accepted for an empty one.
     fn of(object: &Object<'_>, name: &str) -> Option<Self> {
         let settings = object.json(name).filter(|json| json.as_bytes() != b"false")?;
         Some(Object::of(&settings).map_or_else(

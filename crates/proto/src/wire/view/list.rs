@@ -1,22 +1,22 @@
-//! [`Page`]: one page of any list, and how long it may be kept.
+//! [`Page`]: one page of any list, and how long it may be cached.
 
 use super::read::{Object, elements};
 use super::{Dropped, ViewError};
 use crate::wire::Json;
 
-/// What a list can hold.
+/// A type of list element.
 pub trait Item: Sized {
     /// The member of the result that holds the list.
     const LIST: &'static str;
 
-    /// Reads one element.
+    /// Decodes one element from its members.
     #[doc(hidden)]
     fn read(object: &Object<'_>) -> Result<Self, ViewError>;
 
-    /// The element as it came.
+    /// The element as received.
     fn json(&self) -> &Json;
 
-    /// What tells it from the others of its list.
+    /// The key that identifies the element in its list.
     fn key(&self) -> &str;
 
     /// Decodes one element.
@@ -28,31 +28,35 @@ pub trait Item: Sized {
 /// One page of a list.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
-    /// The elements that could be used.
+    /// The valid elements.
     pub items: Vec<T>,
-    /// Where the next page begins. An empty string is a cursor too (PA-02).
+    // PA-02
+    /// The cursor of the next page. An empty string is a valid cursor.
     pub next_cursor: Option<String>,
-    /// How long the page may be kept.
+    /// How long the page may be cached.
     pub cache: CacheHint,
-    /// The elements that could not be used: the first hundred.
+    /// The invalid elements, at most 100.
     pub dropped: Vec<Dropped>,
     /// The result's `_meta`.
     pub meta: Option<Json>,
 }
 
-/// How long a modern result may be kept, and for whom (CA-01).
+/// How long a modern result may be cached, and for whom.
+// CA-01
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheHint {
-    /// Milliseconds from receipt. Absent and negative values count as 0, which is stale at once.
+    /// Lifetime in milliseconds from receipt. Missing and negative values count as 0, stale at
+    /// once.
     pub ttl_ms: u64,
-    /// Who may be served from it.
+    /// Who may be served from the cache.
     pub scope: CacheScope,
 }
 
 /// Who may be served from a cached result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheScope {
-    /// Only the authorization that fetched it. Anything but `public` means this (CA-03).
+    // CA-03
+    /// Only the authorization that fetched it. Any value but `public` means this.
     #[default]
     Private,
     /// Anyone.
@@ -77,7 +81,7 @@ impl<T: Item> Page<T> {
 }
 
 impl CacheHint {
-    /// Reads the hint of a result. What has none is stale at once.
+    /// Decodes the hint of a result. A result without one is stale at once.
     pub fn decode(json: &Json) -> Self {
         Object::of(json).map_or_else(|_| Self::default(), |object| Self::of(&object))
     }

@@ -1,34 +1,36 @@
-//! What notifications carry. Each decodes the `params` of its method.
+//! Views of the `params` of notifications.
 
 use super::ViewError;
 use super::read::Object;
 use crate::wire::{Id, Json, meta};
 
-/// `notifications/progress` (PR-02).
+/// The parameters of `notifications/progress`.
+// PR-02
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// Which request it is about.
+    /// The progress token of the request.
     pub token: Id,
-    /// How far it is.
+    /// The progress so far.
     pub progress: f64,
-    /// How far it goes, if known.
+    /// The progress at the end, if known.
     pub total: Option<f64>,
-    /// What is being done. Untrusted.
+    /// A message about the progress. Untrusted.
     pub message: Option<Box<str>>,
 }
 
-/// `notifications/message` (LG-03).
+/// The parameters of `notifications/message`.
+// LG-03
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogMessage {
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// Which part of the server speaks.
+    /// The name of the server's logger.
     pub logger: Option<Box<str>>,
-    /// Anything, untrusted. `null` if there is none.
+    /// The logged data, `null` if there is none. Untrusted.
     pub data: Json,
 }
 
-/// How bad a log message is.
+/// The severity of a log message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the levels of syslog")]
 pub enum Level {
@@ -42,45 +44,50 @@ pub enum Level {
     Emergency,
 }
 
-/// `notifications/cancelled` (CN-03, CN-05).
+/// The parameters of `notifications/cancelled`.
+// CN-03, CN-05
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancelled {
-    /// Which request. Without one, or with one that is no id, the notification means nothing.
+    /// The id of the request. Without a valid id the notification means nothing.
     pub request: Option<Id>,
-    /// Why. Untrusted.
+    /// The reason. Untrusted.
     pub reason: Option<Box<str>>,
 }
 
-/// `notifications/resources/updated` (RS-03).
+/// The parameters of `notifications/resources/updated`.
+// RS-03
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceUpdated {
-    /// Which resource; it may lie below the one that was subscribed to.
+    /// The URI of the resource, which may be below the one that was subscribed to.
     pub uri: Box<str>,
 }
 
-/// `notifications/subscriptions/acknowledged` (SB-02): what the server will really send.
+/// The parameters of `notifications/subscriptions/acknowledged`: what the server will really send.
+// SB-02
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// Changes of the tool list.
+    /// Whether it sends changes of the tool list.
     pub tools: bool,
-    /// Changes of the prompt list.
+    /// Whether it sends changes of the prompt list.
     pub prompts: bool,
-    /// Changes of the resource list.
+    /// Whether it sends changes of the resource list.
     pub resources: bool,
-    /// Changes of these resources.
+    /// The resources whose changes it sends.
     pub resource_uris: Vec<Box<str>>,
-    /// Changes of these tasks.
+    /// The tasks whose changes it sends.
     pub task_ids: Vec<Box<str>>,
 }
 
-/// `notifications/elicitation/complete` of 2025-11-25 (EL-11).
+/// The parameters of `notifications/elicitation/complete` of 2025-11-25.
+// EL-11
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElicitationComplete {
-    /// Which one is done.
+    /// The id of the elicitation.
     pub id: Box<str>,
 }
 
-/// Which subscription a modern notification or final result belongs to (SB-03).
+/// The id of the subscription that a modern notification or final result belongs to.
+// SB-03
 pub fn subscription_id(params: &Json) -> Option<Id> {
     let meta = Object::of(params).ok()?.meta()?;
     id(&Object::of(&meta).ok()?, meta::SUBSCRIPTION_ID)
@@ -105,7 +112,7 @@ impl Progress {
 }
 
 impl LogMessage {
-    /// Decodes the parameters. A level of no known name counts as `info`.
+    /// Decodes the parameters. An unknown level counts as `info`.
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
         let object = Object::of(params)?;
         Ok(Self {
@@ -117,7 +124,7 @@ impl LogMessage {
 }
 
 impl Level {
-    /// All, the least bad first.
+    /// All levels, the least severe first.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -129,7 +136,7 @@ impl Level {
         Self::Emergency,
     ];
 
-    /// A level by its name, in any case; `warn` is seen in the wild.
+    /// The level of that name, ignoring case. Some servers write `warn` for `warning`.
     pub fn of(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("warn") {
             return Some(Self::Warning);

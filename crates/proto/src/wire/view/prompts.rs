@@ -1,48 +1,50 @@
-//! Prompts and what expanding one gives (group PM).
+//! Views of prompts and of the result of `prompts/get`.
+// Group PM
 
 use super::read::{Object, elements, text};
 use super::{Content, Dropped, Item, Role, ViewError};
 use crate::wire::Json;
 
-/// A prompt, as an entry in a list.
+/// A prompt of `prompts/list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// As it came.
+    /// The prompt as received.
     pub json: Json,
-    /// What it is expanded by.
+    /// The name by which it is expanded.
     pub name: Box<str>,
 }
 
-/// An argument of a prompt. Its values are always strings (PM-01).
+/// An argument of a prompt. Its values are always strings.
+// PM-01, PM-02
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptArgument {
-    /// As it came.
+    /// The argument as received.
     pub json: Json,
-    /// Its name.
+    /// The name.
     pub name: Box<str>,
-    /// Whether it must be given (PM-02).
+    /// Whether a value is required.
     pub required: bool,
 }
 
-/// What expanding a prompt gave.
+/// The result of `prompts/get`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetPromptResult {
-    /// As it came.
+    /// The result as received.
     pub json: Json,
-    /// The conversation so far.
+    /// The messages of the expanded prompt.
     pub messages: Vec<PromptMessage>,
     /// The result's `_meta`.
     pub meta: Option<Json>,
-    /// Messages that could not be used: the first hundred.
+    /// The invalid messages, at most 100.
     pub dropped: Vec<Dropped>,
 }
 
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptMessage {
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: Role,
-    /// What is said.
+    /// The content of the message.
     pub content: Content,
 }
 
@@ -65,7 +67,7 @@ impl Item for Prompt {
 }
 
 impl Prompt {
-    /// Its arguments in their order. One without a name is left out.
+    /// The arguments in the server's order. Arguments without a name are left out.
     pub fn arguments(&self) -> Vec<PromptArgument> {
         let arguments = elements(&self.json, "arguments", PromptArgument::read);
         arguments.map_or_else(|_| Vec::new(), |(_, found)| found.items)
@@ -86,7 +88,7 @@ impl PromptArgument {
         text(&self.json, "title")
     }
 
-    /// What it is for, in the server's words.
+    /// The server's description of the argument. Untrusted.
     pub fn description(&self) -> Option<String> {
         text(&self.json, "description")
     }
@@ -102,7 +104,7 @@ impl GetPromptResult {
         Ok(Self { json: json.clone(), messages: found.items, meta: object.meta(), dropped: found.dropped })
     }
 
-    /// What the prompt is for, if said.
+    /// The server's description of the prompt, if given. Untrusted.
     pub fn description(&self) -> Option<String> {
         text(&self.json, "description")
     }

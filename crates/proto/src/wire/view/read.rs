@@ -1,4 +1,4 @@
-//! How members are read out of an object: as slices, with the lenience of this module.
+//! [`Object`]: reads the members of a JSON object as slices, with the lenience of the views.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::{Dropped, ViewError};
 use crate::wire::Json;
 use crate::wire::scan::{Cursor, unquote, unquote_lossy};
 
-/// A JSON string in its buffer. It may be megabytes of Base64, so it is unquoted when asked for.
+/// A JSON string in its buffer. It may be megabytes of Base64, so it is unquoted on demand.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Quoted(Json);
 
@@ -25,7 +25,7 @@ impl Quoted {
         &self.0
     }
 
-    /// About how long the text is, without looking at it.
+    /// The approximate length of the text, without decoding it.
     pub fn len_hint(&self) -> usize {
         self.0.as_bytes().len() - 2
     }
@@ -37,22 +37,22 @@ impl fmt::Debug for Quoted {
     }
 }
 
-/// The members of one object. Where a name stands twice, the last one counts.
+/// The members of one object. If a name occurs twice, the last one counts.
 #[derive(Debug)]
 pub struct Object<'a> {
-    /// The object, as it came.
+    /// The object as received.
     pub(super) json: Json,
     members: Vec<(Cow<'a, str>, &'a [u8])>,
 }
 
 impl<'a> Object<'a> {
-    /// Splits an object.
+    /// Splits an object into its members.
     pub(super) fn of(json: &'a Json) -> Result<Self, ViewError> {
         let mut cursor = Cursor::new(json.as_bytes());
         Self::at(&mut cursor, json).ok_or_else(|| ViewError::mismatch("an object", json))
     }
 
-    /// Splits the object that the cursor is at, somewhere inside `json`, and leaves the cursor behind it.
+    /// Splits the object at the cursor, somewhere inside `json`, and leaves the cursor behind it.
     fn at(cursor: &mut Cursor<'a>, json: &Json) -> Option<Self> {
         cursor.peek();
         let start = cursor.at();
@@ -70,22 +70,22 @@ impl<'a> Object<'a> {
         Some(Self { json, members })
     }
 
-    /// A member that is there, even if it is `null`.
+    /// A member, even if it is `null`.
     pub(super) fn raw(&self, name: &str) -> Option<&'a [u8]> {
         self.members.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| *raw)
     }
 
-    /// A member that is there and not `null`.
+    /// A member that is not `null`.
     pub(super) fn given(&self, name: &str) -> Option<&'a [u8]> {
         self.raw(name).filter(|raw| *raw != b"null")
     }
 
-    /// A member that is there, even if it is `null`, as a slice.
+    /// A member, even if it is `null`, as a slice.
     pub(super) fn any(&self, name: &str) -> Option<Json> {
         self.raw(name).map(|raw| self.json.slice(raw))
     }
 
-    /// A member that is there and not `null`, as a slice.
+    /// A member that is not `null`, as a slice.
     pub(super) fn json(&self, name: &str) -> Option<Json> {
         self.given(name).map(|raw| self.json.slice(raw))
     }
@@ -95,49 +95,49 @@ impl<'a> Object<'a> {
         self.json(name).filter(Json::is_object)
     }
 
-    /// `_meta`.
+    /// The member `_meta`, if it is an object.
     pub(super) fn meta(&self) -> Option<Json> {
         self.object("_meta")
     }
 
-    /// A string, as a slice.
+    /// A string member, as a slice.
     pub(super) fn quoted(&self, name: &str) -> Option<Quoted> {
         self.json(name).filter(|json| json.as_bytes()[0] == b'"').map(Quoted)
     }
 
-    /// A string, or nothing.
+    /// A string member.
     pub(super) fn string(&self, name: &str) -> Option<Cow<'a, str>> {
         self.raw(name).and_then(unquote)
     }
 
-    /// A boolean, or nothing.
+    /// A boolean member.
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
         self.value(name)
     }
 
-    /// A value of type `T`, or nothing.
+    /// A member of type `T`.
     pub(super) fn value<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         self.given(name).and_then(|raw| serde_json::from_slice(raw).ok())
     }
 
-    /// A whole number that is not negative, even if it is written `1.0`.
+    /// A non-negative number, truncated to an integer. It may be written `1.0`.
     pub(super) fn count(&self, name: &str) -> Option<u64> {
         let number: f64 = self.value(name)?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
         (number >= 0.0).then_some(number as u64)
     }
 
-    /// A time in milliseconds, or nothing.
+    /// A duration in milliseconds.
     pub(super) fn millis(&self, name: &str) -> Option<Duration> {
         self.count(name).map(Duration::from_millis)
     }
 
-    /// A string that must be there.
+    /// A required string member.
     pub(super) fn required(&self, name: &'static str) -> Result<Box<str>, ViewError> {
         self.string(name).map(Into::into).ok_or_else(|| self.misfit(name, "a string"))
     }
 
-    /// An object that must be there.
+    /// A required object member.
     pub(super) fn required_object(&self, name: &'static str) -> Result<Json, ViewError> {
         self.object(name).ok_or_else(|| self.misfit(name, "an object"))
     }
@@ -147,34 +147,35 @@ impl<'a> Object<'a> {
         ViewError::new(expected, self.raw(name)).under(name)
     }
 
-    /// The members in their order, as slices.
+    /// The members in the order of the text, as slices.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Json)> {
         self.members.iter().map(|(name, raw)| (&**name, self.json.slice(raw)))
     }
 }
 
-/// The elements of a list that could be used, and those that could not.
+/// The valid and the invalid elements of a list.
 pub(super) struct Elements<T> {
     pub(super) items: Vec<T>,
     pub(super) dropped: Vec<Dropped>,
-    /// Whether the list was there at all.
+    /// Whether the list was present at all.
     pub(super) given: bool,
 }
 
-/// Most objects have no more.
+/// Number of members for which room is reserved. Most objects have no more.
 const MANY_MEMBERS: usize = 8;
 
-/// An object of more members is cut.
+/// Maximum number of members of an object. More are ignored.
 const MOST_MEMBERS: usize = 10_000;
 
-/// A list of more elements is cut. A view takes more memory than `{}` does on the wire.
+/// Maximum number of elements of a list. More are dropped, since a view takes more memory than
+/// `{}`.
 const MOST_ELEMENTS: usize = 100_000;
 
-/// No more than this many dropped elements are reported.
+/// Maximum number of dropped elements that are reported.
 pub(super) const MOST_DROPPED: usize = 100;
 
-/// Splits `json` and reads each element of its member `list`, all in one pass. An absent or `null` list is
-/// empty.
+/// Splits `json` and decodes each element of its member `list` as an object, all in one pass. An
+/// absent or `null` list is empty.
 pub(super) fn elements<'a, T>(
     json: &'a Json,
     list: &'static str,
@@ -188,7 +189,7 @@ pub(super) fn elements<'a, T>(
     })
 }
 
-/// The same for a list of strings.
+/// Splits `json` and decodes each element of its member `list` as a string.
 pub(super) fn strings<'a>(
     json: &'a Json,
     list: &'static str,
@@ -199,7 +200,8 @@ pub(super) fn strings<'a>(
     })
 }
 
-/// The same for whatever `next` reads at the cursor. `None` from it means that the text is damaged.
+/// Splits `json` and decodes each element of its member `list` with `next`, which reads it at the
+/// cursor and returns `None` if the text is damaged.
 fn values<'a, T>(
     json: &'a Json,
     list: &'static str,
@@ -248,12 +250,12 @@ impl<T> Elements<T> {
     }
 }
 
-/// Reads one string member.
+/// Reads one string member of an object.
 pub(super) fn text(json: &Json, name: &str) -> Option<String> {
     Object::of(json).ok()?.string(name).map(Cow::into_owned)
 }
 
-/// Reads `_meta`.
+/// Reads the `_meta` of an object.
 pub(super) fn meta(json: &Json) -> Option<Json> {
     Object::of(json).ok()?.meta()
 }

@@ -1,58 +1,61 @@
-//! Resources, their templates and their contents (group RS).
+//! Views of resources, resource templates and the result of `resources/read`.
+// Group RS
 
 use super::read::{Object, Quoted, elements, text};
 use super::{Annotations, CacheHint, Dropped, Item, ViewError};
 use crate::wire::Json;
 
-/// A resource, as an entry in a list or a link in a result.
+/// A resource of `resources/list`, or a link to one in a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// As it came.
+    /// The resource as received.
     pub json: Json,
-    /// What it is read by, exactly.
+    /// The exact URI by which it is read.
     pub uri: Box<str>,
-    /// Its name, or the URI where a server gives none.
+    /// The name, or the URI if the server gives none.
     pub name: Box<str>,
 }
 
-/// A pattern of resources.
+/// A template for the URIs of resources.
+// RS-05
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceTemplate {
-    /// As it came.
+    /// The template as received.
     pub json: Json,
-    /// An RFC 6570 template, not checked (RS-05).
+    /// An RFC 6570 template, not checked.
     pub uri_template: Box<str>,
-    /// Its name, or the template where a server gives none.
+    /// The name, or the template if the server gives none.
     pub name: Box<str>,
 }
 
-/// What reading a resource gave. No contents is not the same as not found (RS-02).
+/// The result of `resources/read`. Empty contents do not mean that the resource was not found.
+// RS-01, RS-02
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadResourceResult {
-    /// As it came.
+    /// The result as received.
     pub json: Json,
-    /// One part, or several, as for a directory (RS-01).
+    /// The contents: one part, or several, as for a directory.
     pub contents: Vec<ResourceContents>,
-    /// How long it may be kept.
+    /// How long the result may be cached.
     pub cache: CacheHint,
     /// The result's `_meta`.
     pub meta: Option<Json>,
-    /// Parts that could not be used: the first hundred.
+    /// The invalid parts, at most 100.
     pub dropped: Vec<Dropped>,
 }
 
 /// One part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceContents {
-    /// As it came.
+    /// The part as received.
     pub json: Json,
-    /// Which resource this is; it may lie below the one that was read.
+    /// The URI of the part, which may be below the one that was read.
     pub uri: Box<str>,
-    /// What it holds.
+    /// The content of the part.
     pub body: Body,
 }
 
-/// What a part of a resource holds.
+/// The content of a part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Text.
@@ -87,12 +90,13 @@ impl Resource {
         text(&self.json, "mimeType")
     }
 
-    /// Its size in bytes, if known. A hint (RS-06).
+    /// The size in bytes, if known. It is a hint.
+    // RS-06
     pub fn size(&self) -> Option<u64> {
         Object::of(&self.json).ok()?.count("size")
     }
 
-    /// Hints on how to use it.
+    /// Hints on how to use the resource.
     pub fn annotations(&self) -> Annotations {
         Annotations::of(&self.json)
     }
@@ -124,7 +128,7 @@ impl ResourceTemplate {
         text(&self.json, "mimeType")
     }
 
-    /// Hints on how to use what matches.
+    /// Hints on how to use the matching resources.
     pub fn annotations(&self) -> Annotations {
         Annotations::of(&self.json)
     }

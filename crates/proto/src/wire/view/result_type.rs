@@ -1,34 +1,35 @@
-//! [`result_type`]: which kind of result this is, before it is decoded as any of them.
+//! [`result_type`]: reads the type of a result before it is decoded.
 
 use memchr::memmem;
 
 use super::error::cut;
 use crate::wire::{Json, scan};
 
-/// What a result claims to be (BM-05).
+/// The type of a result.
+// BM-05
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultType {
-    /// The answer. Also what a result without the member is, since legacy servers write none.
+    /// The result is complete. This is the default, since legacy servers write no `resultType`.
     Complete,
-    /// The server wants input first: see [`InputRequired`](super::InputRequired).
+    /// The server requires input first: see [`InputRequired`](super::InputRequired).
     InputRequired,
-    /// Work goes on in the background: see [`Task`](super::Task).
+    /// The work continues as a task: see [`Task`](super::Task).
     Task,
-    /// Nothing known, which makes the result invalid. At most 80 bytes of what it said.
+    /// An unknown type, which makes the result invalid. Holds at most 80 bytes of it.
     Unknown(String),
 }
 
 /// Reads `resultType`.
 ///
-/// Cost: nothing to speak of where it is the first or the last member, which is where servers write it;
-/// otherwise one search for the name, and if that finds it, a pass over the members before it. A name spelled with
-/// escapes is not found; such a result counts as complete.
+/// This costs next to nothing if it is the first or the last member, where servers write it;
+/// otherwise one search for the name, and if that finds it, a pass over the members before it. A
+/// name spelled with escapes is not found; such a result counts as complete.
 pub fn result_type(result: &Json) -> ResultType {
     let text = result.as_bytes();
     if is_plainly_complete(text) || memmem::find(text, b"\"resultType\"").is_none() {
         return ResultType::Complete;
     }
-    // The first counts: it is near the front, and what comes after it may be megabytes.
+    // The first one counts, unlike elsewhere, because megabytes may follow it.
     let first = scan::members(text).and_then(|mut members| members.find(|(name, _)| name == "resultType"));
     let Some(json) = first.map(|(_, raw)| result.slice(raw)).filter(|json| !json.is_null()) else {
         return ResultType::Complete;
@@ -42,10 +43,10 @@ pub fn result_type(result: &Json) -> ResultType {
     }
 }
 
-/// Whether the first or the last member says so, as it is written without white space.
+/// Whether the first or the last member, written without white space, says `complete`.
 ///
-/// At the end, a comma before it proves that the name is one: inside a string its quote would have ended
-/// that string, and the text would not be JSON.
+/// At the end, the comma before it proves that it is a member: inside a string its quote would have
+/// ended that string, and the text would not be JSON.
 fn is_plainly_complete(text: &[u8]) -> bool {
     text.ends_with(b",\"resultType\":\"complete\"}")
         || (text.starts_with(b"{\"resultType\":\"complete\",")

@@ -1,7 +1,8 @@
-//! What a server may ask of a model, and how the answer is written (group SA).
+//! Views of `sampling/createMessage`: its parameters and its result.
 //!
-//! Unlike in a list, nothing is left out here: a conversation without one of its turns is another
-//! conversation, so one part that cannot be read fails the request.
+//! Unlike in a list, no invalid element is left out: a conversation without one of its turns is
+//! another conversation, so one invalid part fails the request.
+// Group SA
 
 use super::read::{Elements, Object, elements, strings};
 use super::{Content, Item as _, Role, Tool, ViewError};
@@ -9,130 +10,133 @@ use crate::revision::Revision;
 use crate::wire::Json;
 use crate::wire::object::{Edit, quote};
 
-/// The parameters of `sampling/createMessage`. Everything in it is the server's words.
+/// The parameters of `sampling/createMessage`. All of it is untrusted.
+// SA-03, SA-04
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingRequest {
-    /// As it came.
+    /// The parameters as received.
     pub json: Json,
     /// The conversation so far.
     pub messages: Vec<SamplingMessage>,
-    /// Never to be exceeded (SA-03).
+    /// Maximum number of tokens, which must not be exceeded.
     pub max_tokens: u64,
-    /// Which model it would like.
+    /// The preferred model.
     pub preferences: ModelPreferences,
-    /// May be changed or left out.
+    /// The system prompt, which may be changed or left out.
     pub system_prompt: Option<Box<str>>,
-    /// What of other conversations it would like to have along.
+    /// The context of other conversations that the server asks to include.
     pub include_context: IncludeContext,
-    /// May be ignored.
+    /// The temperature, which may be ignored.
     pub temperature: Option<f64>,
-    /// May be ignored.
+    /// The stop sequences, which may be ignored.
     pub stop_sequences: Vec<Box<str>>,
-    /// For the provider, in a form that both know.
+    /// Metadata for the provider, in the provider's format.
     pub metadata: Option<Json>,
-    /// Tools of this request alone; the server need not offer them (SA-04).
+    /// Tools of this request alone, which the server need not list.
     pub tools: Vec<Tool>,
-    /// How they are to be used. `None`: not said, which means [`ToolChoice::Auto`].
+    /// How the tools are to be used. `None` means [`ToolChoice::Auto`].
     pub tool_choice: Option<ToolChoice>,
 }
 
 /// One turn of the conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplingMessage {
-    /// As it came.
+    /// The message as received.
     pub json: Json,
-    /// Who speaks: [`Role::User`] or [`Role::Assistant`].
+    /// The role of the speaker: [`Role::User`] or [`Role::Assistant`].
     pub role: Role,
-    /// What is said. One block or many on the wire; a list here.
+    /// The blocks of the message. On the wire it may be a single block.
     pub content: Vec<SamplingBlock>,
 }
 
 /// One block of a turn.
+// SA-06
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SamplingBlock {
-    /// Text, a picture, sound, or something unknown.
+    /// Text, an image, audio, or an unknown type.
     Content(Content),
-    /// The model wants a tool to be run.
+    /// The model uses a tool.
     ToolUse {
-        /// As it came, its `_meta` included (SA-06).
+        /// The block as received, including its `_meta`.
         json: Json,
-        /// What its result will name.
+        /// The id that the tool result will name.
         id: Box<str>,
-        /// Which tool.
+        /// The name of the tool.
         name: Box<str>,
-        /// With what.
+        /// The arguments of the tool.
         input: Json,
     },
-    /// What a tool gave.
+    /// The result of a tool.
     ToolResult {
-        /// As it came, its `_meta` included (SA-06).
+        /// The block as received, including its `_meta`.
         json: Json,
-        /// Which use it belongs to.
+        /// The id of the tool use that it belongs to.
         tool_use_id: Box<str>,
-        /// What came out.
+        /// The content of the result.
         content: Vec<Content>,
         /// The structured result, if there is one.
         structured: Option<Json>,
-        /// The tool failed.
+        /// Whether the tool failed.
         is_error: bool,
     },
 }
 
-/// Which model a server would like. Hints come before priorities (SA-03).
+/// The model that a server prefers. Hints count more than priorities.
+// SA-03
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelPreferences {
     /// Parts of model names, best first.
     pub hints: Vec<Box<str>>,
-    /// How much a low price matters, from 0 to 1.
+    /// Weight of a low price, from 0 to 1.
     pub cost: Option<f64>,
-    /// How much speed matters, from 0 to 1.
+    /// Weight of speed, from 0 to 1.
     pub speed: Option<f64>,
-    /// How much ability matters, from 0 to 1.
+    /// Weight of intelligence, from 0 to 1.
     pub intelligence: Option<f64>,
 }
 
-/// What of other conversations a server would like to have along.
+/// The context of other conversations that a server asks to include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeContext {
-    /// Nothing. Also the default, and what an unknown word means.
+    /// None. This is the default, and the meaning of an unknown value.
     #[default]
     None,
-    /// What was said with this server.
+    /// The conversation with this server.
     ThisServer,
-    /// What was said with all servers.
+    /// The conversations with all servers.
     AllServers,
 }
 
 /// How the model is to use the tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// At least one.
+    /// The model must use at least one tool.
     Required,
-    /// Not at all.
+    /// The model must not use tools.
     None,
 }
 
-/// What the model said.
+/// The result of `sampling/createMessage`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplingResult {
     /// The blocks, in order.
     pub content: Vec<SamplingBlock>,
-    /// Which model it was.
+    /// The name of the model.
     pub model: Box<str>,
-    /// `endTurn`, `stopSequence`, `maxTokens`, `toolUse`, or a word of the provider's.
+    /// `endTurn`, `stopSequence`, `maxTokens`, `toolUse`, or a value of the provider.
     pub stop_reason: Option<Box<str>>,
 }
 
-/// Longer conversations are refused.
+/// Maximum number of messages. Longer conversations are refused.
 const MOST_MESSAGES: usize = 10_000;
-/// More blocks in one turn, or in one tool's result, are refused.
+/// Maximum number of blocks in one turn or tool result. More are refused.
 const MOST_BLOCKS: usize = 1_000;
-/// More tools are refused.
+/// Maximum number of tools. More are refused.
 const MOST_TOOLS: usize = 1_000;
-/// More hints or stop sequences are ignored: both are wishes.
+/// Maximum number of hints or stop sequences. More are ignored, since both are optional to follow.
 const MOST_WISHES: usize = 64;
 
 // === impl SamplingRequest ===
@@ -168,10 +172,11 @@ impl SamplingRequest {
         })
     }
 
-    /// Whether it has to do with tools, be it that it offers some or that the conversation used some.
-    /// Only for a host that declared `sampling.tools` (SA-04).
+    /// Whether it offers tools, or the conversation used some. Only a host that declared
+    /// `sampling.tools` may receive such a request.
+    // SA-04
     pub fn uses_tools(&self) -> bool {
-        // An empty list is an offer too: a host that does not know the member would not have been sent it.
+        // An empty list counts too: it must not be sent to a host that does not know the member.
         let offered = ["tools", "toolChoice"]
             .iter()
             .any(|name| self.json.member(name).is_some_and(|member| !member.is_null()));
@@ -179,7 +184,9 @@ impl SamplingRequest {
         offered || blocks.any(|block| !matches!(block, SamplingBlock::Content(_)))
     }
 
-    /// SA-05: a turn with results of tools holds nothing else, and answers every use of the turn before it.
+    /// Checks that a turn with tool results contains nothing else, and answers every tool use of
+    /// the turn before it.
+    // SA-05
     pub fn check_turns(&self) -> Result<(), TurnError> {
         let mut open: Vec<&str> = Vec::new();
         for (index, message) in self.messages.iter().enumerate() {
@@ -220,17 +227,18 @@ impl SamplingRequest {
     }
 }
 
-/// A turn that does not follow from the one before it (SA-05).
+/// A turn that does not follow from the one before it.
+// SA-05
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("messages[{index}]: {what}")]
 pub struct TurnError {
-    /// Which message.
+    /// The index of the message.
     pub index: usize,
     /// What is wrong.
     pub what: &'static str,
 }
 
-/// All elements, or the first reason why not.
+/// Returns all elements, or the error of the first invalid one.
 fn whole<T>(found: Elements<T>, most: usize, expected: &'static str) -> Result<Vec<T>, ViewError> {
     match found.dropped.into_iter().next() {
         Some(dropped) => Err(dropped.reason),
@@ -268,14 +276,14 @@ impl SamplingMessage {
 // === impl SamplingBlock ===
 
 impl SamplingBlock {
-    /// A block of text.
+    /// Creates a block of text.
     pub fn text(text: &str) -> Self {
         let json = Json::parse(format!(r#"{{"type":"text","text":{}}}"#, quote(text)));
         let json = json.expect("written around a quoted text");
         Self::Content(Content::decode(&json).expect("a whole text block"))
     }
 
-    /// A block that asks for a tool to be run.
+    /// Creates a block with a tool use.
     pub fn tool_use(id: &str, name: &str, input: &Json) -> Self {
         let json = Edit::new()
             .set_str("type", "tool_use")
@@ -292,7 +300,7 @@ impl SamplingBlock {
         Self::read(&Object::of(json)?)
     }
 
-    /// The `content` of a message: one block or many.
+    /// Decodes the `content` of a message: one block or many.
     fn all(message: &Object<'_>) -> Result<Vec<Self>, ViewError> {
         if let Some(block) = message.object("content") {
             return Ok(vec![Self::decode(&block).map_err(|error| error.under("content"))?]);
@@ -327,7 +335,7 @@ impl SamplingBlock {
         })
     }
 
-    /// The block as it came.
+    /// The block as received.
     pub fn json(&self) -> &Json {
         match self {
             Self::Content(content) => content.json(),
@@ -335,7 +343,7 @@ impl SamplingBlock {
         }
     }
 
-    /// Its text, if that is what it is.
+    /// The text of the block, if it is a text block.
     pub fn as_text(&self) -> Option<std::borrow::Cow<'_, str>> {
         match self {
             Self::Content(Content::Text(block)) => Some(block.text.get()),
@@ -360,7 +368,8 @@ impl ModelPreferences {
         }
     }
 
-    /// The model of `available` that the hints ask for: the first hint that is part of a name decides (SA-03).
+    /// Chooses a model of `available`: the first hint that is part of a name decides.
+    // SA-03
     pub fn choose<'m, M: AsRef<str>>(&self, available: &'m [M]) -> Option<&'m str> {
         let named = |hint: &str| {
             let hint = hint.to_ascii_lowercase();
@@ -390,7 +399,7 @@ impl ToolChoice {
 // === impl SamplingResult ===
 
 impl SamplingResult {
-    /// An answer of one text.
+    /// Creates a result with one text block.
     pub fn text(model: &str, text: &str) -> Self {
         Self {
             content: vec![SamplingBlock::text(text)],
@@ -399,8 +408,9 @@ impl SamplingResult {
         }
     }
 
-    /// Writes a `CreateMessageResult`. Before 2025-11-25 an answer is one block without tools: texts are
-    /// joined by newlines, and anything else cannot be said, which gives `None` (SA-06).
+    /// Writes a `CreateMessageResult`. Before 2025-11-25 a result is one block without tools: texts
+    /// are joined by newlines, and anything else gives `None`.
+    // SA-06
     pub fn to_json(&self, revision: Revision) -> Option<Json> {
         let content = match &*self.content {
             [block @ SamplingBlock::Content(_)] => block.json().clone(),

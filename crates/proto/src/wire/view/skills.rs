@@ -1,5 +1,5 @@
-//! [`SkillEntry`]: what a server says of a skill, and what must hold of it before anything of it is read
-//! (extension `io.modelcontextprotocol/skills`).
+//! [`SkillDescriptor`]: a server's description of a skill, and the checks before any file of it is
+//! read (extension `io.modelcontextprotocol/skills`).
 
 use std::collections::HashSet;
 
@@ -7,40 +7,40 @@ use super::read::{Object, elements};
 use super::{Item, ViewError};
 use crate::wire::Json;
 
-/// An entry of `skills/list`, or the answer to `skills/get`. Everything in it is the server's word.
+/// A skill of `skills/list` or `skills/get`. All of it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillEntry {
-    /// As it came.
+    /// The description as received.
     pub json: Json,
-    /// The URI of its `SKILL.md`, which is what a skill is known by.
+    /// The URI of its `SKILL.md`, which identifies the skill.
     pub uri: Box<str>,
-    /// Its name: a label, and not always the only one of that name.
+    /// The name, which need not be unique.
     pub name: Box<str>,
-    /// What it is for.
+    /// The purpose of the skill.
     pub description: Box<str>,
-    /// The frontmatter of `SKILL.md`, as the server says it is.
+    /// The frontmatter of `SKILL.md`, as the server claims it.
     pub frontmatter: Json,
-    /// Its files.
+    /// The files of the skill.
     pub files: SkillFiles,
 }
 
 /// The files of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkillFiles {
-    /// All of them, `SKILL.md` included, each once.
+    /// All files, including `SKILL.md`, each once.
     Listed(Vec<SkillFile>),
-    /// Made when they are read, so nothing can be said of them beforehand.
+    /// The files are generated when they are read, so they are not known beforehand.
     Dynamic,
 }
 
-/// A file of a skill, and what it must hold.
+/// A file of a skill, and the digest of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillFile {
-    /// What it is read by.
+    /// The URI by which it is read.
     pub uri: Box<str>,
     /// SHA-256 of its bytes.
     pub digest: [u8; 32],
-    /// How many bytes it has. Drafts of the extension did not say.
+    /// The size in bytes. Drafts of the extension did not have it.
     pub size: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl SkillEntry {
         Self::decode(&skill).map_err(|error| error.under("skill"))
     }
 
-    /// The URI of its folder, without a slash at the end.
+    /// The URI of the skill's folder, without a slash at the end.
     pub fn root(&self) -> &str {
         root_of(&self.uri).unwrap_or_default()
     }
@@ -93,7 +93,7 @@ impl SkillEntry {
     }
 }
 
-/// All files, or why not: a skill whose files are not all sound is not sound.
+/// Decodes the files of a skill. One invalid file makes the skill invalid.
 fn files(entry: &Json, own: &str, root: &str) -> Result<Vec<SkillFile>, ViewError> {
     let (_, found) = elements(entry, "resources", |file| {
         let uri = file.required("uri")?;
@@ -130,7 +130,7 @@ fn files(entry: &Json, own: &str, root: &str) -> Result<Vec<SkillFile>, ViewErro
     Ok(files)
 }
 
-/// The folder of a `SKILL.md`: what its files are within.
+/// The folder of a `SKILL.md`, in which all files of the skill must be.
 fn root_of(uri: &str) -> Option<&str> {
     let root = uri.strip_suffix("/SKILL.md")?;
     let (scheme, path) = root.split_once("://")?;
@@ -143,13 +143,14 @@ fn last_segment(root: &str) -> Option<&str> {
     root.rsplit('/').next()
 }
 
-/// Whether a file lies in the folder `root`, with no way to mean anything outside of it.
+/// Whether a file is in the folder `root`, and its URI cannot be read as a path outside of it.
 fn is_within(uri: &str, root: &str) -> bool {
     let path = uri.strip_prefix(root).and_then(|rest| rest.strip_prefix('/'));
     path.is_some_and(|path| path.split('/').all(is_segment))
 }
 
-/// A name of a file or folder: none that goes up or stays, spelt out or encoded, and no end of the path.
+/// Whether the text is a safe name of a file or folder: not empty, `.` or `..`, plain or encoded,
+/// and without separators, queries and fragments.
 fn is_segment(segment: &str) -> bool {
     let spelt = segment.replace("%2e", ".").replace("%2E", ".");
     let encoded_separator = ["%2f", "%2F", "%5c", "%5C", "%00"].iter().any(|code| segment.contains(code));
@@ -172,8 +173,9 @@ fn digest(text: &str) -> Option<[u8; 32]> {
     (digits.len() == 64).then_some(digest)
 }
 
-/// What the extension allows one skill.
+/// Maximum number of files that the extension allows one skill.
 const MOST_FILES: usize = 512;
+/// Maximum total size in bytes that the extension allows one skill.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
 #[cfg(test)]
@@ -211,7 +213,7 @@ mod tests {
             made["resources"] = dynamic;
             assert_eq!(decode(&made).unwrap().files, SkillFiles::Dynamic);
         }
-        // Other schemes are as good.
+        // Other schemes are allowed.
         let text = entry().to_string().replace("skill://acme/", "github://o/r/skills/");
         decode(&serde_json::from_str(&text).unwrap()).unwrap();
         let result = json!({ "skill": entry() });

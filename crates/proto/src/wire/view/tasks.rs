@@ -1,4 +1,5 @@
-//! Tasks in both of their forms, which are alike but not compatible (groups TA and TN).
+//! [`Task`]: the state of a task, in two dialects that are similar but not compatible.
+// Groups TA and TN
 
 use std::fmt;
 use std::time::Duration;
@@ -9,53 +10,56 @@ use super::read::{Object, text};
 use super::{InputRequests, Item, ViewError, input};
 use crate::wire::{Json, RpcError, meta};
 
-/// Which form of tasks a connection speaks. Its revision decides (TN-10).
+/// The dialect of tasks that a connection speaks, which its revision decides.
+// TN-10
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
-    /// The experiment of 2025-11-25: `ttl`, `pollInterval`, created inside `task`.
+    /// The experiment of 2025-11-25, with `ttl`, `pollInterval`, and new tasks nested in `task`.
     Experiment,
-    /// The extension of 2026-07-28: `ttlMs`, `pollIntervalMs`, flat.
+    /// The extension of 2026-07-28, with `ttlMs`, `pollIntervalMs`, and flat new tasks.
     Extension,
 }
 
 /// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// As it came.
+    /// The state as received.
     pub json: Json,
-    /// Which form it has.
+    /// The dialect of the state.
     pub dialect: Dialect,
-    /// Its id: not empty, and no longer than a thousand bytes.
+    /// The id: not empty, and at most 1024 bytes.
     pub id: Box<str>,
-    /// How it stands.
+    /// The status.
     pub status: TaskStatus,
-    /// How long after its creation it may be forgotten. `None`: not at all, or not said.
+    /// Time after creation from which the server may drop the task. `None`: never, or not said.
     pub ttl: Option<Duration>,
-    /// How long to wait between polls, if said (TA-03, TN-04).
+    // TA-03, TN-04
+    /// The interval between polls that the server asks for, if any.
     pub poll_interval: Option<Duration>,
 }
 
-/// It goes into every request about the task, and into a header.
+/// Maximum length of an id, which is sent in every request about the task, and in a header.
 const LONGEST_ID: usize = 1024;
 
-/// How a task stands.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskStatus {
-    /// Under way.
+    /// The task is running.
     Working,
-    /// Waiting for an answer.
+    /// The task waits for input.
     InputRequired,
-    /// Done. In the extension also a tool that failed: its result says so (TN-04).
+    // TN-04
+    /// The task completed. In the extension its tool may have failed, which the result says.
     Completed,
-    /// Not done.
+    /// The task failed.
     Failed,
-    /// Given up.
+    /// The task was cancelled.
     Cancelled,
 }
 
 impl Task {
-    /// Decodes the answer to a call that became a task.
+    /// Decodes the result of a call that became a task.
     pub fn created(json: &Json, dialect: Dialect) -> Result<Self, ViewError> {
         match dialect {
             Dialect::Extension => Self::decode(json, dialect),
@@ -66,8 +70,8 @@ impl Task {
         }
     }
 
-    /// Decodes the state of a task: the result of `tasks/get`, the parameters of a notification, or an
-    /// entry in a list.
+    /// Decodes the state of a task: the result of `tasks/get`, the parameters of a notification, or
+    /// an element of a list.
     pub fn decode(json: &Json, dialect: Dialect) -> Result<Self, ViewError> {
         Self::of(&Object::of(json)?, dialect)
     }
@@ -94,38 +98,40 @@ impl Task {
         })
     }
 
-    /// What the server says about the status. Untrusted.
+    /// The server's message about the status. Untrusted.
     pub fn status_message(&self) -> Option<String> {
         text(&self.json, "statusMessage")
     }
 
-    /// When it was created, ISO 8601, not checked.
+    /// Time of creation in ISO 8601, not checked.
     pub fn created_at(&self) -> Option<String> {
         text(&self.json, "createdAt")
     }
 
-    /// When it last changed, ISO 8601, not checked.
+    /// Time of the last change in ISO 8601, not checked.
     pub fn last_updated_at(&self) -> Option<String> {
         text(&self.json, "lastUpdatedAt")
     }
 
-    /// 2025-11-25: what the model may be told while it goes on, beside the created task (TA-02). Untrusted.
+    /// 2025-11-25: text for the model while the task runs, from the result that created it.
+    /// Untrusted.
+    // TA-02
     pub fn immediate_response(created: &Json) -> Option<String> {
         let given = Object::of(created).ok()?.meta()?;
         text(&given, meta::MODEL_RESPONSE)
     }
 
-    /// Extension: what it gave, once it is completed.
+    /// Extension: the result of a completed task.
     pub fn result(&self) -> Option<Json> {
         Object::of(&self.json).ok()?.json("result")
     }
 
-    /// Extension: the JSON-RPC error it ended with, once it has failed.
+    /// Extension: the JSON-RPC error of a failed task.
     pub fn error(&self) -> Option<Json> {
         Object::of(&self.json).ok()?.object("error")
     }
 
-    /// The same, read. A task that failed without one has none.
+    /// Extension: the decoded error of a failed task, if it has one.
     pub fn rpc_error(&self) -> Option<RpcError> {
         let json = self.error()?;
         let object = Object::of(&json).ok()?;
@@ -136,13 +142,14 @@ impl Task {
         Some(RpcError { code, message, data: object.any("data") })
     }
 
-    /// Extension: what it waits for (TN-05).
+    /// Extension: the inputs that the task requests.
+    // TN-05
     pub fn input_requests(&self) -> Result<InputRequests, ViewError> {
         input::requests(&Object::of(&self.json)?)
     }
 }
 
-/// Lists exist in the experiment only (TA-05).
+// TA-05: lists of tasks exist in the experiment only.
 impl Item for Task {
     const LIST: &'static str = "tasks";
 
@@ -160,7 +167,7 @@ impl Item for Task {
 }
 
 impl TaskStatus {
-    /// A status by its name.
+    /// The status of that name.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "working" => Self::Working,
@@ -172,7 +179,7 @@ impl TaskStatus {
         })
     }
 
-    /// Its name on the wire.
+    /// The name of the status on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Working => "working",
@@ -183,7 +190,7 @@ impl TaskStatus {
         }
     }
 
-    /// Whether it can no longer change.
+    /// Whether the status can no longer change.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }

@@ -1,4 +1,4 @@
-//! One file per area; `hostile` holds what no server should send.
+//! Tests of the views, one file per area. `hostile` has input that no server should send.
 
 mod asks;
 mod hostile;
@@ -13,7 +13,7 @@ fn json(text: impl AsRef<str>) -> Json {
     Json::parse(text.as_ref().to_owned()).unwrap()
 }
 
-/// What was dropped, as text.
+/// The reasons of dropped elements, as text.
 fn reasons(dropped: &[Dropped]) -> Vec<String> {
     dropped.iter().map(|dropped| dropped.reason.to_string()).collect()
 }

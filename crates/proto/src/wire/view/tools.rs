@@ -1,66 +1,71 @@
-//! Tools and what calling one gives (group TL).
+//! Views of tools and of the result of `tools/call`.
+// Group TL
 
 use super::read::{Object, elements};
 use super::{Content, Dropped, Item, ViewError};
 use crate::wire::Json;
 
-/// A tool, as an entry in a list: slices of the list's buffer, plus its name and hints.
+/// A tool of `tools/list`: slices of the list's buffer, plus its name and hints.
+// JS-05, TL-02
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// As it came.
+    /// The tool as received.
     pub json: Json,
-    /// What it is called by. Case counts (TL-02).
+    /// The name by which it is called. It is case-sensitive.
     pub name: Box<str>,
-    /// What its arguments must fit. Byte for byte as it came (JS-05).
+    /// The schema of its arguments, byte for byte as received.
     pub input_schema: Json,
-    /// What its structured result fits, if it says so.
+    /// The schema of its structured result, if it has one.
     pub output_schema: Option<Json>,
-    /// What the server says of its behaviour.
+    /// The server's claims about its behavior.
     pub annotations: ToolAnnotations,
 }
 
-/// Hints about a tool. They are claims of the server: nothing that protects anyone may rest on them
-/// unless the server is trusted (TL-03).
+/// Hints about a tool. They are claims of the server: no protection may depend on them unless the
+/// server is trusted.
+// TL-03
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
     /// A title; [`Tool::display_name`] says when it is used.
     pub title: Option<Box<str>>,
-    /// Changes nothing.
+    /// Whether it changes nothing.
     pub read_only: Option<bool>,
-    /// May destroy something.
+    /// Whether it may destroy something.
     pub destructive: Option<bool>,
-    /// A second call with the same arguments changes nothing more.
+    /// Whether a second call with the same arguments changes nothing more.
     pub idempotent: Option<bool>,
-    /// Deals with things outside the server.
+    /// Whether it interacts with things outside the server.
     pub open_world: Option<bool>,
 }
 
-/// Whether a tool of 2025-11-25 may be called as a task (TA-01).
+/// Whether a tool of 2025-11-25 may be called as a task.
+// TA-01
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskSupport {
-    /// Never. Also the default.
+    /// It must not be called as a task. This is the default.
     #[default]
     Forbidden,
-    /// As the caller likes.
+    /// It may be called as a task.
     Optional,
-    /// Only so.
+    /// It must be called as a task.
     Required,
 }
 
-/// What calling a tool gave.
+/// The result of `tools/call`.
+// TL-05, TL-07
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallToolResult {
-    /// As it came.
+    /// The result as received.
     pub json: Json,
-    /// The blocks for the model, those of unknown types included.
+    /// The blocks for the model, including those of unknown types.
     pub content: Vec<Content>,
-    /// The structured result, if there is one. It may be `null` (TL-05).
+    /// The structured result, if there is one. It may be `null`.
     pub structured: Option<Json>,
-    /// The tool failed; the content says how, for the model to correct itself (TL-07).
+    /// Whether the tool failed. The content says how, so that the model can correct itself.
     pub is_error: bool,
     /// The result's `_meta`.
     pub meta: Option<Json>,
-    /// Blocks that could not be used: the first hundred.
+    /// The invalid blocks, at most 100.
     pub dropped: Vec<Dropped>,
 }
 
@@ -82,7 +87,7 @@ impl Item for Tool {
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self {
             name: object.required("name")?,
-            // JS-02: an object, never null.
+            // JS-02: required to be an object, never null.
             input_schema: object.required_object("inputSchema")?,
             output_schema: object.object("outputSchema"),
             annotations: object.object("annotations").map_or_else(ToolAnnotations::default, |json| {
@@ -95,29 +100,30 @@ impl Item for Tool {
 }
 
 impl Tool {
-    /// What to show: `title`, else the title among the annotations, else the name (TL-02).
+    /// The name to show: `title`, else the title of the annotations, else the name.
+    // TL-02
     pub fn display_name(&self) -> String {
         let titles = [self.title(), self.annotations.title.as_deref().map(Into::into)];
         let title = titles.into_iter().flatten().find(|title| !title.trim().is_empty());
         title.unwrap_or_else(|| self.name.to_string())
     }
 
-    /// Whether it says that it changes nothing. Not so by default.
+    /// Whether it claims to change nothing. Default: no.
     pub fn is_read_only(&self) -> bool {
         self.annotations.read_only.unwrap_or(false)
     }
 
-    /// Whether it may destroy something. So by default, unless it only reads.
+    /// Whether it may destroy something. Default: yes, unless it only reads.
     pub fn is_destructive(&self) -> bool {
         !self.is_read_only() && self.annotations.destructive.unwrap_or(true)
     }
 
-    /// Whether it says that calling it again is harmless. Not so by default, unless it only reads.
+    /// Whether it claims that calling it again is harmless. Default: no, unless it only reads.
     pub fn is_idempotent(&self) -> bool {
         self.is_read_only() || self.annotations.idempotent.unwrap_or(false)
     }
 
-    /// Whether it deals with things outside the server. So by default.
+    /// Whether it interacts with things outside the server. Default: yes.
     pub fn is_open_world(&self) -> bool {
         self.annotations.open_world.unwrap_or(true)
     }
@@ -149,7 +155,7 @@ impl ToolAnnotations {
 // === impl CallToolResult ===
 
 impl CallToolResult {
-    /// Decodes a complete result of `tools/call`. Absent content is none.
+    /// Decodes a complete result of `tools/call`. Missing content counts as empty.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
         let (object, found) = elements(json, "content", Content::read)?;
         Ok(Self {

@@ -1,3 +1,5 @@
+//! Tests of the views of sampling.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -26,7 +28,7 @@ fn result(id: &str) -> Value {
     json!({ "type": "tool_result", "toolUseId": id, "content": [] })
 }
 
-/// SA-03, SA-04: everything that can be asked, and content as one block or many.
+/// SA-03, SA-04: a request with all members, and content as one block or many.
 #[test]
 fn sa_03_a_whole_request() {
     let request = decode(json!({
@@ -68,7 +70,7 @@ fn sa_03_a_whole_request() {
     assert!(!least.uses_tools() && least.tools.is_empty());
 }
 
-/// A conversation is read whole or not at all.
+/// One invalid part fails the whole request.
 #[test]
 fn what_cannot_be_read_fails_the_request() {
     for (params, path) in [
@@ -103,7 +105,7 @@ fn what_cannot_be_read_fails_the_request() {
     assert!(decode(json!({ "messages": [user(json!(wide))], "maxTokens": 1 })).is_err());
 }
 
-/// SA-04: an empty offer is one too, and so are traces of tools in the conversation.
+/// SA-04: an empty list of tools counts as an offer, and so do tool uses in the conversation.
 #[test]
 fn sa_04_what_has_to_do_with_tools() {
     for params in [
@@ -117,7 +119,7 @@ fn sa_04_what_has_to_do_with_tools() {
     assert!(!decode(json!({ "messages": [], "maxTokens": 1, "tools": null })).unwrap().uses_tools());
 }
 
-/// SA-05: uses and results are balanced, turn by turn.
+/// SA-05: tool uses and results are balanced, turn by turn.
 #[test]
 fn sa_05_turns() {
     let turns = |messages: Vec<Value>| {
@@ -128,7 +130,7 @@ fn sa_05_turns() {
     let both = || user(json!([result("2"), result("1")]));
     assert_eq!(turns(vec![]), Ok(()));
     assert_eq!(turns(vec![user(text("q")), two(), both(), assistant(text("a"))]), Ok(()));
-    // The ids of one turn may come again in a later one.
+    // A later turn may reuse the ids of an earlier one.
     assert_eq!(turns(vec![two(), both(), two(), both()]), Ok(()));
     for (messages, index) in [
         (vec![two(), user(json!([result("1"), result("2"), text("x")]))], 1), // mixed
@@ -163,7 +165,7 @@ fn sa_03_hints_choose_in_order() {
     assert_eq!(wanted(&[]).choose(&models.map(String::from)), None);
 }
 
-/// SA-06: an array where the revision has arrays, one block elsewhere, `_meta` as it came.
+/// SA-06: an array if the revision has arrays, else one block; `_meta` is kept.
 #[test]
 fn sa_06_results_by_revision() {
     let written = |result: &SamplingResult, revision: Revision| -> Option<Value> {

@@ -1,8 +1,10 @@
+//! Tests of inputs, tasks and elicitations.
+
 use std::time::Duration;
 
 use super::*;
 
-/// MR-01, MR-04: what is asked, in order, and the state byte for byte.
+/// MR-01, MR-04: the requested inputs in order, and the state byte for byte.
 #[test]
 fn mr_04_input_required() {
     let text = r#"{"resultType":"input_required","inputRequests":{"k2":{"method":"roots/list"},
@@ -24,7 +26,7 @@ fn mr_04_input_required() {
     assert_eq!(error.to_string(), "inputRequests.k.method: expected a string, found a number");
 }
 
-/// TA-02, TN-03, TN-10: alike, and not compatible.
+/// TA-02, TN-03, TN-10: the two dialects of tasks are similar but not compatible.
 #[test]
 fn tn_10_tasks_in_both_forms() {
     let text = r#"{"task":{"taskId":"t","status":"working","createdAt":"c","lastUpdatedAt":"l","ttl":61000,"pollInterval":500}}"#;
@@ -126,7 +128,7 @@ fn el_05_choices() {
     assert_eq!(form.fields[3].default.as_ref().unwrap().as_str(), r#"["x"]"#);
 }
 
-/// EL-04: what is not understood is refused, not guessed.
+/// EL-04: a field that is not understood is refused.
 #[test]
 fn el_04_forms_to_be_declined() {
     for (properties, path) in [
@@ -150,7 +152,7 @@ fn el_04_forms_to_be_declined() {
             r#"{"v":{"type":"array","items":{"enum":["x"]},"contains":{}}}"#,
             "requestedSchema.properties.v.contains",
         ),
-        // Draft 4: not a number, and not nothing either.
+        // Draft 4 has a boolean here, which is neither a number nor absent.
         (
             r#"{"v":{"type":"number","minimum":1,"exclusiveMinimum":true}}"#,
             "requestedSchema.properties.v.exclusiveMinimum",
@@ -166,7 +168,7 @@ fn el_04_forms_to_be_declined() {
     }
 }
 
-/// EL-04: conditions on the form as a whole are not guessed at either.
+/// EL-04: conditions on the form as a whole are refused.
 #[test]
 fn el_04_a_form_is_a_flat_object() {
     for (schema, path) in [
@@ -188,7 +190,7 @@ fn el_04_a_form_is_a_flat_object() {
         let text = format!(r#"{{"message":"m","requestedSchema":{schema}}}"#);
         assert_eq!(Elicitation::decode(&json(text)).unwrap_err().path, path, "{schema}");
     }
-    // What says nothing about the content is nobody's business.
+    // Keywords that say nothing about the content are ignored.
     let plain = r#"{"$schema":"x","title":"T","type":"object","$defs":{},"additionalProperties":false}"#;
     let text = format!(r#"{{"message":"m","requestedSchema":{plain}}}"#);
     assert!(Elicitation::decode(&json(text)).is_ok());
@@ -217,7 +219,7 @@ fn el_11_pages_and_answers() {
     assert!(Answer::decode(&json(r#"{"action":"maybe"}"#)).is_err());
 }
 
-/// EL-06: a whole number is one however it is written.
+/// EL-06: an integer default may be written with a fraction or exponent.
 #[test]
 fn el_06_a_whole_default_is_kept() {
     for (default, kept) in [("3", true), ("3.0", true), ("3e2", true), ("3.5", false), ("\"3\"", false)] {

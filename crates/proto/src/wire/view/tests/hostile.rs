@@ -1,9 +1,11 @@
+//! Tests of views with input that no server should send.
+
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
 
-/// Every view of `json`, with every accessor. Only that it returns matters.
+/// Decodes `json` with every view and every accessor, to check that none of them panics.
 fn look_at_everything(json: &Json) {
     let described = |titles: [Option<String>; 2], icons: &[Icon]| {
         drop(titles);
@@ -62,7 +64,7 @@ fn look_at_everything(json: &Json) {
 fn half_a_surrogate_pair() {
     let text = r#"{"content":[{"type":"text","text":"a\ud800\\b"}]}"#;
     assert_eq!(CallToolResult::decode(&json(text)).unwrap().text(), "a\u{fffd}\\b");
-    // A name must come back to the server as it was, so here it costs the tool.
+    // A name must be sent back unchanged, so such a tool is dropped.
     let text = r#"{"tools":[{"name":"\ud800","inputSchema":{}}]}"#;
     assert_eq!(Page::<Tool>::decode(&json(text)).unwrap().dropped.len(), 1);
 }
@@ -89,7 +91,7 @@ fn ten_thousand_levels() {
     look_at_everything(&json(format!(r#"{{"message":"m","requestedSchema":{deep_schema}}}"#)));
 }
 
-/// A million bad elements are not a million reports, and a million tiny ones not a million views.
+/// The number of reported invalid elements is bounded, and so is the number of views.
 #[test]
 fn long_lists_of_nothing() {
     let zeros = json(format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(1_000_000)));
@@ -117,7 +119,7 @@ fn errors_repeat_little() {
     assert!(!control.to_string().contains('\u{1b}'));
 }
 
-/// JSON made of the names that the views look for.
+/// Generates JSON from the names that the views look for.
 fn shapes() -> impl Strategy<Value = Value> {
     const NAMES: [&str; 48] = [
         "tools",
@@ -190,13 +192,13 @@ fn shapes() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever the shape: no panic, and an answer.
+    /// No shape causes a panic.
     #[test]
     fn any_shape_can_be_looked_at(shape in shapes()) {
         look_at_everything(&Json::of(&shape).unwrap());
     }
 
-    /// What a list holds and what it lost add up.
+    /// Every element of a list is either decoded or reported as dropped.
     #[test]
     fn nothing_is_lost_silently(elements in proptest::collection::vec(shapes(), 0..20)) {
         let page = Page::<Tool>::decode(&Json::of(&serde_json::json!({"tools": elements})).unwrap()).unwrap();

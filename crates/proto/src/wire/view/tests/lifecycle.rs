@@ -1,3 +1,5 @@
+//! Tests of `initialize`, `server/discover` and notifications.
+
 use super::*;
 use crate::wire::Id;
 

@@ -1,6 +1,9 @@
+//! Tests of lists and their elements.
+
 use super::*;
 
-/// One malformed tool costs that tool, never the list; unknown members survive (BM-08, JS-05).
+/// BM-08, JS-05: a malformed tool is dropped without failing the list, and unknown members are
+/// kept.
 #[test]
 fn bm_08_a_bad_tool_costs_itself() {
     let text = r#"{"tools":[
@@ -18,7 +21,7 @@ fn bm_08_a_bad_tool_costs_itself() {
     // JS-05: byte for byte.
     assert_eq!(page.items[0].input_schema.as_str(), r#"{"type":"object" , "x-":1.50}"#);
     assert!(page.items[0].json.as_str().contains(r#""x-vendor":[1]"#));
-    // A wrong optional member counts as absent.
+    // An invalid optional member counts as absent.
     let odd = &page.items[1];
     assert_eq!(
         (odd.title(), odd.description(), odd.meta(), odd.output_schema.clone()),
@@ -39,7 +42,7 @@ fn bm_08_a_bad_tool_costs_itself() {
         ]
     );
     assert_eq!(page.dropped[0].index, 1);
-    // PA-02: an empty cursor is one.
+    // PA-02: an empty cursor is valid.
     assert_eq!(page.next_cursor.as_deref(), Some(""));
     assert_eq!(page.cache, CacheHint { ttl_ms: 60_000, scope: CacheScope::Public });
     assert_eq!(page.meta.unwrap().as_str(), r#"{"a":1}"#);
@@ -81,7 +84,7 @@ fn ca_01_cursors_and_cache_hints() {
     }
 }
 
-/// TL-02, TL-03: what is shown, and what is assumed where nothing is said.
+/// TL-02, TL-03: the displayed title, and the defaults of the hints.
 #[test]
 fn tl_03_titles_and_hints() {
     let tool = |rest: &str| {
@@ -100,11 +103,11 @@ fn tl_03_titles_and_hints() {
     let safe =
         tool(r#","annotations":{"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}"#);
     assert!(!safe.is_destructive() && safe.is_idempotent() && !safe.is_open_world());
-    // A hint that is no boolean is none.
+    // A hint that is not a boolean is ignored.
     assert!(!tool(r#","annotations":{"readOnlyHint":"true"}"#).is_read_only());
 }
 
-/// TA-01, IC-01: the rest of a tool.
+/// TA-01, IC-01: the remaining members of a tool.
 #[test]
 fn ta_01_what_else_a_tool_says() {
     let text = r#"{"name":"t","title":"T","description":"does\n","inputSchema":{},"outputSchema":{"type":"array"},
@@ -133,10 +136,10 @@ fn rs_06_resources_templates_and_prompts() {
     let [first, second] = &page.items[..] else { panic!() };
     assert_eq!((first.size(), first.mime_type().as_deref()), (Some(12), Some("text/plain")));
     let hints = first.annotations();
-    // An audience of no known name does not spoil the rest.
+    // An unknown audience does not invalidate the rest.
     assert_eq!(hints.audience, [Role::User, Role::Other("robot".into())]);
     assert_eq!((hints.priority, hints.last_modified.as_deref()), (Some(0.5), Some("2025-01-01T00:00:00Z")));
-    // A missing name costs nothing: it is read by its URI.
+    // A missing name is replaced by the URI.
     assert_eq!(&*second.name, "b:");
     assert_eq!(reasons(&page.dropped), ["resources[2].uri: expected a string, found nothing"]);
 
@@ -151,7 +154,7 @@ fn rs_06_resources_templates_and_prompts() {
     assert_eq!(arguments[0].description().as_deref(), Some("d"));
 }
 
-/// A long list is an index into its buffer, not a copy of it.
+/// The views of a long list are slices of its buffer.
 #[test]
 fn a_long_list_costs_little_beside_its_buffer() {
     let schema = format!(r#"{{"type":"object","description":"{}"}}"#, "x".repeat(1100));

@@ -1,6 +1,8 @@
+//! Tests of the results of calls, reads, prompts and completions.
+
 use super::*;
 
-/// TL-04: every kind of block, and one that is not known.
+/// TL-04: blocks of every type, including an unknown one.
 #[test]
 fn tl_04_blocks_of_all_kinds() {
     let text = r#"{"content":[
@@ -46,7 +48,7 @@ fn tl_04_blocks_of_all_kinds() {
     );
 }
 
-/// TL-05: presence counts, not truth.
+/// TL-05: structured content counts if it is present, even if it is `null`.
 #[test]
 fn tl_05_structured_content_by_presence() {
     let structured =
