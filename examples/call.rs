@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (server, rest) = common::server_and_rest()?;
     let [tool, arguments @ ..] = &*rest else { return Err("which tool?".into()) };
-    // What is no JSON is text: `count=3` is a number, `city=Oslo` is not.
+    // A value that is not JSON is a string: `count=3` is a number, `city=Oslo` is not.
     let arguments: Map<String, Value> = arguments
         .iter()
         .filter_map(|argument| argument.split_once('='))
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let result = result?;
             println!("{}{}", if result.is_error { "failed: " } else { "" }, result.text());
         }
-        // The call is dropped, and so cancelled.
+        // Dropping the call cancels it.
         _ = tokio::signal::ctrl_c() => eprintln!("cancelled"),
     }
     client.close().await;

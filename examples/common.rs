@@ -1,4 +1,4 @@
-//! What all examples share: which server the command line names.
+//! Shared by all examples: parses the server on the command line.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use bowline::Server;
 
 /// The first argument as a server, and the arguments after it.
 ///
-/// `http://…` or `https://…` is a URL; anything else is a command line, which is split at blanks.
+/// `http://…` or `https://…` is a URL; anything else is a command line, split at white space.
 pub(crate) fn server_and_rest() -> Result<(Server, Vec<String>), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let target = args.next().ok_or("which server? Give a URL, or a command line in quotes")?;

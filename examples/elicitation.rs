@@ -1,4 +1,5 @@
-//! Answers the questions of a server: a person agrees to the suggested values, or declines. Pages are not visited.
+//! Answers elicitation forms: a person accepts the default values, or declines. URLs are not
+//! opened.
 //!
 //! `cargo run -p bowline --example elicitation -- http://127.0.0.1:3001/mcp trigger-elicitation-request`
 
@@ -21,7 +22,7 @@ impl Elicit for Terminal {
             println!("{server} asks: {}\n{}? [y/n]", form.message, form.defaults().as_str());
             let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
             let yes = matches!(line.await, Ok(Some(Ok(line))) if line.trim() == "y");
-            // What does not fit the form is not sent: the host checks it.
+            // The host checks the content before it is sent.
             if yes { Answer::Accept(Some(form.defaults())) } else { Answer::Decline }
         })
     }

@@ -1,5 +1,5 @@
-//! Shows what a server says unasked, and how the connection fares, until Ctrl-C. A tool that is named is
-//! called first, for servers that need to be woken.
+//! Prints the notifications of a server and the changes of its connection until Ctrl-C. A named
+//! tool is called first, for servers that need a trigger.
 //!
 //! `cargo run -p bowline --example events -- http://127.0.0.1:3001/mcp toggle-simulated-logging`
 
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 },
                 Ok(Event::Life(life)) => println!("{}: {:?}", life.turn.as_str(), life.cause),
                 Ok(event) => println!("{event:?}"),
-                // Behind by more than is kept: how many were missed.
+                // The receiver fell behind; prints how many events it missed.
                 Err(lagged) => eprintln!("{lagged}"),
             },
             Ok(()) = status.changed() => println!("status: {:?}", *status.borrow_and_update()),

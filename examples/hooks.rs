@@ -1,4 +1,4 @@
-//! Runs a command whenever something happens to a server, until Ctrl-C. The command gets the facts as JSON
+//! Runs a command for the events of a server until Ctrl-C. The command gets them as JSON
 //! on stdin and in `BOWLINE_…` variables.
 //!
 //! `cargo run -p bowline --example hooks -- http://127.0.0.1:3001/mcp sh -c 'tee -a events.log'`

@@ -1,4 +1,4 @@
-//! Says who a server is, what it speaks and what it offers.
+//! Prints the name, the revision and the capabilities of a server.
 //!
 //! `cargo run -p bowline --example info -- http://127.0.0.1:3001/mcp`
 //! `cargo run -p bowline --example info -- "npx -y @modelcontextprotocol/server-everything"`

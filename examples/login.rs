@@ -1,4 +1,4 @@
-//! Logs a person in, remembers it, and lists the server's tools. The second run asks nobody.
+//! Logs a person in, stores the login, and lists the server's tools. The second run needs no login.
 //!
 //! `cargo run -p bowline --example login -- https://example.com/mcp`
 
@@ -15,11 +15,11 @@ impl LoginPrompt for Terminal {
         Box::pin(async move {
             println!("{} wants you to log in at {}:\n{}", page.server, page.issuer, page.url);
             println!("If the browser is elsewhere, paste the address that it ends up at:");
-            // Raced against the browser, which comes back by itself if it runs here.
+            // Races against the redirect of a browser on this machine.
             let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
             match line.await {
                 Ok(Some(Ok(line))) => PageReply::Pasted(line),
-                // No terminal: the browser has to come back by itself.
+                // Without a terminal, only the browser can complete the login.
                 _ => std::future::pending().await,
             }
         })
@@ -49,6 +49,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     {
         println!("as {} of {}", account.who.as_deref().unwrap_or("somebody"), account.issuer);
     }
-    // A thread still waits for the line that nobody typed.
+    // A thread still waits for a line on stdin.
     std::process::exit(0);
 }

@@ -1,4 +1,4 @@
-//! Prints a server's tools as a model's API takes them, and what could not be said to it.
+//! Prints a server's tools in the format of a model's API, and those that were left out.
 //!
 //! `cargo run -p bowline --example model -- http://127.0.0.1:3001/mcp`
 

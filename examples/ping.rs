@@ -1,4 +1,4 @@
-//! Asks a server for a sign of life, three times, and says how long it took.
+//! Pings a server three times and prints the round-trip times.
 //!
 //! `cargo run -p bowline --example ping -- http://127.0.0.1:3001/mcp`
 

@@ -1,4 +1,4 @@
-//! Expands a prompt and shows the conversation that it makes.
+//! Expands a prompt and prints the resulting conversation.
 //!
 //! `cargo run -p bowline --example prompt -- http://127.0.0.1:3001/mcp args-prompt city=Oslo`
 
@@ -13,7 +13,7 @@ use bowline::view::Content;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (server, rest) = common::server_and_rest()?;
     let [name, arguments @ ..] = &*rest else { return Err("which prompt?".into()) };
-    // The protocol knows text only, even for numbers.
+    // Prompt arguments are always strings.
     let arguments: BTreeMap<String, String> = arguments
         .iter()
         .filter_map(|argument| argument.split_once('='))

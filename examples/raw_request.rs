@@ -1,4 +1,4 @@
-//! Sends any request and prints its result as it came, for methods that have no verb of their own.
+//! Sends any request and prints its raw result, for methods without a typed call.
 //!
 //! `cargo run -p bowline --example raw_request -- http://127.0.0.1:3001/mcp tools/list`
 //! `cargo run -p bowline --example raw_request -- http://127.0.0.1:3001/mcp logging/setLevel '{"level":"debug"}'`
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(server).await?;
     match client.request(method, &params).await {
         Ok(result) => println!("{}", result.as_str()),
-        // The server's own words are told apart from a connection that failed.
+        // An error of the server differs from a failed connection.
         Err(error) => match error.server_error() {
             Some(refusal) => println!("refused with {}: {}", refusal.code, refusal.message),
             None => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! Connects to all servers that are named, at once, and tells how each fares until Ctrl-C.
+//! Connects to several servers at once and prints their connection events until Ctrl-C.
 //!
 //! `cargo run -p bowline --example registry -- http://127.0.0.1:3001/mcp "npx -y some-mcp-server"`
 

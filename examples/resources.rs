@@ -11,7 +11,7 @@ use bowline::Client;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (server, _) = common::server_and_rest()?;
     let client = Client::connect(server).await?;
-    // A server that offers no resources has none; that is no error.
+    // Empty for a server that offers no resources; that is not an error.
     for resource in client.list_resources().await? {
         println!("{}\t{}\t{}", resource.uri, resource.name, resource.mime_type().unwrap_or_default());
     }

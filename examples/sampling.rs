@@ -1,4 +1,4 @@
-//! Lets a server ask a model, if a person agrees to the question and to the answer.
+//! Lets a server ask a model if a person approves the request and the answer.
 //!
 //! `cargo run -p bowline --example sampling -- http://127.0.0.1:3001/mcp http://127.0.0.1:8080/v1 small-1 TOOL`
 
@@ -35,7 +35,7 @@ impl Approve for Terminal {
     }
 }
 
-/// Asks on the terminal.
+/// Asks for a decision on the terminal.
 async fn agreed<T>() -> Verdict<T> {
     println!("All right? [y/n]");
     let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
@@ -43,7 +43,7 @@ async fn agreed<T>() -> Verdict<T> {
     if yes { Verdict::Accept } else { Verdict::Refuse }
 }
 
-/// What of it can be shown, escaped: it is the words of others.
+/// The text blocks, escaped, since they are untrusted.
 fn text(blocks: &[SamplingBlock]) -> String {
     let shown = blocks.iter().map(|block| match block.as_text() {
         Some(text) => text.escape_debug().to_string(),

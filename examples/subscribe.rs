@@ -1,4 +1,4 @@
-//! Hears of the changes of a resource, whatever the server speaks and however often it is restarted.
+//! Prints the changes of a resource, in any protocol revision and across restarts of the server.
 //!
 //! `cargo run -p bowline --example subscribe -- http://127.0.0.1:3001/mcp demo://resource/dynamic/text/1`
 

@@ -1,4 +1,4 @@
-//! Calls a tool as a task where that is possible, says how it stands, and waits for the result.
+//! Calls a tool as a task if possible, prints its states, and waits for the result.
 //!
 //! `cargo run -p bowline --example task -- http://127.0.0.1:3001/mcp simulate-research-query topic=knots`
 
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(server).await?;
     let result = match client.call_tool_task(tool, &arguments, &CallOptions::new()).await? {
         TaskOr::Done(result) => result,
-        // The handle can be written down and taken up by another process.
+        // The handle can be stored and used by another process.
         TaskOr::Task(handle) => {
             let options = CallOptions::new().on_task(|task| {
                 eprintln!("{:?} {}", task.status, task.status_message().unwrap_or_default());

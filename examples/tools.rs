@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for tool in &tools.items {
         println!("{}\t{}", tool.name, tool.description().unwrap_or_default());
     }
-    // One broken tool does not hide the others; it is named here.
+    // An invalid tool does not hide the others; it is listed here.
     for dropped in &tools.dropped {
         eprintln!("left out: tool {} of its page: {}", dropped.index, dropped.reason);
     }

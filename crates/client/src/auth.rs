@@ -1,19 +1,19 @@
-//! Who the host is to servers that want a login: where that is kept, and who brings a person to one.
+//! The host's logins: where they are stored, and who prompts a person for one.
 //!
 //! ```no_run
-//! use bowline::auth::{Auth, LoginPage, LoginPrompt, DeviceCode, PageReply, Asked};
+//! use bowline::auth::{Auth, LoginPage, LoginPrompt, DeviceCode, PageReply, PromptFuture};
 //! use bowline::{Client, Server};
 //!
 //! struct Terminal;
 //!
 //! impl LoginPrompt for Terminal {
-//!     fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+//!     fn page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
 //!         println!("log in to {}: {}", page.server, page.url);
 //!         // The browser comes back by itself.
 //!         Box::pin(std::future::pending())
 //!     }
 //!
-//!     fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+//!     fn device(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
 //!         println!("log in to {} at {} with {}", code.server, code.url, code.code);
 //!         Box::pin(std::future::pending())
 //!     }
@@ -42,10 +42,10 @@ use bowline_transport::http::Proxies;
 
 use crate::connection::{Asking, Timed};
 
-/// How a host proves who it is. Cheap to clone; one is enough for all servers.
+/// How a host logs in to servers. Cheap to clone; one is enough for all servers.
 ///
-/// What a server's entry says in [`Http::auth`] is done with it: without an `Auth` only those entries have tokens
-/// that need neither a person nor a memory.
+/// It carries out what [`Http::auth`] configures. Without an `Auth`, only those servers get tokens
+/// that need neither a person nor a store.
 #[derive(Clone)]
 pub struct Auth {
     safe: Safe,
@@ -54,50 +54,51 @@ pub struct Auth {
     on_identity: Option<Arc<OnIdentity>>,
 }
 
-/// Is told of each identity that is made.
+/// Observes each identity that is created.
 type OnIdentity = dyn Fn(&Server, &Identity) + Send + Sync;
 
 impl Auth {
-    /// Remembers logins in `safe`; [`store::open`] opens the usual one.
+    /// Keeps logins in `store`; [`store::open`] opens the default one.
     pub fn new(safe: Safe) -> Self {
         Self { safe, app: Arc::new(App::default()), prompt: None, on_identity: None }
     }
 
-    /// Remembers logins for as long as it lives.
+    /// Keeps logins in memory, for as long as this value lives.
     pub fn in_memory() -> Self {
         Self::new(Safe::in_memory())
     }
 
-    /// Who the host says it is when it registers.
+    /// Sets the application that the host registers as.
     #[must_use]
     pub fn app(mut self, app: App) -> Self {
         self.app = Arc::new(app);
         self
     }
 
-    /// Who brings a person to a login. Without one, a server that wants a login of a person is an error, until
-    /// somebody logs in elsewhere with the same memory.
+    /// Sets who prompts a person for a login. Without a prompt, a server that needs an interactive
+    /// login is an error, until someone logs in elsewhere with the same store.
     #[must_use]
     pub fn prompt(mut self, prompt: impl LoginPrompt) -> Self {
         self.prompt = Some(Arc::new(prompt));
         self
     }
 
-    /// Is told of each identity that is made with it, whether for a connection or by [`Auth::identity`]: for a program
-    /// that tells what refreshes wait for, and settles all logins before it ends. It must not block.
+    /// Sets an observer of each identity that is created, whether for a connection or by
+    /// [`Auth::identity`]. It lets a program show what refreshes wait for, and settle all logins
+    /// before it ends. It must not block.
     #[must_use]
     pub fn on_identity(mut self, observer: impl Fn(&Server, &Identity) + Send + Sync + 'static) -> Self {
         self.on_identity = Some(Arc::new(observer));
         self
     }
 
-    /// Who we are to one server: to log in and out without a connection. `None` for one that is started as a
-    /// process, which knows who started it.
+    /// The identity for one server, for logging in and out without a connection. `None` for a
+    /// server that is started as a process.
     pub fn identity(&self, server: &Server) -> Option<Identity> {
         self.identity_with(server, self.prompt.clone())
     }
 
-    /// The same for a connection, with the time taken for which a person is asked.
+    /// The identity for a connection, with its prompts timed by `clock`.
     pub(crate) fn timed(&self, server: &Server, asking: &Arc<Asking>) -> Option<Identity> {
         let timed =
             |prompt| -> Arc<dyn LoginPrompt> { Arc::new(Timed { prompt, asking: Arc::clone(asking) }) };
@@ -120,13 +121,13 @@ impl Auth {
         Some(identity)
     }
 
-    /// What is remembered of logins.
+    /// The store of the logins.
     pub fn safe(&self) -> &Safe {
         &self.safe
     }
 }
 
-/// Who we are to a server whose host said nothing: what its entry can do by itself.
+/// The identity for a server without an [`Auth`]; `None` unless its configuration needs no person.
 pub(crate) fn unaided(server: &Server) -> Option<Identity> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
     needs_nobody(http).then(|| Auth::in_memory().identity(server)).flatten()

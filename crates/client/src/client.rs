@@ -1,4 +1,4 @@
-//! [`Client`]: the handle.
+//! [`Client`], the handle of one connection, and its [`Builder`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,14 +29,15 @@ use crate::status::Health;
 
 /// A connection to one MCP server. Cheap to clone; all clones are the same connection.
 ///
-/// # Behaviour
+/// # Behavior
 /// - The era and revision are negotiated when the client connects, and again after each loss.
-/// - When a process ends, its open calls end with what is known about them, and it is started again with
-///   growing waits. A call that comes in meanwhile waits for it, within its own time.
-/// - Every call ends once: with a result, with the server's error, or with a fault that says whether
-///   the request can have been executed.
+/// - When a process ends, its open calls end with what is known about them, and it is restarted
+///   with growing waits. A call that comes in meanwhile waits for it, within its own time.
+/// - Every call ends once: with a result, with the server's error, or with a fault that says
+///   whether the request can have been executed.
 /// - Dropping the future of a call cancels it on the server.
-/// - Dropping the last clone closes the connection in the background; [`Client::close`] waits for it.
+/// - Dropping the last clone closes the connection in the background; [`Client::close`] waits for
+///   it.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -44,11 +45,11 @@ pub struct Client {
 
 struct Inner {
     shared: Arc<Shared>,
-    /// When the driver has ended, and all that it had to end.
+    /// Canceled when the driver has ended and everything is shut down.
     ended: CancellationToken,
 }
 
-/// How to connect, where the defaults do not fit.
+/// Configures and opens a connection.
 pub struct Builder {
     server: Server,
     client_info: Json,
@@ -63,14 +64,14 @@ pub struct Builder {
 }
 
 impl Client {
-    /// Connects to a server: starts it or reaches it, and finds out what it speaks.
+    /// Connects to a server: starts or reaches it, and negotiates the protocol.
     ///
     /// Dropping the future closes what was opened so far.
     pub async fn connect(server: Server) -> Result<Self> {
         Self::builder(server).connect().await
     }
 
-    /// Connects with a handler or an identity of the host's own.
+    /// Returns a builder, for a connection with a handler or other settings.
     pub fn builder(server: Server) -> Builder {
         Builder {
             server,
@@ -86,14 +87,14 @@ impl Client {
         }
     }
 
-    /// Sends any request and gives its result as it came.
+    /// Sends any request and returns its raw result.
     ///
     /// Dropping the future cancels the request on the server.
     pub async fn request<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<Json> {
         self.request_with(method, params, &CallOptions::new()).await
     }
 
-    /// [`Client::request`] with other limits, or with progress.
+    /// [`Client::request`] with other timeouts, or with progress.
     pub async fn request_with<P: Serialize + ?Sized>(
         &self,
         method: &str,
@@ -106,8 +107,8 @@ impl Client {
         Ok(result)
     }
 
-    /// Sends a notification, on the connection there is. It is not kept for a later one: what it says would
-    /// be out of date by then.
+    /// Sends a notification on the current connection. It is not queued for a later one, where it
+    /// would be out of date.
     ///
     /// Dropping the future may leave it unsent.
     pub async fn notify<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<()> {
@@ -117,10 +118,11 @@ impl Client {
         sent.map_err(|fault| self.shared().fault(method, fault))
     }
 
-    /// Asks the server for a sign of life.
+    /// Checks that the server responds.
     ///
-    /// Modern servers know no `ping`; they are asked for their discovery document (LC-14). Dropping the
-    /// future cancels it.
+    /// Modern servers have no `ping`; `server/discover` is sent instead. Dropping the future
+    /// cancels it.
+    // LC-14
     pub async fn ping(&self) -> Result<()> {
         let live = self.live(method::PING).await?;
         let method = match live.peer.era() {
@@ -130,17 +132,17 @@ impl Client {
         self.shared().request_on(&live, method, None, &CallOptions::new()).await.map(drop)
     }
 
-    /// What is known of the server: revision, capabilities, name, instructions.
+    /// What the server declared: revision, capabilities, name, instructions.
     ///
-    /// Waits while the connection is being made. Dropping the future does nothing.
+    /// Waits while the connection is being made. Dropping the future has no effect.
     pub async fn server(&self) -> Result<Arc<Peer>> {
         self.live("server").await.map(|live| Arc::clone(&live.peer))
     }
 
-    /// Waits for the outcome of the attempt that is under way: what is known of the server, or why it could
-    /// not be reached. After a failure the connection may still come about, if it is one that is tried again.
+    /// Waits for the outcome of the current connection attempt. A failed attempt is retried in the
+    /// background if the fault permits it.
     ///
-    /// Dropping the future does nothing.
+    /// Dropping the future has no effect.
     pub async fn ready(&self) -> Result<Arc<Peer>> {
         let mut status = self.status();
         let settled = status
@@ -161,7 +163,7 @@ impl Client {
     async fn or_close(self) -> Result<Self> {
         match self.ready().await {
             Ok(_) => Ok(self),
-            // Whoever connects wants to know now; to wait is their choice.
+            // `connect` reports a failure at once instead of retrying.
             Err(error) => {
                 self.close().await;
                 Err(error)
@@ -174,14 +176,15 @@ impl Client {
         &self.shared().name
     }
 
-    /// How the server is reached: `stdio`, `http` or `sse`. As it is configured, or what was fallen back to.
+    /// How the server is reached: `stdio`, `http` or `sse`. As configured, or the transport that
+    /// was fallen back to.
     pub fn transport(&self) -> &'static str {
         self.shared().transport()
     }
 
-    /// Looks at the server's tools from now on: on every new connection, and whenever the server says that they
-    /// changed. What changed is told as an [`Event`]. Without it only the lists are compared that somebody has
-    /// asked for, when they are asked for again.
+    /// Fetches the server's tools on every new connection and whenever the server announces a
+    /// change, and emits what changed as an [`Event`]. Otherwise a list is compared only when a
+    /// caller fetches it again.
     ///
     /// Must be called within a tokio runtime.
     pub fn track_tools(&self) {
@@ -195,19 +198,20 @@ impl Client {
         self.shared().track_lists();
     }
 
-    /// Asks for the server's log lines, from this level up. They come as events (LG-01, LG-02).
+    /// Requests the server's log messages, from this level up. They arrive as events.
     ///
-    /// A legacy server is told now, and after every new start; one that has no logging is an error. A modern
-    /// server is told with every call, and says only what concerns that call.
+    /// A legacy server is told now and after every restart; one without logging is an error. A
+    /// modern server is told with every call, and reports only on that call.
     ///
     /// Dropping the future may leave a legacy server untold.
+    // LG-01, LG-02
     pub async fn set_log_level(&self, level: Level) -> Result<()> {
         let method = method::SET_LEVEL;
         let live = self.live(method).await?;
         if live.peer.era() == Era::Legacy && !live.peer.capabilities.logging {
             return Err(Error::new(ErrorKind::NotOffered("logging"), &self.shared().name, method));
         }
-        // For whatever era the server comes back in.
+        // Recorded for whatever era the server has after a reconnect.
         self.shared().set_log_level(level);
         if live.peer.era() == Era::Legacy {
             let params = Edit::new().set_str("level", level.as_str()).apply(None).expect("a string is JSON");
@@ -221,22 +225,21 @@ impl Client {
         self.shared().status()
     }
 
-    /// How the connection has fared so far.
+    /// Statistics of the connection.
     pub fn health(&self) -> Health {
         self.shared().health()
     }
 
-    /// What the server says unasked and how the connection fares, in order, from now on. A receiver that falls far behind is told
-    /// how many it missed.
+    /// Notifications of the server and changes of the connection, in order, from now on. A receiver
+    /// that falls far behind is told how many it missed.
     ///
-    /// A modern server speaks unasked only to those who subscribe: from the first call on, its lists are
-    /// subscribed to.
+    /// A modern server notifies only subscribers, so this subscribes to its lists.
     pub fn events(&self) -> EventReceiver<Event> {
         self.shared().events()
     }
 
-    /// [`Client::close`], without ending the session on the server, so that what the server keeps in it stays. Gives
-    /// what [`Builder::resume`] needs to go on with it; `None` where there is no session that could be.
+    /// Closes the connection without ending the session, so that the server keeps its state.
+    /// Returns what [`Builder::resume`] needs; `None` if there is no session that could be resumed.
     ///
     /// Dropping the future leaves the closing to go on in the background.
     pub async fn leave(self) -> Option<SavedSession> {
@@ -245,7 +248,8 @@ impl Client {
         saved
     }
 
-    /// Closes the connection: open calls end, a session is ended on the server, a process is shut down.
+    /// Closes the connection: fails open calls, ends the session on the server, shuts down the
+    /// process.
     ///
     /// Dropping the future leaves the closing to go on in the background.
     pub async fn close(self) {
@@ -253,18 +257,19 @@ impl Client {
         self.inner.ended.cancelled().await;
     }
 
-    /// Waits for a renewal of the login that is under way, and lets no other begin; then goes on trying to write down
-    /// what could not be, for five minutes at most. [`Client::close`] does so too, for 25 seconds at most; this is for a
-    /// program that ends. What the authorization server gives is lost with it, and the login too, and it may take minutes
-    /// to answer.
+    /// Waits for a token refresh in progress and prevents new ones; then retries storing what could
+    /// not be stored, for at most five minutes. For a program that is about to end: tokens that are
+    /// not stored are lost, and the login with them. [`Client::close`] does this too, for at most
+    /// 25 seconds.
     ///
-    /// `Ok`: everything is written down, or there is no login. Dropping the future does not end the renewal, and lets
-    /// none begin all the same.
+    /// `Ok` means that everything is stored, or that there is no login. Dropping the future does
+    /// not stop the refresh, and new ones stay prevented.
     pub async fn settle_login(&self) -> std::result::Result<(), auth::AuthError> {
         self.shared().settle_login().await
     }
 
-    /// Who we are to the server; `None` for one that wants no login, or whose host said nothing of one.
+    /// The login identity used with this server; `None` if it needs no login or none was
+    /// configured.
     pub fn identity(&self) -> Option<&auth::Identity> {
         self.shared().identity()
     }
@@ -281,12 +286,12 @@ impl Client {
         if let Some(live) = self.shared().live() {
             return Ok(live);
         }
-        // Rare, and large: kept out of the future of every call.
+        // Rare and large: boxed to keep it out of the future of every call.
         let ready = Box::pin(self.shared().ready(self.shared().patience(options))).await;
         ready.map_err(|failure| self.shared().error(method, failure))
     }
 
-    /// `params` as JSON; `null` means none.
+    /// Converts `params` to JSON; `null` means none.
     pub(crate) fn params<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<Option<Json>> {
         let json = Json::of(params).map_err(|error| self.usage(method, error.to_string()))?;
         if json.is_object() {
@@ -304,102 +309,103 @@ impl Client {
 }
 
 impl Builder {
-    /// Who the host is, as servers see it.
+    /// Sets the name and version that the host declares to servers.
     #[must_use]
     pub fn client_info(mut self, name: &str, version: &str) -> Self {
         self.client_info = identity(name, version);
         self
     }
 
-    /// Who the host is, as the whole `Implementation` object: with a title, a website, icons.
+    /// Sets the whole `Implementation` object that the host declares, with title, website and
+    /// icons.
     #[must_use]
     pub fn implementation(mut self, implementation: Json) -> Self {
         self.client_info = implementation;
         self
     }
 
-    /// Begins with this era, where the configuration leaves it open. For hosts that know what the server spoke
-    /// last time, or that have more use for one era of a server that speaks both.
+    /// Sets the era to negotiate first, unless the configuration fixes one. For hosts that know
+    /// what the server spoke last time, or prefer one era of a server that speaks both.
     #[must_use]
     pub fn begin_with(mut self, era: Era) -> Self {
         self.era = Some(era);
         self
     }
 
-    /// Keeps what the server is found to speak in this cache, and begins with what is known there. The default is a cache
-    /// in memory that all connections of the process share; a [`FolderCache`](crate::negotiation::FolderCache) serves
-    /// later processes too.
+    /// Sets the cache for negotiation outcomes. The default is a cache in memory that all
+    /// connections of the process share; a [`FolderCache`](crate::negotiation::FolderCache) also
+    /// serves later processes.
     #[must_use]
     pub fn negotiation_cache(mut self, cache: Arc<dyn NegotiationCache>) -> Self {
         self.cache = Cache::Given(cache);
         self
     }
 
-    /// Neither uses nor keeps what servers were found to speak: each connection asks for the modern era first, or begins
-    /// as [`Builder::begin_with`] says.
+    /// Disables the cache for negotiation outcomes: each connection tries the modern era first, or
+    /// the one set with [`Builder::begin_with`].
     #[must_use]
     pub fn without_negotiation_cache(mut self) -> Self {
         self.cache = Cache::Off;
         self
     }
 
-    /// Does not tell modern servers that calls may become tasks, which is the default: then a call that takes
-    /// long is waited for on one connection, or fails.
+    /// Does not declare to modern servers that calls may become tasks, which is the default. A long
+    /// call then occupies one connection, or fails.
     #[must_use]
     pub fn without_tasks(mut self) -> Self {
         self.tasks = false;
         self
     }
 
-    /// Goes on with a session that was left with [`Client::leave`]. If the server no longer knows it, a new one is
-    /// opened. It means nothing to a server of the modern era, or to one that is started as a process.
+    /// Resumes a session that was kept with [`Client::leave`]. If the server no longer knows it, a
+    /// new one is opened. Has no effect with modern servers and processes.
     #[must_use]
     pub fn resume(mut self, session: SavedSession) -> Self {
         self.session = Some(session);
         self
     }
 
-    /// Who the host is to servers that want a login. Without it only those have tokens whose entry says how to
-    /// have them without a person.
+    /// Sets the host's logins. Without them, only servers whose configuration needs no person get
+    /// tokens.
     #[must_use]
     pub fn auth(mut self, auth: Auth) -> Self {
         self.auth = Some(auth);
         self
     }
 
-    /// What the host does for the server.
+    /// Sets the handler of server requests.
     #[must_use]
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Arc::new(handler);
         self
     }
 
-    /// Keeps a record of the server's process in this folder, so that others can list it and, should this
-    /// program be killed together with what watches over its children, end it. The folder is made if it is
-    /// not there.
+    /// Records the server's process in this folder, so that others can list it and can end it
+    /// should this program and its watchdog be killed. The folder is created if needed.
     #[must_use]
     pub fn records(mut self, folder: impl Into<PathBuf>) -> Self {
         self.records = Some(folder.into());
         self
     }
 
-    /// Asks this for the trace that each request belongs to (OT-01). It is called within the caller's own task,
-    /// so that the current span is the caller's.
+    /// Sets a function that returns the trace context of each request. It is called within the
+    /// caller's own task, so that the current span is the caller's.
+    // OT-01
     #[must_use]
     pub fn trace(mut self, tracer: impl Fn() -> Option<TraceContext> + Send + Sync + 'static) -> Self {
         self.tracer = Some(Arc::new(tracer));
         self
     }
 
-    /// Connects, and waits until calls can go.
+    /// Connects and waits until the server is ready.
     ///
     /// Dropping the future closes what was opened so far, in the background.
     pub async fn connect(self) -> Result<Client> {
         self.open()?.or_close().await
     }
 
-    /// Begins to connect and gives the handle at once: for hosts that do not want to wait, or want to be
-    /// able to close while it is being made. [`Client::ready`] waits for the outcome.
+    /// Starts connecting and returns the handle at once, for hosts that do not want to wait or want
+    /// to be able to close meanwhile. [`Client::ready`] waits for the outcome.
     ///
     /// Must be called within a tokio runtime.
     pub fn open(self) -> Result<Client> {
@@ -415,7 +421,7 @@ impl Builder {
 
     /// Connects to a server in this process, over one end of a [`memory::pair`].
     pub async fn connect_memory(self, end: memory::End) -> Result<Client> {
-        // What its entry says of a command or a URL is not where it is.
+        // The configured command or URL does not identify an in-memory server.
         self.without_negotiation_cache()
             .start(Target::Memory(Some(end)), None, Arc::default())
             .or_close()

@@ -1,8 +1,8 @@
-//! One connection to one server: what callers, the driver and the link share.
+//! The state that callers, the driver and the link of one connection share.
 //!
-//! A call does not go through the driver. It takes the [`Live`] link, writes to it and waits for its
-//! answer, all within the caller's own future; the driver only opens, negotiates, closes and reopens.
-//! So the hot path spawns nothing and hops between no tasks of ours.
+//! A call does not go through the driver. It takes the [`LiveLink`], writes to it and waits for the
+//! response, all within the caller's own future; the driver only opens, negotiates, closes and
+//! reopens links. So the hot path spawns nothing and does not hop between tasks.
 
 mod alive;
 mod asking;
@@ -80,110 +80,112 @@ use crate::events::{Event, EventReceiver, EventSender, Notification};
 use crate::handler::Handler;
 use crate::status::Health;
 
-/// What callers, the driver and the link share.
+/// State of one connection, shared by callers, the driver and the link.
 pub(crate) struct Shared {
     pub(crate) name: Arc<str>,
     pub(crate) timeouts: Timeouts,
-    /// How long a call waits for a server that is down.
+    /// Maximum time that a call waits for a server that is down.
     reconnect_wait: Duration,
     pub(crate) handler: Arc<dyn Handler>,
     identity: Identity,
-    /// Who we are to the server, if it may want to know.
+    /// The login identity used with this server; `None` if it needs no login.
     auth: Option<bowline_auth::Identity>,
-    /// How long a person was asked to log in.
+    /// Measures how long login prompts have been shown to a person.
     asking: Arc<Asking>,
-    /// Who we were when a link was last opened.
+    /// Generation of the credentials that the last link was opened with.
     opened_as: AtomicU64,
-    /// Whether nobody was asked when a login was last missing.
+    /// Whether a person was not prompted when a login was last missing.
     unasked: AtomicBool,
-    /// How many wait for a link.
+    /// Number of callers that wait for a link.
     waiting: AtomicUsize,
-    /// Whether there ever was one.
+    /// Whether there has ever been a live link.
     was_live: AtomicBool,
     core: Mutex<Core>,
     live: RwLock<Option<Arc<Live>>>,
     status: watch::Sender<Status>,
     events: EventSender<Event>,
     news: mpsc::UnboundedSender<News>,
-    /// Handlers at work for requests of the server, by the text of the request's id.
+    /// Running handlers for server requests, keyed by the text of the request id.
     serving: Mutex<HashMap<String, requests::ServedRequest>>,
-    /// How many there are, for whoever only needs to know that there are none.
+    /// Size of `server_requests`, readable without the lock.
     serving_count: AtomicUsize,
-    /// `x-mcp-header` annotations of the tools in the newest list that have any (HM-10).
+    /// `x-mcp-header` annotations of the newest tool list, by tool name. Tools without any are left
+    /// out (HM-10).
     annotations: Mutex<HashMap<Box<str>, Annotations>>,
     errands: Errands,
-    /// How often the server has asked for the roots.
+    /// Counts the `roots/list` requests of the server.
     roots_requests: roots::RootsRequests,
-    /// Progress of calls that became tasks.
+    /// Progress listeners of calls that became tasks.
     pub(crate) tokens: Tokens,
-    /// What the server was told that a new session must be told again.
+    /// Requests that a new session must be sent again.
     told: Mutex<Told>,
-    /// What the server's lists were when they were last seen.
+    /// Digests of the server's lists, as last fetched.
     catalog: Mutex<Catalog>,
-    /// Results that may be used again.
+    /// Cached results of modern servers.
     cache: Mutex<cache::Cache>,
-    /// What a modern server is asked to tell.
+    /// The subscriptions of a modern server.
     subscriptions: Subscriptions,
-    /// Which lists are looked at even if nobody has asked for them.
+    /// Lists that are fetched even if no caller asks for them.
     tracks: track::Tracks,
-    /// The log level that modern servers are asked for, counted from one. Zero: none.
+    /// Log level requested from modern servers, counted from one; zero means none.
     log_level: AtomicU8,
     tracer: Option<Tracer>,
-    /// Whether the session is to stay on the server when the connection is closed.
+    /// Whether the session stays on the server when the connection is closed.
     leaves_session: AtomicBool,
-    /// How the server is reached, by configuration.
+    /// Configured transport: `stdio`, `http` or `sse`.
     transport: &'static str,
-    /// Where the server may send a person.
+    /// Decides which URLs the server may send a person to.
     page_guard: page_guard::PageGuard,
     health: Mutex<Health>,
-    /// Where the standalone stream of a session was left: the session, and its last event.
+    /// Session id and last event id of the standalone stream, for resuming it.
     place: Mutex<Option<(HeaderValue, HeaderValue)>>,
 }
 
-/// What we say of ourselves.
+/// What this client declares of itself to servers.
 pub(crate) struct Identity {
-    /// `Implementation` of the host.
+    /// The host's `Implementation` object.
     pub(crate) client_info: Json,
-    /// `ClientCapabilities`, as the handler declares them.
+    /// The `ClientCapabilities` object that the handler declares.
     pub(crate) capabilities: Json,
-    /// The same for modern servers, with what is done here and not by the handler.
+    /// Capabilities declared to modern servers: those of the handler plus those of this crate.
     pub(crate) modern: Json,
 }
 
-/// The parts of the protocol's state that calls touch too.
+/// The protocol state that calls share with the driver.
 struct Core {
     session: Session,
     calls: Calls<Waiter>,
-    /// When the driver looks at the deadlines of calls next. A timer of its own for every call would
-    /// wake another thread for each.
+    /// When the driver next checks the deadlines of calls. A timer per call would wake another
+    /// thread for each.
     watched: Option<Instant>,
-    /// When a call was last begun, and when one was before the pause that it ended.
+    /// Times of recent calls, for the keepalive.
     traffic: alive::Traffic,
 }
 
-/// A link over which calls may go, with everything that is fixed for its life.
+/// A link that calls may use, with everything that is fixed for its lifetime.
 pub(crate) struct Live {
     attempt: Attempt,
     pub(crate) peer: Arc<Peer>,
     meta: Meta,
     wire: Wire,
-    /// Whether requests name a session, which the server can forget.
+    /// Whether requests name a session, which the server can lose.
     session: bool,
     /// Whether requests carry configured credentials.
     credentials: bool,
-    /// Whether anything was answered on it since the handshake.
+    /// Whether the server has answered anything since the handshake.
     proven: AtomicBool,
-    /// Whether the server is known to have forgotten the session.
+    /// Whether the server is known to have lost the session.
     forgotten: AtomicBool,
-    /// The last probes of the session. Held while one is under way, so that one serves all who wait.
+    /// The last probes of the session. The lock is held while a probe is in flight, so that one
+    /// probe serves all callers that wait.
     probes: tokio::sync::Mutex<Vec<probe::ProbeRecord>>,
-    /// Whether a new session was already tried for refused credentials, in vain.
+    /// Whether reconnecting did not help against refused credentials.
     challenged: AtomicBool,
-    /// Whether its tools could not be listed when a call wanted to know of one.
+    /// Whether listing the tools failed when a call needed the list.
     unlistable: AtomicBool,
 }
 
-/// How to send on a link.
+/// The sending side of a link.
 #[derive(Clone)]
 enum Wire {
     Pipe(PipeWriter),
@@ -191,72 +193,75 @@ enum Wire {
         link: HttpLink,
         headers: Arc<HeaderMap>,
     },
-    /// HTTP+SSE: posted here, answered on the stream that its reader holds.
+    /// HTTP+SSE: requests are posted; responses arrive on the stream that the link's reader holds.
     EventStream {
         post: HttpLink,
         headers: Arc<HeaderMap>,
     },
 }
 
-/// What waits for an answer.
+/// A request that waits for its response.
 enum Waiter {
     Call { answer: oneshot::Sender<Outcome>, progress: Option<Listener>, live: Arc<Live>, sent: Sent },
     Hello(Attempt),
 }
 
-/// How far a request has got.
+/// How far a request has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
-    /// The link has not taken it yet: the server knows nothing of it.
+    /// The link has not accepted it: the server knows nothing of it.
     No,
-    /// It is being posted, and what comes back for that says more than the end of the link.
+    /// The POST is in flight. Its response says more about the request than the loss of the link
+    /// does.
     Posting,
     Yes,
 }
 
-/// How a request ended.
+/// The result of one request.
 type Outcome = Result<Json, Failure>;
 
 pub(crate) enum Failure {
     Server(RpcError),
     Fault(Fault),
-    /// An answer that says, or may say, that the session is gone.
+    /// A response that says, or may say, that the session is lost.
     Session(Box<JudgedReply>),
-    /// The link was left before anything was sent on it.
+    /// The link was replaced before anything was sent on it.
     Left,
-    /// The host's own handler said no.
+    /// The host's handler refused the input that the server requires.
     Declined(RpcError),
-    /// Nothing was sent: what the caller gave cannot be.
+    /// The caller's params are invalid; nothing was sent.
     Usage(&'static str),
 }
 
-/// An answer that is no result, and what it says of the session.
+/// A response other than a result, and what it says about the session.
 pub(crate) struct JudgedReply {
     verdict: Verdict,
     reply: Reply,
 }
 
-/// What the driver is told.
+/// An input of the driver.
 enum News {
     Command(Command),
     Link(Attempt, SessionEvent),
-    /// The answer to the message of the negotiation with this id.
+    /// The response to the negotiation message with this id.
     Reply(Attempt, u64, Reply),
-    /// What came of a probe of the keepalive.
+    /// The outcome of a keepalive probe.
     Probed(Attempt, probe::ProbeOutcome),
-    /// A call has a deadline earlier than any before.
+    /// A call has an earlier deadline than all calls before it.
     Deadline,
-    /// A caller left this call after a long silence. With the time for which it would still have waited.
+    /// A caller dropped this call after a long silence. The duration is the time that it would
+    /// still have waited.
     Doubt(Attempt, u64, Duration),
-    /// Something else of the link has ended: the server may be gone.
+    /// A stream or an idle connection of the link has ended: the server may be down.
     Suspect(Attempt),
-    /// A link that took time to open.
+    /// A link that was opened in a background task.
     Opened(Attempt, Box<link::OpenLink>),
 }
 
 impl Shared {
     fn core(&self) -> MutexGuard<'_, Core> {
-        // Nothing panics while holding the lock; if something did, the tables are still consistent.
+        // Nothing panics while the lock is held; if something did, the tables would still be
+        // consistent.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -269,7 +274,7 @@ impl Shared {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = Some(live);
     }
 
-    /// Lets no more calls take the link of this attempt.
+    /// Keeps further calls off the link of this attempt.
     fn leave(&self, attempt: Attempt) {
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         if live.as_ref().is_some_and(|live| live.attempt == attempt) {
@@ -282,7 +287,7 @@ impl Shared {
     }
 
     pub(crate) fn events(&self) -> EventReceiver<Event> {
-        // From before anything can come of it.
+        // Subscribe first, so that no event caused by `demand_lists` is missed.
         let events = self.events.subscribe();
         self.want_lists();
         events
@@ -308,19 +313,18 @@ impl Shared {
         let _ = self.news.send(News::Link(attempt, event));
     }
 
-    /// Takes one message from a link, whatever it is and wherever it came in.
-    /// `during`: the call on whose stream it came, where that is known.
+    /// Dispatches one message from a link. `call` is the call on whose stream it arrived, if known.
     fn handle_message(self: &Arc<Self>, wire: &Wire, during: Option<u64>, parsed: Parsed) {
         match parsed {
             Ok(Message::Result { id, result }) => self.finish(id.as_ours(), Ok(result)),
             Ok(Message::Error { id: Some(id), error }) => {
                 self.finish(id.as_ours(), Err(Failure::Server(error)));
             }
-            // BM-03: it can be meant for one only.
+            // BM-03: with a single open call, the error can only be meant for that call.
             Ok(Message::Error { id: None, error }) if self.only_call().is_some() => {
                 self.finish(self.only_call(), Err(Failure::Server(error)));
             }
-            // Nobody can be told, but it must not pass unseen.
+            // The error cannot be assigned to a call, so it is logged.
             Ok(Message::Error { id: None, error }) => {
                 tracing::warn!(server = %self.name, %error, "the server reported an error about no request in particular");
             }
@@ -336,14 +340,14 @@ impl Shared {
         }
     }
 
-    /// The open call, if there is exactly one.
+    /// The id of the open call, if exactly one is open.
     fn only_call(&self) -> Option<u64> {
         let core = self.core();
         let id = core.calls.ids().next().filter(|_| core.calls.len() == 1)?;
         matches!(core.calls.get(id), Some(Waiter::Call { sent: Sent::Yes, .. })).then_some(id)
     }
 
-    /// Gives a call its outcome. Late and unknown ids find nobody (CN-03).
+    /// Ends a call with its outcome. Late and unknown ids are dropped (CN-03).
     fn finish(&self, id: Option<u64>, outcome: Outcome) {
         let waiter = id.and_then(|id| {
             let mut core = self.core();
@@ -358,7 +362,7 @@ impl Shared {
         }
         match waiter {
             Some(Waiter::Call { answer, .. }) => {
-                // The caller may have left in this very moment.
+                // The caller may have dropped its future at this moment.
                 let _ = answer.send(outcome);
             }
             Some(Waiter::Hello(attempt)) => {
@@ -386,8 +390,8 @@ impl Shared {
                 tracing::warn!(server = %self.name, %method, size, "a notification is too large and was dropped");
                 return;
             }
-            // Many may wait for a slow subscriber: none of them may keep more alive than itself. Which
-            // subscription it came by is nobody else's business (MT-03).
+            // A queued notification must not keep a larger buffer alive. The subscription id is
+            // internal and is removed (MT-03).
             let params =
                 params.map(|params| subscribe::without_id(&params).unwrap_or_else(|| params.detached()));
             self.outdate(&method, params.as_ref());
@@ -399,7 +403,7 @@ impl Shared {
         }
     }
 
-    /// A modern server may end a subscription so, and nothing else (CN-05).
+    /// Handles `notifications/cancelled`. A modern server may only cancel a subscription (CN-05).
     fn handle_cancelled(&self, params: Option<Json>) {
         let Some(request) = params.and_then(|params| Cancelled::decode(&params).ok()?.request) else {
             return;
@@ -409,7 +413,7 @@ impl Shared {
         }
     }
 
-    /// No subscriber is no error.
+    /// Sends an event to all subscribers, if there are any.
     fn tell(&self, event: Event) {
         self.events.send(event);
     }
@@ -423,11 +427,12 @@ impl Shared {
             core.traffic.heard();
             match core.calls.heard(Instant::now(), id) {
                 Some(Waiter::Call { progress, .. }) => progress.clone(),
-                // PR-03: what was answered with a task goes on.
+                // PR-03: progress of a call that was answered with a task goes to the task's
+                // listener.
                 _ => self.tokens.progress(id),
             }
         };
-        // A listener that panics must not take the connection with it.
+        // A listener that panics must not take the connection down.
         if let Some(listener) = listener
             && catch_unwind(AssertUnwindSafe(|| listener.hear(progress, params))).is_err()
         {
@@ -435,7 +440,7 @@ impl Shared {
         }
     }
 
-    /// The fault of the calls whose link went away.
+    /// Fails the open calls after the loss of their link.
     fn fail_calls(&self, fault: &Fault) {
         let mut ended = Vec::new();
         {
@@ -464,12 +469,12 @@ impl Shared {
 }
 
 impl Live {
-    /// Whether two are the same link.
+    /// Whether both are the same link.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.attempt == other.attempt
     }
 
-    /// Something was answered: the session is more than a promise.
+    /// Records that the server has answered on this session.
     fn prove(&self) {
         if !self.proven.load(Ordering::Relaxed) {
             self.proven.store(true, Ordering::Relaxed);
@@ -498,12 +503,13 @@ impl Live {
 }
 
 impl Wire {
-    /// Whether requests go out one by one over HTTP, each with an exchange and an end of its own.
+    /// Whether each request is an HTTP exchange of its own.
     fn is_http(&self) -> bool {
         matches!(self, Self::Http { .. })
     }
 
-    /// Something was not answered: it may be the server, and it may be the network. New connections find out.
+    /// Abandons idle connections after a request went unanswered, since the network may be at fault
+    /// rather than the server.
     fn distrust(&self) {
         match self {
             Self::Http { link, .. } => link.forget_connections(),
@@ -513,7 +519,8 @@ impl Wire {
     }
 }
 
-/// A notification that says more than this has no honest reason to; many are kept for slow subscribers.
+/// Maximum size of a notification in bytes. Larger ones are dropped, since many may be queued for
+/// slow subscribers.
 const LARGEST_EVENT: usize = 128 * 1024;
 
 fn into_reply(outcome: Outcome) -> Reply {

@@ -1,15 +1,16 @@
-//! What is declared to a modern server, made of what the handler declares to all.
+//! Derives the capabilities that are declared to modern servers from those of the handler.
 
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, extension};
 
-/// With each request: the same, with `tasks` if a call may become one, and without what no longer exists.
+/// The capabilities for modern servers: adds the tasks extension if `tasks` is set, and removes
+/// what modern servers do not have.
 pub(crate) fn modern(capabilities: &Json, tasks: bool) -> Json {
     let declared = without_list_changed(capabilities);
     if tasks { with_tasks(declared) } else { declared }
 }
 
-/// RT-01: roots that change are a legacy server's to hear of.
+/// Removes `roots.listChanged`, which only legacy servers have (RT-01).
 fn without_list_changed(capabilities: &Json) -> Json {
     let roots = capabilities.member("roots").filter(|roots| roots.member("listChanged").is_some());
     let stripped = roots.and_then(|roots| Edit::new().remove("listChanged").apply(Some(&roots)).ok());
@@ -17,7 +18,7 @@ fn without_list_changed(capabilities: &Json) -> Json {
     declared.unwrap_or_else(|| capabilities.clone())
 }
 
-/// TN-01. What the host says of them itself stays.
+/// Adds the tasks extension, unless the host declares it itself (TN-01).
 fn with_tasks(capabilities: Json) -> Json {
     let extensions = capabilities.member("extensions").filter(Json::is_object);
     if extensions.as_ref().is_some_and(|extensions| extensions.member(extension::TASKS).is_some()) {
@@ -48,7 +49,7 @@ mod tests {
             declared(r#"{"roots":{"listChanged":true,"x":1},"sampling":{}}"#, true),
             format!(r#"{{"roots":{{"x":1}},"sampling":{{}},{tasks}}}"#)
         );
-        // The host's own word on tasks is not ours to change.
+        // The host's own declaration of tasks stays.
         let own = r#"{"extensions":{"io.modelcontextprotocol/tasks":{"a":1}}}"#;
         assert_eq!(declared(own, true), own);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! [`Error`]: how a call ended if it did not end well, and what is known about it.
+//! [`Error`]: why a call failed, and what is known about its outcome.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bowline_proto::fault::{Execution, Fault};
 use bowline_proto::wire::RpcError;
 
-/// A call that did not end well.
+/// The failure of a call.
 ///
-/// Match on [`Error::kind`]; never on the text. [`Error::execution`] says whether the server can have
+/// Match on [`Error::kind`]; never on the text. [`Error::outcome`] says whether the server may have
 /// acted on the request.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
@@ -20,38 +20,38 @@ struct Inner {
     method: Box<str>,
 }
 
-/// What kind of failure it was, and whose.
+/// The kind of a failure, which also says whose fault it is.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The server answered with an error.
     Server(RpcError),
-    /// No answer came: the connection, the process or the protocol failed.
+    /// There was no answer: the connection, the process or the protocol failed.
     Fault(Fault),
-    /// The server wanted input for the call, and the host's own handler refused it.
+    /// The server required input for the call, and the host's handler refused it.
     Declined(RpcError),
-    /// The task has no result to give.
+    /// The task ended without a result.
     Task(TaskEnd),
-    /// The server does not offer this; it was not asked.
+    /// The server does not offer this feature, so nothing was sent.
     NotOffered(&'static str),
-    /// The server was asked to tell of something, and will not. Why.
+    /// The server refused to notify about something, with the reason.
     NotGranted(String),
-    /// The caller's mistake: nothing was sent.
+    /// The caller made a mistake; nothing was sent.
     Usage(String),
 }
 
-/// Why a task has no result to give.
+/// Why a task has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskEnd {
-    /// It was cancelled.
+    /// It was canceled.
     Cancelled,
-    /// The server does not know it, or no longer: it is kept for a time only, and a server that was started
-    /// again may have lost it.
+    /// The server does not know it (any more): tasks are kept for a limited time, and a restart may
+    /// lose them.
     Gone,
-    /// It was there for longer than it should be, and nothing changed any more.
+    /// It exceeded its lifetime without any further change.
     Expired,
-    /// It was made on a connection of another revision, which does not know it.
+    /// It was created on a connection of another revision, which handles tasks differently.
     Foreign,
 }
 
@@ -71,7 +71,7 @@ impl Error {
         Self(Box::new(Inner { kind, server: Arc::clone(server), method: method.into() }))
     }
 
-    /// What kind of failure it was.
+    /// The kind of the failure.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
@@ -86,7 +86,7 @@ impl Error {
         &self.0.method
     }
 
-    /// The fault, if no answer came.
+    /// The fault, if there was no answer.
     pub fn fault(&self) -> Option<&Fault> {
         match &self.0.kind {
             ErrorKind::Fault(fault) => Some(fault),
@@ -94,7 +94,7 @@ impl Error {
         }
     }
 
-    /// The server's own error, if that is what came.
+    /// The server's own error, if it answered with one.
     pub fn server_error(&self) -> Option<&RpcError> {
         match &self.0.kind {
             ErrorKind::Server(error) => Some(error),
@@ -102,9 +102,9 @@ impl Error {
         }
     }
 
-    /// Whether the server can have acted on the request.
+    /// Whether the server may have acted on the request.
     ///
-    /// An error that the server answered with counts as unknown: it may have failed half-way.
+    /// An error response counts as unknown: the request may have failed half-way.
     pub fn execution(&self) -> Execution {
         match &self.0.kind {
             ErrorKind::Server(_) | ErrorKind::Declined(_) | ErrorKind::Task(_) => Execution::Unknown,

@@ -1,5 +1,5 @@
-//! What happens on a connection, told in the order it happened: what the server says unasked, and how the
-//! connection itself fares.
+//! Events of a connection, in order: notifications of the server, and changes of the connection
+//! itself.
 
 mod channel;
 
@@ -13,33 +13,33 @@ use bowline_proto::wire::{Json, method as name};
 
 pub use channel::{EventReceiver, EventSender, channel};
 
-/// Something that happened.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The server said something unasked. Progress of a call goes to that call and does not appear here.
+    /// The server sent a notification. Progress goes to its call and does not appear here.
     Notification(Notification),
-    /// The connection changed.
+    /// The state of the connection changed.
     Life(Life),
-    /// A list that was fetched again is another one than before.
+    /// A list was fetched again and differs from the previous one.
     Changed(Arc<Change>),
 }
 
-/// How a list differs from the one that was seen before it. Names, or URIs, in their own order: untrusted.
+/// How a list differs from the previous one. Holds names or URIs, sorted. They are untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// Which list.
+    /// Which list changed.
     pub list: Listed,
-    /// What was not there before.
+    /// Elements that are new.
     pub added: Vec<Box<str>>,
-    /// What is not there any more.
+    /// Elements that are gone.
     pub removed: Vec<Box<str>>,
-    /// What is there under the same name and is something else.
+    /// Elements with the same name and other contents.
     pub changed: Vec<Box<str>>,
 }
 
-/// A list of the server.
+/// One of the server's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Listed {
@@ -49,19 +49,19 @@ pub enum Listed {
     Templates,
 }
 
-/// A notification of the server, as it came.
+/// A notification of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notification {
-    /// Its method.
+    /// The method.
     pub method: Box<str>,
-    /// Its params: untrusted.
+    /// The params, untrusted.
     pub params: Option<Json>,
-    /// Not the server's own words: a list that was fetched again after a recovery differs from the one
-    /// before, and this is what the server would have said.
+    /// Whether the client inferred it: after a recovery, a refetched list differs from the previous
+    /// one, and the server would have sent this notification.
     pub inferred: bool,
 }
 
-/// What a [`Notification`] is about.
+/// The subject of a [`Notification`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Topic<'a> {
@@ -73,51 +73,51 @@ pub enum Topic<'a> {
     ResourcesChanged,
     /// One resource changed.
     ResourceUpdated {
-        /// Which.
+        /// URI of the resource.
         uri: String,
     },
-    /// A log line of the server: untrusted.
+    /// A log message of the server, untrusted.
     Log(&'a Json),
     /// Anything else.
     Other,
 }
 
-/// A turn in the life of a connection.
+/// A change of the connection's state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Life {
-    /// Which turn.
+    /// What changed.
     pub turn: Turn,
     /// The configured name of the server.
     pub server: Arc<str>,
-    /// When.
+    /// When it happened.
     pub at: SystemTime,
-    /// Why, where there is a reason.
+    /// The cause, if there is one.
     pub cause: Option<Fault>,
-    /// How many attempts to connect were made since the connection was last good.
+    /// Connection attempts since the connection was last ready.
     pub attempt: u32,
-    /// How long the server could not be called, once it can be again.
+    /// How long the server was unavailable, once it is available again.
     pub outage: Option<Duration>,
 }
 
-/// A turn in the life of a connection.
+/// The kind of a connection event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Turn {
-    /// Calls can go, for the first time.
+    /// The server is ready for the first time.
     Connected,
-    /// The server cannot be reached any more, or its process ended. It is tried again.
+    /// The server is unreachable or its process ended. Reconnecting.
     Disconnected,
-    /// The server forgot the session. A new one is opened at once.
+    /// The server lost the session. A new one is opened at once.
     SessionLost,
-    /// Calls can go again.
+    /// The server is ready again.
     Recovered,
-    /// Only a person can help.
+    /// A person must log in.
     NeedsLogin,
-    /// Trying again cannot help.
+    /// Retrying cannot help.
     Failed,
 }
 
-// === impl Change ===
+// === impl ListChange ===
 
 impl Change {
     pub(crate) fn is_empty(&self) -> bool {
@@ -136,7 +136,7 @@ impl Listed {
         })
     }
 
-    /// Its name.
+    /// The name of the list.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -154,7 +154,7 @@ impl Notification {
         Self { method, params, inferred: false }
     }
 
-    /// What it is about.
+    /// The subject of the notification.
     pub fn topic(&self) -> Topic<'_> {
         match (&*self.method, &self.params) {
             (name::TOOLS_CHANGED, _) => Topic::ToolsChanged,
@@ -170,7 +170,7 @@ impl Notification {
     }
 }
 
-// === impl Life ===
+// === impl ConnectionEvent ===
 
 impl Life {
     pub(crate) fn new(server: &Arc<str>, attempt: u32, announcement: Announcement) -> Self {
@@ -186,16 +186,16 @@ impl Life {
     }
 }
 
-// === impl Turn ===
+// === impl ConnectionEventKind ===
 
 impl Turn {
-    /// Its name in configuration, hooks and logs.
+    /// The name in configuration, hooks and logs.
     pub fn as_str(self) -> &'static str {
         HookEvent::from(self).as_str()
     }
 }
 
-/// What hooks wait for is a turn, or more.
+/// Every connection event can trigger a hook.
 impl From<Turn> for HookEvent {
     fn from(turn: Turn) -> Self {
         match turn {

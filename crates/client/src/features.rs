@@ -1,4 +1,4 @@
-//! What a server offers, as methods of [`Client`](crate::Client): one file per feature.
+//! The features of a server, as methods of [`Client`](crate::Client): one file per feature.
 
 mod completion;
 pub(crate) mod lists;
@@ -42,7 +42,8 @@ impl Feature {
         }
     }
 
-    /// LC-05: what was not advertised is not asked for.
+    /// Whether the server advertised the feature. A feature that was not advertised is not
+    /// requested (LC-05).
     pub(crate) fn is_offered(self, peer: &Peer) -> bool {
         let capabilities = &peer.capabilities;
         match self {
@@ -61,7 +62,8 @@ impl Feature {
     }
 }
 
-/// A result that does not fit its method is the server's fault, and says where.
+/// Turns a decoding error into a fault: a result that does not fit its method is the server's
+/// fault.
 fn decoded<T>(shared: &Shared, method: &str, json: &Json, view: Result<T, ViewError>) -> Result<T> {
     view.map_err(|error| {
         let fault = Fault::protocol(Misbehaviour::BadResult).note(error.to_string()).body(json.as_bytes());

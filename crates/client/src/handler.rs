@@ -1,7 +1,8 @@
-//! What the host can do for a server: answer its requests, and say beforehand which.
+//! [`Handler`]: answers server requests, and declares beforehand which.
 //!
-//! One handler serves both eras. A legacy server sends a request of its own; a modern one returns
-//! `input_required`, and the answers travel with the retry. Neither the handler nor the caller sees which.
+//! One handler serves both eras. A legacy server sends a request; a modern one returns
+//! `input_required`, and the responses travel with the retry. Neither the handler nor the caller
+//! sees the difference.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,30 +13,31 @@ use bowline_proto::revision::Revision;
 use bowline_proto::wire::{Json, RpcError, code};
 use tokio::sync::watch;
 
-/// A request that a server makes of the host: `elicitation/create`, `sampling/createMessage`, `roots/list`.
+/// A server request: `elicitation/create`, `sampling/createMessage` or `roots/list`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerRequest {
     /// The configured name of the server, not what it calls itself.
     pub server: Arc<str>,
-    /// What the connection speaks: some answers are written differently in each revision.
+    /// Revision of the connection: some results are written differently in each.
     pub revision: Revision,
     /// The method.
     pub method: Box<str>,
-    /// Untrusted. An empty object where the server gave none.
+    /// The params, untrusted. An empty object if the server gave none.
     pub params: Json,
-    /// What of ours the server needs it for, such as `tools/call search`, so that a person can be told (MR-08).
-    /// `None` where the server does not say.
+    /// Our request that needs it, such as `tools/call search`, to be shown to a person. `None` if
+    /// the server does not say.
+    // MR-08
     pub during: Option<Arc<str>>,
 }
 
 impl ServerRequest {
-    /// A request as a server would make it.
+    /// Creates a request as a server would send it.
     pub fn new(server: impl Into<Arc<str>>, revision: Revision, method: &str, params: Json) -> Self {
         Self { server: server.into(), revision, method: method.into(), params, during: None }
     }
 
-    /// Says what it is needed for.
+    /// Sets our request that needs it.
     #[must_use]
     pub fn during(mut self, during: impl Into<Arc<str>>) -> Self {
         self.during = Some(during.into());
@@ -43,38 +45,41 @@ impl ServerRequest {
     }
 }
 
-/// The answer to a [`ServerRequest`].
+/// The result of a [`ServerRequest`].
 pub type Answer = Result<Json, RpcError>;
 
-/// Answers requests of servers.
+/// Answers server requests.
 pub trait Handler: Send + Sync + 'static {
-    /// The `ClientCapabilities` object to declare. Declare only what [`Handler::handle`] answers: servers
-    /// are refused what was not declared (LC-05, MR-07).
+    /// The `ClientCapabilities` object to declare. Declare only what [`Handler::handle`] answers:
+    /// other requests are refused.
+    // LC-05, MR-07
     fn capabilities(&self) -> Json;
 
-    /// Answers one request. Dropping the future means that the server no longer wants the answer.
+    /// Answers one request. The future is dropped when the server no longer wants the answer.
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>>;
 
-    /// Changes whenever `roots/list` is to be answered differently. Legacy servers are told so (RT-03).
+    /// Changes whenever `roots/list` has a new result. Legacy servers are notified.
+    // RT-03
     fn roots_changed(&self) -> Option<watch::Receiver<u64>> {
         None
     }
 
-    /// How long calls wait for a server to ask for `roots/list` once the handshake is done. A server that works in the
-    /// roots it is given would else carry out the first call without them. Zero, the default: not at all, as for a
-    /// handler that has to ask somebody else for them.
+    /// How long calls wait for a server to request `roots/list` once the handshake is done. A
+    /// server that works in its roots would otherwise run the first call without them. Zero, the
+    /// default, disables the wait, for handlers that must ask someone else for the roots.
     fn roots_request_wait(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// The server says that what it wanted of a person at a page is done. The id may be one that nobody was
-    /// asked about (EL-11).
+    /// Called when the server reports that a URL elicitation is complete. The id may be unknown.
+    // EL-11
     fn page_completed(&self, server: &str, elicitation_id: &str) {
         let _ = (server, elicitation_id);
     }
 
-    /// A call waits until the server says that a person is done at these pages. A host can let the person say
-    /// so, or give up (EL-10); many servers say nothing.
+    /// Waits while a call is blocked on these URL elicitations. A host can let the person confirm
+    /// or give up, since many servers never report completion.
+    // EL-10
     fn await_page(
         &self,
         server: Arc<str>,
@@ -85,16 +90,16 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// How a call that waits for a person at a page goes on.
+/// How a call continues that is blocked on URL elicitations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Onward {
-    /// The person is done: once more.
+    /// The person is done: send the request again.
     Retry,
-    /// The person does not want it any more.
+    /// The person has given up.
     GiveUp,
 }
 
-/// Declares nothing and refuses everything.
+/// A handler that declares nothing and refuses everything.
 #[derive(Debug, Default)]
 pub struct NoHandler;
 
@@ -108,12 +113,12 @@ impl Handler for NoHandler {
     }
 }
 
-/// The refusal of a method that was not declared.
+/// The error for a method that was not declared.
 pub(crate) fn refusal(method: &str) -> RpcError {
     RpcError { code: code::METHOD_NOT_FOUND, message: format!("{method} is not offered here"), data: None }
 }
 
-/// The capability that a method of the server needs.
+/// The capability that a server request needs.
 pub(crate) fn capability_of(method: &str) -> Option<&'static str> {
     use bowline_proto::wire::method;
     match method {

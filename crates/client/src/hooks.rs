@@ -1,12 +1,11 @@
-//! Hooks: commands that are run and URLs that are called when something happens to a server.
+//! Hooks: commands and webhooks that run when the state of a server changes.
 //!
-//! - A hook is told one event after the other, in the order they happened. Two hooks do not wait for each
-//!   other.
-//! - Nothing waits for a hook: not the connection, not a call. A hook that cannot keep up is told how many
-//!   events it missed.
-//! - A command is killed with its process group at its time limit, and is not run again if it fails. A
-//!   webhook is called a second time if it is certain that it got nothing the first time.
-//! - What is told is in [`Notice`]. A server's words in it are data: bounded, on one line.
+//! - A hook receives one event after the other, in order. Hooks do not wait for each other.
+//! - Nothing waits for a hook: no connection and no call. A slow hook is told how many events it
+//!   missed.
+//! - A command is killed with its process group at its timeout, and is not run again if it fails. A
+//!   webhook is called a second time only if it certainly received nothing the first time.
+//! - [`Notice`] holds what a hook receives. Text of the server in it is bounded and on one line.
 
 mod command;
 mod notice;
@@ -28,16 +27,16 @@ use crate::registry::{Fed, Feed};
 
 pub use notice::Notice;
 
-/// Hooks at work. They end when their client is closed and they were told everything.
+/// Running hooks. They end when their client is closed and they have received everything.
 ///
-/// Dropping this leaves them to it; [`Hooks::finished`] waits for their end.
+/// Dropping this leaves them running; [`Hooks::finished`] waits for their end.
 #[derive(Debug)]
 pub struct Hooks {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Runs `hooks` on what happens to `client`, from now on. If it is connected already, or failed, they are
-/// told so first.
+/// Runs `hooks` for the events of `client`, from now on. If it is already connected or has failed,
+/// they receive that first.
 ///
 /// Does not keep the client alive. Must be called within a tokio runtime.
 pub fn spawn(client: &Client, hooks: impl IntoIterator<Item = Hook>) -> Hooks {
@@ -49,7 +48,7 @@ pub fn spawn(client: &Client, hooks: impl IntoIterator<Item = Hook>) -> Hooks {
 }
 
 impl Hooks {
-    /// Whether one of them is to be told when the tools change: then somebody has to look.
+    /// Whether a hook waits for tool changes, so that the tools must be tracked.
     pub(crate) fn want_tools(hooks: &[Hook]) -> bool {
         hooks.iter().any(|hook| hook.waits_for(HookEvent::ToolsChanged))
     }
@@ -68,15 +67,15 @@ impl Hooks {
         Self { tasks }
     }
 
-    /// Ends them at once; a running command is killed.
+    /// Stops them at once; a running command is killed.
     pub fn stop(self) {
         drop(AbortOnDrop(self.tasks));
     }
 
-    /// Waits until the client is closed and all hooks have been told everything, which each does within the
-    /// time that it is given for one event, times the events that wait.
+    /// Waits until the client is closed and all hooks have received everything. Each takes at most
+    /// its timeout per pending event.
     ///
-    /// Dropping the future ends them at once; a running command is killed.
+    /// Dropping the future stops them at once; a running command is killed.
     pub async fn finished(self) {
         let mut guard = AbortOnDrop(self.tasks);
         for task in &mut guard.0 {
@@ -95,7 +94,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Puts each event into the queues of those who wait for it. Never waits for them.
+/// Puts each event into the queues of the hooks that want it. Never waits for them.
 async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<Queue>)>) {
     while let Some(fed) = feed.next().await {
         let event = match fed {
@@ -119,7 +118,7 @@ async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<Queu
     }
 }
 
-/// Tells one hook everything, one after the other.
+/// Runs one hook for its events, one after the other.
 async fn work(server: Arc<str>, hook: Hook, queue: Arc<Queue>) {
     match &hook.run {
         HookAction::Command { command, args, env, cwd } => {
@@ -130,7 +129,7 @@ async fn work(server: Arc<str>, hook: Hook, queue: Arc<Queue>) {
             }
         }
         HookAction::Webhook { url, headers } => {
-            // Paths and queries of webhooks are their keys.
+            // The path and query of a webhook URL are often secret.
             let shown = url.origin().ascii_serialization();
             let webhook = match Webhook::new(url, headers, hook.timeout) {
                 Ok(webhook) => webhook,

@@ -1,8 +1,8 @@
-//! What a program can do for its servers: [`Host`], a [`Handler`] put together from parts.
+//! [`Host`]: a [`Handler`] that is composed of parts for elicitation, sampling and roots.
 //!
-//! This is where requests of servers are judged: what was declared, what a request must look like, what may
-//! be asked of a person how often, and what may leave as an answer. The parts ([`Elicit`], [`Sample`],
-//! [`Roots`]) only ever see requests that passed, and are the same for servers of both eras.
+//! It checks server requests: whether they were declared, whether they are valid, how often a
+//! person may be asked, and what may be sent as an answer. The parts ([`Elicit`], [`Sample`],
+//! [`Roots`]) only see requests that passed, and are the same for servers of both eras.
 //!
 //! ```no_run
 //! # async fn run(dialogs: impl bowline::host::Elicit) -> Result<(), Box<dyn std::error::Error>> {
@@ -48,19 +48,20 @@ use crate::handler::{Answer, Handler, Onward, ServerRequest, refusal};
 use pages::Pages;
 use turns::Turns;
 
-/// What an [`Elicit`] or [`Sample`] gives back. It is dropped when the server no longer wants the answer:
-/// whatever is shown to a person must go when that happens (CN-04).
+/// The future returned by an [`Elicit`] or [`Sample`]. It is dropped when the server no longer
+/// wants the answer; whatever is shown to a person must then be closed.
+// CN-04
 pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A [`Handler`] put together from parts. What has no part is not declared, and refused.
+/// A [`Handler`] that is composed of parts. Requests without a part are not declared, and refused.
 ///
 /// # Behavior
-/// - A person is asked one thing at a time; servers take turns, with no more questions and no more often than
-///   [`Questions`] says.
+/// - A person is asked one question at a time; servers take turns, within the [`QuestionLimits`].
 /// - A question that is not answered in time counts as dismissed.
-/// - What does not fit the form is never sent, and defaults that were left alone are (EL-06, EL-07).
-/// - `task` in a request is ignored: no tasks are declared, and the request is answered directly (TA-06).
-/// - Clones share their parts and the person: give one to each client of many servers.
+/// - Invalid form content is never sent, and untouched defaults are.
+/// - `task` in a request is ignored: no tasks are declared, and the request is answered directly.
+/// - Clones share their parts and the queue of questions: give one to each client.
+// EL-06, EL-07, TA-06
 #[derive(Clone, Default)]
 pub struct Host {
     roots: Option<Roots>,
@@ -74,43 +75,43 @@ pub struct Host {
 }
 
 impl Host {
-    /// Declares nothing yet.
+    /// Creates a host that declares nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tells servers which folders to work in. It is guidance and protects nothing; a server that was started with
-    /// folders of its own may take these instead of them.
+    /// Sets the folders that servers should work in. This is guidance, not protection; a server
+    /// that was started with folders of its own may use these instead.
     #[must_use]
     pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
         self
     }
 
-    /// How long calls wait, after the handshake with a legacy server, for the server to ask for the roots: 300 ms
-    /// unless said otherwise. They go at once when it has its answer, or where it has no way to ask. A server that did
-    /// not ask in its first session is not waited for in later ones.
+    /// Sets how long calls wait, after the handshake with a legacy server, for the server to
+    /// request the roots (default 300 ms). Calls proceed at once when it has them, or if it cannot
+    /// ask. A server that did not ask in its first session is not waited for in later ones.
     #[must_use]
     pub fn roots_wait(mut self, wait: Duration) -> Self {
         self.roots_wait = Some(wait);
         self
     }
 
-    /// Lets servers ask a person.
+    /// Sets the part that asks a person.
     #[must_use]
     pub fn elicitation(mut self, elicit: impl Elicit) -> Self {
         self.elicit = Some(Arc::new(elicit));
         self
     }
 
-    /// Lets servers ask a model.
+    /// Sets the part that asks a model.
     #[must_use]
     pub fn sampling(mut self, sample: impl Sample) -> Self {
         self.sample = Some(Arc::new(sample));
         self
     }
 
-    /// Declares an extension, with its settings. Settings that are no object count as `{}`.
+    /// Declares an extension with its settings. Settings other than an object count as `{}`.
     #[must_use]
     pub fn extension(mut self, id: &str, settings: Json) -> Self {
         let settings = if settings.is_object() { settings } else { Json::empty_object() };
@@ -118,7 +119,8 @@ impl Host {
         self
     }
 
-    /// How much may be asked of a person. Say so before cloning: what was cloned already asks on its own.
+    /// Sets the limits for questions to a person. Call it before cloning: earlier clones keep their
+    /// own queue.
     #[must_use]
     pub fn questions(mut self, questions: Questions) -> Self {
         self.turns = Arc::new(Turns::new(questions));
@@ -160,7 +162,7 @@ impl Handler for Host {
         if let Some(sampling) = &sampling {
             edit = edit.set("sampling", sampling);
         }
-        // EL-01: without a mode that works there is nothing to declare.
+        // EL-01: without a supported mode there is nothing to declare.
         let modes = self.elicit.as_ref().map(|elicit| elicit.modes()).filter(|modes| modes.any());
         let modes = modes.map(|modes| object([("form", flag(modes.form)), ("url", flag(modes.url))]));
         if let Some(modes) = &modes {
@@ -188,7 +190,7 @@ impl Handler for Host {
 
     fn page_completed(&self, server: &str, elicitation_id: &str) {
         let known = self.pages.finish(server, elicitation_id);
-        // EL-11: a stray completion is nobody's business.
+        // EL-11: an unknown completion is ignored.
         if let Some(elicit) = self.elicit.as_ref().filter(|_| known) {
             elicit.page_completed(server, elicitation_id);
         }
@@ -206,10 +208,11 @@ impl Handler for Host {
     }
 }
 
-/// More than a server takes that asks as soon as it may, and less than a person notices.
+/// Default roots wait: longer than a server needs that asks at once, and shorter than a person
+/// notices.
 const ROOTS_WAIT: Duration = Duration::from_millis(300);
 
-/// An object of those members that are there.
+/// Builds an object of the members that are set.
 fn object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
     let members: Vec<(&str, Json)> =
         members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
@@ -217,12 +220,12 @@ fn object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Jso
     edit.apply(None).unwrap_or_else(|_| Json::empty_object())
 }
 
-/// The request is not one that can be answered.
+/// The error for invalid params.
 fn invalid(reason: impl ToString) -> RpcError {
     RpcError { code: code::INVALID_PARAMS, message: reason.to_string(), data: None }
 }
 
-/// Something on our side did not work out.
+/// The error for a failure on our side.
 fn internal(message: impl Into<String>) -> RpcError {
     RpcError { code: code::INTERNAL_ERROR, message: message.into(), data: None }
 }

@@ -1,10 +1,11 @@
-//! Icons, for hosts that show them (group IC): which sources may be used, and which bytes are a picture.
+//! Icons, for hosts that show them: which sources may be used, and which bytes are a picture.
 //!
-//! A server names its icons, so both the address and the bytes are hostile until shown otherwise:
+//! A server chooses its icons, so both the address and the bytes are untrusted:
 //!
-//! 1. [`check`] says whether an icon may be had at all: only inline, or over `https:` from the server's own origin.
-//! 2. [`fetch`] gets the latter: with no credentials, within the origin, and not much of it.
-//! 3. [`inspect`] says what the bytes are, by the bytes: a picture of bounded size, or nothing to hand to a decoder.
+//! 1. [`check`] decides whether an icon may be used: only inline, or over `https:` from the
+//!    server's origin.
+//! 2. [`fetch`] fetches the latter: without credentials, within the origin, and up to a size limit.
+//! 3. [`inspect`] identifies the bytes: a picture of bounded size, or nothing to pass to a decoder.
 
 mod picture;
 
@@ -22,16 +23,16 @@ use url::Url;
 
 pub use picture::{Kind, Picture, inspect};
 
-/// Where an icon may be had.
+/// Where an icon comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// It came with its name. Not inspected yet.
+    /// Inline bytes, not inspected yet.
     Inline(Bytes),
-    /// It may be fetched.
+    /// An address to be fetched.
     Remote(Remote),
 }
 
-/// An address of the server's own origin. Only [`check`] makes one.
+/// An address of the server's own origin. Only [`check`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote(Url);
 
@@ -39,22 +40,22 @@ pub struct Remote(Url);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Neither `https:` nor `data:`.
+    /// The scheme is neither `https:` nor `data:`.
     #[error("icons come over https or as data, not over {0:?}")]
     Scheme(Box<str>),
-    /// Not a URL.
+    /// The source is not a valid URL.
     #[error("the icon has no address that could be read")]
     Address,
-    /// Not the origin of the server.
+    /// The address is not of the server's origin.
     #[error("the icon is not from the server's own origin")]
     Origin,
-    /// It could not be fetched.
+    /// The request failed.
     #[error("the icon could not be fetched: {0}")]
     Fetch(Box<str>),
-    /// Larger than an icon is.
+    /// It has too many bytes.
     #[error("the icon has more than {0} bytes")]
     TooLarge(usize),
-    /// Wider or higher than an icon is, or of no size.
+    /// It is too wide or too high, or has no size.
     #[error("a picture of {width} by {height} is no icon")]
     Dimensions {
         /// In pixels.
@@ -62,22 +63,22 @@ pub enum Refused {
         /// In pixels.
         height: u32,
     },
-    /// More frames than an icon has.
+    /// It has too many frames.
     #[error("an icon of {0} frames")]
     Frames(u32),
-    /// SVG can hold scripts and references.
+    /// It is SVG, which can contain scripts and references.
     #[error("SVG is not shown: it can hold scripts")]
     Svg,
-    /// Its bytes are no PNG, JPEG or WebP.
+    /// The bytes are no PNG, JPEG or WebP.
     #[error("the bytes are no PNG, JPEG or WebP")]
     Unknown,
-    /// Its bytes are not of the type that was declared.
+    /// The bytes do not have the declared type.
     #[error("the icon is declared as {0:?}, but its bytes are not")]
     Mismatch(Box<str>),
 }
 
-/// Whether an icon of the server at `server` may be had, and how. A server that is no URL (a process) has no
-/// origin, so its icons must come as data.
+/// Checks whether an icon of the server at `server` may be used, and how. A server without a URL (a
+/// process) has no origin, so its icons must be inline.
 pub fn check(icon: &Icon, server: Option<&Url>) -> Result<Source, Refused> {
     let scheme = icon.src.split(':').next().unwrap_or_default();
     if scheme.eq_ignore_ascii_case("data") && scheme.len() < icon.src.len() {
@@ -94,11 +95,11 @@ pub fn check(icon: &Icon, server: Option<&Url>) -> Result<Source, Refused> {
     Ok(Source::Remote(Remote(url)))
 }
 
-/// Fetches an icon. No header but what HTTP needs goes out: no authorization, no cookie that was there before and no
-/// client certificate. `tls` is the server's, for the authorities to trust.
+/// Fetches an icon without authorization, existing cookies or a client certificate. `tls` is the
+/// server's configuration, for its certificate authorities.
 ///
-/// Redirects are followed within the origin only. An answer must say how long it is, and be shorter than 64 KiB. The
-/// bytes have yet to be inspected. Dropping the future ends the request.
+/// Redirects are followed within the origin only. The response must declare its length and be
+/// shorter than 64 KiB. The bytes are not inspected yet. Dropping the future ends the request.
 pub async fn fetch(remote: &Remote, tls: &Tls) -> Result<Bytes, Refused> {
     let tls = Tls { ca_file: tls.ca_file.clone(), client_cert: None, client_key: None };
     let config = Http { tls, ..Http::plain(remote.0.clone()) };
@@ -115,7 +116,7 @@ pub async fn fetch(remote: &Remote, tls: &Tls) -> Result<Bytes, Refused> {
     }
 }
 
-/// The body, if all of it came: a picture that breaks off is none.
+/// Returns the body if it is complete.
 fn whole(answer: Answer) -> Result<Bytes, Refused> {
     if answer.status != 200 {
         return Err(Refused::Fetch(format!("status {}", answer.status).into()));
@@ -131,15 +132,15 @@ fn whole(answer: Answer) -> Result<Bytes, Refused> {
     }
 }
 
-/// The bytes of a `data:` URL, after its scheme.
+/// Decodes a `data:` URL without its scheme.
 fn inline(rest: &str) -> Result<Bytes, Refused> {
     let (head, data) = rest.split_once(',').ok_or(Refused::Address)?;
-    // Four characters for each three bytes.
+    // Base64 uses four characters for three bytes.
     if data.len() > picture::MOST_BYTES / 3 * 4 + 4 {
         return Err(Refused::TooLarge(picture::MOST_BYTES));
     }
     let encoded = head.rsplit(';').next().is_some_and(|last| last.trim().eq_ignore_ascii_case("base64"));
-    // Pictures are bytes: as percent-encoded text there is only SVG, which is refused anyway.
+    // Pictures are Base64; only SVG is percent-encoded, and it is refused anyway.
     if !encoded {
         return Err(if head.trim_start().starts_with("image/svg") { Refused::Svg } else { Refused::Address });
     }
@@ -148,7 +149,7 @@ fn inline(rest: &str) -> Result<Bytes, Refused> {
 
 const LONGEST_SCHEME: usize = 32;
 
-/// As much of a picture as the transport reads.
+/// Maximum size of a fetched icon: as much as the transport reads of an unknown body.
 const MOST_FETCHED: usize = 64 * 1024;
 
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -20,9 +20,9 @@
 //!
 //! # Cancel safety
 //! Dropping the future of a call cancels it: a legacy server, or any server on a pipe, is sent
-//! `notifications/cancelled`; a modern HTTP server sees the stream close. Its late answer is discarded.
-//! A call that became a task is ended with `tasks/cancel`, and nothing else.
-//! Dropping any other future has no effect on the wire.
+//! `notifications/cancelled`; a modern HTTP server sees the stream close. A late response is
+//! discarded. A call that became a task is canceled with `tasks/cancel` only. Dropping any other
+//! future has no effect on the wire.
 
 pub mod auth;
 mod client;
@@ -55,7 +55,7 @@ pub use bowline_proto::wire;
 pub use bowline_proto::wire::view;
 pub use bowline_transport::memory;
 
-/// The processes of servers, of every program of this user that keeps its records in the same folder.
+/// The server processes of all programs of this user that keep their records in the same folder.
 pub mod processes {
     pub use bowline_transport::process::{Entry, Orphan, Running, list, sweep};
 }

@@ -1,4 +1,4 @@
-//! What a host gives to a model: a server's instructions, its tools in the shape that a provider takes, and
+//! The context for a model: a server's instructions, its tools in the format of a provider, and
 //! the results of calls.
 //!
 //! ```no_run
@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! Everything a server says is untrusted: it is bounded, cleaned and marked as the server's. See
+//! Text of a server is untrusted: it is bounded, sanitized and marked as the server's. See
 //! [`approval()`] for what its annotations are worth.
 
 mod approval;
@@ -47,54 +47,54 @@ pub use result::{LeftOutContent, ModelResult};
 
 use self::assemble::Source;
 
-/// What a model is given.
+/// Instructions and tools for a model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ModelContext {
-    /// What the servers say of themselves, each under its configured name, quoted and shortened.
+    /// The instructions of the servers, each under its configured name, quoted and shortened.
     pub instructions: Option<String>,
     /// The tools, in the order of the servers.
     pub tools: Vec<ModelTool>,
-    /// What the model is not given, and why.
+    /// What was left out, and why.
     pub left_out: Vec<LeftOut>,
     options: ModelOptions,
 }
 
-/// A tool, as a model sees it and as it is.
+/// A tool, as the model sees it and as the server defines it.
 #[non_exhaustive]
 pub struct ModelTool {
-    /// In the shape that the provider takes. Gemini wants all of them in one list:
+    /// The definition in the provider's format. Gemini needs all of them in one list:
     /// [`ModelContext::definitions`].
     pub definition: Value,
-    /// What the model calls it.
+    /// The name for the model.
     pub name: String,
-    /// What the server calls it.
+    /// The server's own name for it.
     pub original: Box<str>,
     /// The configured name of its server.
     pub server: Arc<str>,
-    /// The tool as it came, with its real schema.
+    /// The tool as the server defines it, with its original schema.
     pub tool: Tool,
     keys: rewrite::Keys,
-    /// Compiled when it is first needed. `None`: it cannot be used, and the server will have to check.
+    /// Compiled on first use. `None` if the schema cannot be used and only the server checks.
     schema: OnceLock<Option<Schema>>,
 }
 
-/// Something that the model is not given.
+/// Something that was left out of the context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
     /// The configured name of the server.
     pub server: Arc<str>,
-    /// The tool's name, shortened; `None` if it is the server as a whole.
+    /// The tool's name, shortened; `None` for the server as a whole.
     pub name: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Client {
-    /// The server's instructions and tools, for a model.
+    /// Builds the context of this server for a model.
     ///
-    /// Tools that cannot be said in the provider's dialect are in [`ModelContext::left_out`], with the
+    /// Tools that cannot be expressed for the provider are in [`ModelContext::omissions`], with the
     /// reason. Dropping the future cancels it.
     pub async fn model_context(&self, options: &ModelOptions) -> Result<ModelContext> {
         Ok(assemble::context(vec![Source::of(self).await?], options))
@@ -102,18 +102,18 @@ impl Client {
 }
 
 impl ModelContext {
-    /// The tools as the provider's request takes them, in its `tools` member.
+    /// The tools in the format of the `tools` member of the provider's request.
     pub fn definitions(&self) -> Value {
         let all: Vec<&Value> = self.tools.iter().map(|tool| &tool.definition).collect();
         match self.options.dialect {
             Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::Anthropic => json!(all),
-            // An empty list of functions is refused.
+            // Gemini refuses an empty list of functions.
             Dialect::Gemini if all.is_empty() => json!([]),
             Dialect::Gemini => json!([{ "functionDeclarations": all }]),
         }
     }
 
-    /// The tool that the model means.
+    /// The tool with this model name.
     pub fn resolve(&self, name: &str) -> Option<&ModelTool> {
         self.tools.iter().find(|tool| tool.name == name)
     }

@@ -1,12 +1,13 @@
-//! What servers were found to speak, kept for later connections (DE-09).
+//! Caches what servers speak, for later connections.
 //!
-//! A client that knows nothing of a server asks for the modern era first, which costs a legacy server a request, and
-//! one of the HTTP+SSE transport three. A [`NegotiationCache`] saves that for every connection but the first. It
-//! decides nothing: where a finding is out of date, the same attempt goes on as if there were none, and no call is
-//! sent, or sent again, because of it.
+//! Without a record, a client tries the modern era first, which costs a legacy server one request,
+//! and an HTTP+SSE server three. A [`NegotiationCache`] saves that for every connection but the
+//! first. It decides nothing: with an outdated record the same attempt continues as if there were
+//! none, and no call is sent or repeated because of it.
 //!
-//! By default, findings are shared by all connections of the process and end with it. A [`FolderCache`] shares them
-//! with other processes, and later ones.
+//! By default, records are shared by all connections of the process. A [`FolderCache`] shares them
+//! with other and later processes.
+// DE-09
 
 mod folder;
 mod key;
@@ -23,56 +24,57 @@ pub use folder::FolderCache;
 pub use key::ServerKey;
 use process::ProcessCache;
 
-/// Keeps what was found out about servers.
+/// Stores negotiation records of servers.
 ///
-/// A finding is kept for [`MAX_AGE`] at the most, counted from when the server was asked. After that it is asked anew, so
-/// that a server which has learned the modern era is spoken to in it.
+/// A record is kept for at most [`MAX_AGE`] since the server was probed. After that it is probed
+/// again, so that an upgraded server is spoken to in the modern era.
 pub trait NegotiationCache: Send + Sync + 'static {
-    /// What is known of a server. Called while a client is built, in the thread that builds it, so it should be quick.
+    /// Returns the record of a server. Called in the thread that builds a client, so it should be
+    /// quick.
     fn recall(&self, server: &ServerKey) -> Option<Finding>;
 
-    /// Keeps what was found out, in place of what was known. Called where blocking is allowed. That it cannot be kept
-    /// is no error of the connection, so there is nobody to tell.
+    /// Stores a record in place of an earlier one. Called where blocking is allowed. A failure does
+    /// not affect the connection, so it is not reported.
     fn record(&self, server: &ServerKey, finding: Finding);
 
-    /// Forgets a server: what was known of it has proved wrong. Called where blocking is allowed.
+    /// Removes a record that has proved wrong. Called where blocking is allowed.
     fn forget(&self, server: &ServerKey);
 }
 
-/// How long a finding is believed.
+/// Maximum age of a record.
 pub const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many servers a cache of this crate knows at the most.
+/// Maximum number of servers in a cache of this crate.
 const MAX_SERVERS: usize = 1024;
 
 /// Which cache a connection uses.
 #[derive(Clone, Default)]
 pub(crate) enum Cache {
-    /// That of the process.
+    /// The cache of the process.
     #[default]
     Process,
-    /// That of the host.
+    /// A cache of the host.
     Given(Arc<dyn NegotiationCache>),
-    /// None.
+    /// No cache.
     Off,
 }
 
-/// The place of one server in the cache of its connection.
+/// The cache of a connection, for its server.
 pub(crate) struct CacheEntry {
     cache: Cache,
     server: ServerKey,
     pending: Arc<Pending>,
 }
 
-/// What a cache of the host is still to be told.
+/// The update that a cache of the host has not received yet.
 #[derive(Default)]
 struct Pending {
     change: Mutex<Option<Change>>,
-    /// Held while the cache is told, so that of two changes the later one counts.
+    /// Held while the cache is updated, so that the latest update wins.
     applying: Mutex<()>,
 }
 
-/// The new finding; `None`, what was known is forgotten.
+/// The new record, or `None` to remove it.
 type Change = Option<Finding>;
 
 impl CacheEntry {
@@ -88,8 +90,8 @@ impl CacheEntry {
         }
     }
 
-    /// Keeps a finding, or forgets what was known. A cache of the host may take a while, so it gets a thread, which
-    /// `tracker` waits for.
+    /// Stores or removes a record. A cache of the host may block, so it is called on its own
+    /// thread, which `tracker` waits for.
     pub(crate) fn change(&self, tracker: &TaskTracker, change: Change) {
         match &self.cache {
             Cache::Process => apply(ProcessCache::shared(), &self.server, change),

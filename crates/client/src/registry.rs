@@ -1,4 +1,4 @@
-//! [`Registry`]: many servers, none of which waits for another.
+//! [`Registry`]: connections to many servers, none of which waits for another.
 
 mod feed;
 mod slot;
@@ -25,21 +25,21 @@ pub(crate) use feed::{Fed, Feed};
 
 /// Connections to many servers.
 ///
-/// Cheap to clone; all clones are the same registry. Dropping the last one closes all connections in the
-/// background.
+/// Cheap to clone; all clones are the same registry. Dropping the last one closes all connections
+/// in the background.
 ///
-/// # Behaviour
-/// - All enabled servers are connected to from the start, so many at a time
-///   ([`RegistryBuilder::at_once`]). Each then keeps itself connected; see [`Client`].
-/// - A server that is slow gives way: after a moment ([`RegistryBuilder::patience`]) it goes on by itself,
-///   and the next takes its turn. One that is asked for with [`Registry::get`] takes its turn at once.
-/// - The hooks of a server are run on what happens to it ([`hooks`](crate::hooks)).
+/// # Behavior
+/// - All enabled servers are connected from the start, a limited number at a time
+///   ([`RegistryBuilder::max_concurrent`]). Each then reconnects by itself; see [`Client`].
+/// - A slow server gives up its turn after a moment ([`RegistryBuilder::turn_duration`]) and
+///   continues on its own. A server that is requested with [`Registry::get`] connects at once.
+/// - The hooks of a server run for its events ([`hooks`](crate::hooks)).
 #[derive(Clone)]
 pub struct Registry {
     inner: Arc<Inner>,
 }
 
-/// How to connect to many servers, where the defaults do not fit.
+/// Configures a registry.
 pub struct RegistryBuilder {
     at_once: usize,
     patience: Duration,
@@ -48,7 +48,7 @@ pub struct RegistryBuilder {
     events: EventSender<Named>,
 }
 
-/// Something that happened to one of many servers.
+/// An event of one of many servers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Named {
@@ -56,47 +56,48 @@ pub struct Named {
     pub server: Arc<str>,
     /// What happened.
     pub event: Event,
-    /// How many events of this server were lost before this one, because it said too much at once.
+    /// Number of earlier events of this server that were lost because there were too many at once.
     pub missed: u64,
 }
 
-/// How one of many servers fares.
+/// The status of one of many servers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerStatus {
-    /// Its name.
+    /// The configured name.
     pub name: Arc<str>,
-    /// How it is reached: `stdio`, `http` or `sse`. As it is configured, or what was fallen back to.
+    /// How it is reached: `stdio`, `http` or `sse`. As configured, or the transport that was fallen
+    /// back to.
     pub transport: &'static str,
-    /// What it is doing.
+    /// Its current state.
     pub state: State,
-    /// What is known of it, while it is ready: era, revision, name.
+    /// What the server declared, while it is ready: era, revision, name.
     pub peer: Option<Arc<Peer>>,
-    /// When it is tried again, while it is waited for.
+    /// When the next attempt is made, while backing off.
     pub next_attempt: Option<Instant>,
-    /// How it has fared so far.
+    /// Statistics of its connection.
     pub health: Health,
 }
 
-/// What a server is doing.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// It is not to be connected to.
+    /// It is disabled in the configuration.
     Disabled,
-    /// Its turn has not come.
+    /// Its turn to connect has not come.
     Waiting,
-    /// It is being connected to.
+    /// It is connecting.
     Connecting,
-    /// Calls go.
+    /// It is ready for calls.
     Ready,
-    /// The next attempt is waited for.
+    /// It waits for the next attempt.
     BackingOff,
-    /// A login is being had.
+    /// A login is in progress.
     LoggingIn,
-    /// A person is waited for.
+    /// A person must log in.
     NeedsLogin,
-    /// Trying again cannot help.
+    /// Retrying cannot help.
     Failed,
     /// It was closed.
     Closed,
@@ -106,13 +107,13 @@ struct Inner {
     /// In configured order.
     slots: Mutex<Vec<Arc<Slot>>>,
     common: Arc<Common>,
-    /// One configuration after the other.
+    /// Held while a new configuration is applied.
     applying: tokio::sync::Mutex<()>,
-    /// Those who wait for their turn need not any more.
+    /// Cancels the tasks that wait for their turn.
     _stop: DropGuard,
 }
 
-/// What all servers share.
+/// What all servers of a registry share.
 struct Common {
     connect: Box<Connect>,
     track_tools: bool,
@@ -127,14 +128,14 @@ type Connect = dyn Fn(Server) -> Builder + Send + Sync;
 // === impl Registry ===
 
 impl Registry {
-    /// Begins to connect to all of them. Of two with the same name, the later counts.
+    /// Starts connecting to all servers. Of two with the same name, the later counts.
     ///
     /// Must be called within a tokio runtime.
     pub fn open(servers: impl IntoIterator<Item = Server>) -> Self {
         Self::builder().open(servers)
     }
 
-    /// The same with other limits, a handler, or an identity of the host's own.
+    /// Returns a builder, for other limits or a handler.
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder {
             at_once: AT_ONCE,
@@ -145,33 +146,32 @@ impl Registry {
         }
     }
 
-    /// The connection to a server. `None`: there is no enabled server of that name, or it is just being
+    /// The client of a server. `None` if there is no enabled server of that name, or if it is being
     /// replaced or closed.
     pub fn get(&self, name: &str) -> Option<Client> {
         let slot = self.slots().iter().find(|slot| &*slot.name == name).cloned()?;
         slot.open(&self.inner.common)
     }
 
-    /// The names of all servers, also of disabled ones, in configured order.
+    /// The names of all servers, including disabled ones, in configured order.
     pub fn names(&self) -> Vec<Arc<str>> {
         self.slots().iter().map(|slot| Arc::clone(&slot.name)).collect()
     }
 
-    /// How all servers fare, in configured order.
+    /// The status of all servers, in configured order.
     pub fn statuses(&self) -> Vec<ServerStatus> {
         self.slots().iter().map(|slot| slot.status()).collect()
     }
 
-    /// What happens to any of them, in the order it happened to each, from now on. A receiver that falls far
+    /// The events of all servers, in order for each server, from now on. A receiver that falls far
     /// behind is told how many it missed.
     pub fn events(&self) -> EventReceiver<Named> {
         self.inner.common.events.subscribe()
     }
 
-    /// Waits until it is known of every server whether it can be reached: none is at its first attempt any
-    /// more. A server that is lost and being connected to again is waited for too.
+    /// Waits until no server is connecting, so that it is known which can be reached.
     ///
-    /// Dropping the future does nothing.
+    /// Dropping the future has no effect.
     pub async fn settled(&self) {
         let slots = self.slots().clone();
         for slot in slots {
@@ -179,11 +179,11 @@ impl Registry {
         }
     }
 
-    /// Makes these the servers. What did not change is not touched, and where only hooks changed, only they
-    /// are replaced. What is gone or changed is closed, and its process ended; what is new or changed is
-    /// connected to, a changed one only after its predecessor has ended.
+    /// Replaces the servers. Unchanged ones are not touched, and where only hooks changed, only the
+    /// hooks are replaced. Removed and changed servers are closed; new and changed ones are
+    /// connected, a changed one only after its predecessor has ended.
     ///
-    /// Gives what had to be touched. Dropping the future leaves it to go on in the background.
+    /// Returns what changed. Dropping the future leaves it to go on in the background.
     pub async fn apply(&self, servers: impl IntoIterator<Item = Server>) -> Diff {
         let (inner, servers) = (Arc::clone(&self.inner), unique(servers));
         let applying = tokio::spawn(async move { inner.apply(servers).await });
@@ -193,19 +193,19 @@ impl Registry {
         }
     }
 
-    /// Closes all connections at the same time, and waits for it: calls end, sessions are ended on their
-    /// servers, processes are shut down, hooks are told what they were not told yet. Takes no longer than
-    /// fifteen seconds; what is not done by then goes on in the background.
+    /// Closes all connections at the same time and waits for it: open calls fail, sessions are
+    /// ended on their servers, processes are shut down, hooks receive their pending events. Takes
+    /// at most fifteen seconds; the rest goes on in the background.
     ///
     /// Dropping the future leaves it to go on in the background.
     pub async fn close(&self) {
         self.inner.common.stop.cancel();
-        // Not a set of tasks that ends with us: whoever drops the future does not want less to be closed.
+        // Spawned tasks go on if this future is dropped.
         let slots = self.slots().clone();
         let closing: Vec<_> =
             slots.into_iter().map(|slot| tokio::spawn(async move { slot.close().await })).collect();
         for one in closing {
-            // One that panicked has nothing left to close.
+            // A task that panicked has nothing left to close.
             let _ = one.await;
         }
     }
@@ -221,52 +221,54 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// How many are connected to at once. Starting processes is what costs most.
+/// Default number of servers that connect at once. Starting processes is the main cost.
 const AT_ONCE: usize = 16;
-/// Most servers are ready, or refuse, sooner than this.
+/// Default length of a turn. Most servers are ready, or refuse, sooner.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How many events a slow subscriber may fall behind.
+/// Number of events that a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 4096;
 
 // === impl RegistryBuilder ===
 
 impl RegistryBuilder {
-    /// How many servers have their turn at the same time (default 16, at least 1).
+    /// Sets how many servers connect at the same time (default 16, at least 1).
     #[must_use]
     pub fn at_once(mut self, servers: usize) -> Self {
         self.at_once = servers.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
-    /// How long a turn is (default 1 s). A server that is not ready by then goes on without it. To wait for
-    /// an answer over HTTP costs less than to start a process: those turns are a quarter as long.
+    /// Sets the length of a turn (default 1 s). A server that is not ready by then continues
+    /// without it. HTTP servers have a quarter of it, since waiting for a response costs less than
+    /// starting a process.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How the client of each server is made, such as with a handler. It must not use the registry.
+    /// Sets how the client of each server is built, such as with a handler. It must not use the
+    /// registry.
     #[must_use]
     pub fn each(mut self, connect: impl Fn(Server) -> Builder + Send + Sync + 'static) -> Self {
         self.connect = Box::new(connect);
         self
     }
 
-    /// Looks at the tools of all servers; see [`Client::track_tools`]. Without it only those servers are
-    /// looked at that have a hook for it.
+    /// Tracks the tools of all servers; see [`Client::track_tools`]. Otherwise only servers with a
+    /// hook for it are tracked.
     #[must_use]
     pub fn track_tools(mut self) -> Self {
         self.track_tools = true;
         self
     }
 
-    /// What will happen, from the very first event on; see [`Registry::events`].
+    /// The events from the very first one on; see [`Registry::events`].
     pub fn events(&self) -> EventReceiver<Named> {
         self.events.subscribe()
     }
 
-    /// Begins to connect to all of them. Of two with the same name, the later counts.
+    /// Starts connecting to all servers. Of two with the same name, the later counts.
     ///
     /// Must be called within a tokio runtime.
     pub fn open(self, servers: impl IntoIterator<Item = Server>) -> Registry {
@@ -350,8 +352,8 @@ impl Inner {
     }
 }
 
-/// Connects to a server when its turn comes. The turn is over when the outcome of the attempt is known, or
-/// when it has lasted long enough: a server that hangs must not hold up those behind it.
+/// Connects to a server when its turn comes. The turn ends when the outcome is known, or after its
+/// time is up, so that a server that hangs does not hold up the others.
 async fn take_turn(slot: Arc<Slot>, common: Arc<Common>) {
     let turn = tokio::select! {
         turn = common.gate.acquire() => turn,
@@ -360,7 +362,7 @@ async fn take_turn(slot: Arc<Slot>, common: Arc<Common>) {
     let Ok(_turn) = turn else { return };
     let Some(mut status) = slot.open(&common).map(|client| client.status()) else { return };
     let patience = if slot.is_process() { common.patience } else { common.patience / 4 };
-    // Whoever waits here holds nothing: a registry that is dropped drops its clients.
+    // Hold no client while waiting, so that dropping the registry drops its clients.
     drop(slot);
     let settled = status.wait_for(|status| !matches!(status, Status::Idle | Status::Connecting));
     tokio::select! {
@@ -369,7 +371,7 @@ async fn take_turn(slot: Arc<Slot>, common: Arc<Common>) {
     }
 }
 
-/// Each name once: the last of that name, at the place of the first.
+/// Removes duplicate names: keeps the last server of a name, at the position of the first.
 fn unique(servers: impl IntoIterator<Item = Server>) -> Vec<Server> {
     let mut unique: Vec<Server> = Vec::new();
     let mut places = HashMap::new();
@@ -384,10 +386,10 @@ fn unique(servers: impl IntoIterator<Item = Server>) -> Vec<Server> {
     unique
 }
 
-// === impl State ===
+// === impl ServerState ===
 
 impl State {
-    /// In a word or two, as it is shown and written to JSON.
+    /// The name of the state, as shown and written to JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Disabled => "disabled",

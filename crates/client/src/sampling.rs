@@ -1,8 +1,8 @@
-//! A model for servers that ask for one: [`Provider`], a ready [`Sample`].
+//! [`Provider`]: a ready-made [`Sample`] that asks a model behind an HTTP endpoint.
 //!
-//! It speaks to any endpoint that a user configures and that understands chat completions (`openai`) or messages
-//! (`anthropic`). What is asked is the server's words, so nothing is asked without a person who agrees to it, unless
-//! the configuration says otherwise (SA-02), and everything it may cost has a limit.
+//! It works with any configured endpoint for chat completions (`openai`) or messages
+//! (`anthropic`). The requests are text of servers, so a person must agree to each one, unless
+//! the configuration says otherwise, and all costs are limited.
 //!
 //! ```no_run
 //! # async fn run(person: impl bowline::sampling::Approve) -> Result<(), Box<dyn std::error::Error>> {
@@ -44,20 +44,21 @@ use limits::Meter;
 pub use approve::{Approve, Plan, Verdict};
 pub use endpoint::{Problem, ProviderError};
 
-/// A model behind an HTTP endpoint. Clones share their connections and their limits, so one clone for each client
-/// keeps all of them together within what the user agreed to.
+/// A model behind an HTTP endpoint. Clones share their connections and limits; give one to each
+/// client, so that all of them together stay within the limits.
 ///
 /// # Behavior
-/// - The policy is asked first: `deny` and `ask` without an [`Approve`] refuse everything.
-/// - The key goes to the configured origin and nowhere else; redirects to another are not followed. It is in no
-///   log, no error and no `Debug`.
-/// - Servers take turns, with the person as with the model. A person who thinks keeps no other server from the
-///   model, and no tokens.
-/// - A request is sent once, unless the endpoint refuses one of its wishes. If it fails, the server is told the
-///   status and no more; what the endpoint says about it goes to the log, without the key.
-/// - An answer is never allowed more tokens than the server says, nor than the user does (SA-03).
-/// - Nothing that was said is kept between requests (SA-07).
-/// - Dropping the future of a request ends its exchange with the endpoint. Its tokens count as spent.
+/// - The policy is applied first: `deny`, and `ask` without an [`Approve`], refuse everything.
+/// - The key is sent to the configured origin only; redirects elsewhere are not followed. It
+///   appears in no log, error or `Debug` output.
+/// - Servers take turns, with the person as with the model. While a person decides, neither the
+///   model nor tokens are reserved.
+/// - A request is sent once, unless the endpoint refuses an optional parameter. If it fails, the
+///   server learns only the status; the endpoint's message is logged without the key.
+/// - An answer never gets more tokens than the server or the user allows.
+/// - Nothing is kept between requests.
+/// - Dropping the future of a request ends its exchange. Its tokens count as used.
+// SA-02, SA-03, SA-07
 #[derive(Clone)]
 pub struct Provider {
     endpoint: Arc<Endpoint>,
@@ -67,20 +68,21 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// The model that `settings` describe. The key is read from the environment now. Nothing is sent yet.
+    /// Creates a provider for the model in `settings`. The key is read from the environment now.
+    /// Nothing is sent yet.
     pub fn new(settings: Sampling) -> Result<Self, ProviderError> {
         let key = key(&settings, |name| std::env::var(name).ok())?;
         Self::with_key(settings, key)
     }
 
-    /// The same with a key that comes from elsewhere than the environment.
+    /// Creates a provider with a key that does not come from the environment.
     pub fn with_key(settings: Sampling, key: Option<Secret>) -> Result<Self, ProviderError> {
         let meter = Arc::new(Meter::new(&settings));
         let endpoint = Arc::new(Endpoint::new(settings, key)?);
         Ok(Self { endpoint, meter, approver: None, policies: Arc::default() })
     }
 
-    /// The model of a configuration, if it has one, with what single servers are allowed.
+    /// Creates the provider of a configuration, if it has one, with the policies of its servers.
     pub fn of(config: &Config) -> Result<Option<Self>, ProviderError> {
         let Some(settings) = config.sampling.clone() else { return Ok(None) };
         let policies = config.servers.iter();
@@ -89,7 +91,7 @@ impl Provider {
         Ok(Some(Self { policies: Arc::new(policies.collect()), ..Self::new(settings)? }))
     }
 
-    /// Sets who is asked where the policy is [`SamplingPolicy::Ask`].
+    /// Sets who approves requests where the policy is [`SamplingPolicy::Ask`].
     #[must_use]
     pub fn approver(mut self, approver: impl Approve) -> Self {
         self.approver = Some(Arc::new(approver));
@@ -103,7 +105,7 @@ impl Provider {
         self
     }
 
-    /// What holds for a server. One that is denied everything need not be told that there is a model.
+    /// The policy for a server. With `deny`, sampling need not be declared to it.
     pub fn policy(&self, server: &str) -> SamplingPolicy {
         self.policies.get(server).copied().unwrap_or(self.endpoint.settings.policy)
     }
@@ -116,7 +118,8 @@ impl Provider {
         };
         self.meter.rounds(&asked.request)?;
         let _open = self.meter.admit(&asked.server)?;
-        // Only looked at: while a person thinks, the model and its tokens are for others.
+        // Checked without reserving: while a person decides, the model and its tokens are free for
+        // others.
         let most = self.meter.left(self.cap(&asked.request)?)?;
         let mut plan = self.plan(&asked.request, most);
         if let Some(approver) = approver {
@@ -129,7 +132,7 @@ impl Provider {
                 Verdict::Refuse => return Err(Refusal::Declined),
                 Verdict::Replace(edited) => {
                     asked.request = *edited;
-                    // It can only be lowered: a person may spend less than the server allows, not more.
+                    // A person can lower the limit, not raise it.
                     plan = self.plan(&asked.request, most.min(asked.request.max_tokens));
                 }
             }
@@ -152,7 +155,7 @@ impl Provider {
         }
     }
 
-    /// The most that the answer may have: what the server says, but no more than the user does.
+    /// Maximum number of tokens of the answer: the server's limit, capped by the user's.
     fn cap(&self, request: &SamplingRequest) -> Result<u64, Refusal> {
         if request.max_tokens == 0 {
             return Err(Refusal::Failed("maxTokens is 0".to_owned()));
@@ -188,7 +191,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// The key that the settings name. Line breaks around it come from how it was put there.
+/// Reads the key that the settings name. White space around it is removed.
 fn key(
     settings: &Sampling,
     variable: impl Fn(&str) -> Option<String>,
@@ -198,7 +201,7 @@ fn key(
     key.map(|key| Some(Secret::new(key))).ok_or_else(|| ProviderError::new(Problem::KeyMissing))
 }
 
-/// How often the model has used tools so far.
+/// How often the model has used tools in this conversation.
 fn tool_rounds(request: &SamplingRequest) -> usize {
     let uses = |block: &SamplingBlock| matches!(block, SamplingBlock::ToolUse { .. });
     request.messages.iter().filter(|message| message.content.iter().any(uses)).count()

@@ -1,7 +1,6 @@
-//! A session that is left open for another program, or for this one another day.
+//! A session that is kept open on the server, to be resumed later or by another program.
 //!
-//! Servers that keep something per session, such as tasks of 2025-11-25, lose it when the session is ended, and a
-//! new session does not find it.
+//! Servers with state per session, such as tasks of 2025-11-25, lose it when the session is ended.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +12,8 @@ use bowline_proto::wire::view::Capabilities;
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
-/// What is needed to go on with a session. Whoever has it can speak in it: keep it like a password.
+/// What is needed to resume a session. Whoever has it can use the session: treat it like a
+/// password.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedSession {
     id: String,
@@ -30,7 +30,7 @@ impl SavedSession {
         })
     }
 
-    /// What was agreed, and the id that names it. `None`: it was written by somebody else.
+    /// The negotiated peer and the session id. `None` if the contents are invalid.
     pub(crate) fn into_parts(self) -> Option<(Arc<Peer>, HeaderValue)> {
         let revision = Revision::parse(&self.revision).filter(|revision| revision.era() == Era::Legacy)?;
         let mut id = HeaderValue::from_str(&self.id).ok()?;

@@ -1,15 +1,16 @@
-//! Owns what a server's JSON Schema may cost us, and whether a value fits it (groups JS, TL-06).
+//! Checks values against a server's JSON Schema, with bounded cost.
 //!
-//! A schema comes from the server, and so do the values: both are hostile until shown otherwise.
+//! Schemas and values come from servers, so both are untrusted:
 //!
-//! - Nothing is fetched. A reference must lead to a place within the schema (JS-03).
-//! - A schema is bounded in bytes, nesting and parts before it is compiled; its patterns run in linear
-//!   time, and their size counts.
-//! - A value is bounded in bytes and nesting, and before it is checked the work is counted: see
-//!   `Walk` in `cost.rs` for what bounds it (JS-04).
+//! - Nothing is fetched. A reference must point into the schema.
+//! - A schema is bounded in bytes, nesting and parts before it is compiled; its patterns run in
+//!   linear time, and their size counts.
+//! - A value is bounded in bytes and nesting, and the work is estimated before it is checked: see
+//!   `CostWalk` in `cost.rs`.
 //!
-//! Dialects: 2020-12 (also without a `$schema`), 2019-09, draft-07, draft-06 and draft-04 (JS-01). `format`
+//! Dialects: 2020-12 (also without a `$schema`), 2019-09, draft-07, draft-06 and draft-04. `format`
 //! is checked where the dialect asserts it, which is up to draft-07.
+// JS-01, JS-03, JS-04, TL-06
 
 mod cost;
 mod dialect;
@@ -29,7 +30,7 @@ pub(crate) use self::graph::Targets;
 
 pub use output::{OutputCheck, check_output};
 
-/// A compiled schema. To compile costs more than to check: keep it.
+/// A compiled schema. Compiling costs more than checking, so keep it.
 pub struct Schema {
     validator: Validator,
     graph: Graph,
@@ -39,74 +40,76 @@ pub struct Schema {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// Too many bytes.
+    /// It has too many bytes.
     #[error("the schema has {0} bytes; at most {max} are read", max = MAX_BYTES)]
     TooLarge(usize),
-    /// It is nested too deeply to be read, or it is no JSON object or boolean.
+    /// It is nested too deeply, or is not a JSON object or boolean.
     #[error("the schema cannot be read: {0}")]
     Unreadable(String),
-    /// Too many schemas within it.
+    /// It has too many subschemas.
     #[error("the schema has more than {max} parts", max = MAX_PARTS)]
     TooManyParts,
-    /// Its `$schema` names a dialect that is not known here.
+    /// Its `$schema` names an unsupported dialect.
     #[error("the schema is written in an unsupported dialect: {0}")]
     Dialect(String),
     /// It refers to something outside itself, which is never fetched.
     #[error("the schema refers to {0}, which is not within it; nothing is fetched")]
     Remote(String),
-    /// It refers to a place within itself that is not there.
+    /// It refers to a part that does not exist.
     #[error("the schema refers to {0}, which it does not have")]
     Dangling(String),
-    /// It leads back to itself without going down into the value.
+    /// It refers back to itself without descending into the value.
     #[error("the schema refers to itself without end")]
     Endless,
     /// Its patterns are too large.
     #[error("the patterns of the schema are too large")]
     Patterns,
-    /// It is no valid schema, or has a pattern that cannot run in linear time.
+    /// It is not a valid schema, or has a pattern that cannot run in linear time.
     #[error("the schema is not valid: {0}")]
     Invalid(String),
 }
 
-/// One way in which a value does not fit.
+/// One way in which a value violates a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Where in the value, as a JSON pointer; empty for the whole. Of a long one only the end, after `…`.
+    /// Position in the value, as a JSON pointer; empty for the whole value. Of a long one only the
+    /// end is kept, after `…`.
     pub at: String,
-    /// What is wrong there. It may quote the value, shortened.
+    /// What is wrong. It may quote the value, shortened.
     pub what: String,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It fits.
+    /// The value fits.
     Fits,
-    /// It does not: the first few reasons, at least one.
+    /// The value does not fit, with the first few reasons, at least one.
     Misfits(Vec<Violation>),
-    /// It was not checked, because that would cost too much: why.
+    /// The value was not checked because that would cost too much, with the reason.
     Unchecked(&'static str),
 }
 
-/// Bytes of a schema. The largest that are met in the field have a few hundred thousand.
+/// Maximum size of a schema, in bytes. The largest real ones have a few hundred thousand.
 const MAX_BYTES: usize = 1 << 20;
-/// Schemas within a schema.
+/// Maximum number of subschemas.
 const MAX_PARTS: usize = 10_000;
-/// Bytes of a value. It becomes a tree of perhaps thirty times that.
+/// Maximum size of a value, in bytes. Parsed, it takes up to thirty times that.
 const MAX_VALUE: usize = 8 << 20;
-/// How many violations are told.
+/// Maximum number of violations that are reported.
 const MAX_VIOLATIONS: usize = 20;
-/// How much of one is told, in characters: it may quote a whole value, and so may the place.
+/// Maximum length of a violation and of its position, in characters: both may quote a whole value.
 const MAX_TEXT: usize = 300;
-/// Memory for one compiled pattern.
+/// Maximum memory for one compiled pattern, in bytes.
 const MAX_PATTERN: usize = 4 << 20;
 
-/// About how large a pattern is. See [`pattern::states`].
+/// The approximate size of a pattern; see [`pattern::states`].
 pub(crate) fn pattern_states(pattern: &str) -> u64 {
     pattern::states(pattern)
 }
 
-/// Whether a pattern is well-formed and runs in linear time. It is compiled: look at its size first.
+/// Whether a pattern is well-formed and runs in linear time. This compiles it, so check its size
+/// first.
 pub(crate) fn is_linear(pattern: &str) -> bool {
     let options = jsonschema::options().with_pattern_options(patterns()).offline();
     options.build(&serde_json::json!({ "pattern": pattern })).is_ok()
@@ -126,8 +129,8 @@ impl Schema {
         Ok(Self { validator, graph })
     }
 
-    /// Whether `value` fits. One that is too costly to check does not; [`Schema::verdict`] tells the two
-    /// apart.
+    /// Checks `value`. One that is too costly to check is an error too; [`Schema::verdict`] tells
+    /// the two apart.
     pub fn check(&self, value: &Json) -> Result<(), Vec<Violation>> {
         match self.verdict(value) {
             Verdict::Fits => Ok(()),
@@ -136,7 +139,7 @@ impl Schema {
         }
     }
 
-    /// Whether `value` fits, or why that was not found out.
+    /// Checks `value`, or says why it was not checked.
     pub fn verdict(&self, value: &Json) -> Verdict {
         if value.as_bytes().len() > MAX_VALUE {
             return Verdict::Unchecked("the value is too large to be checked");
@@ -147,7 +150,7 @@ impl Schema {
         }
     }
 
-    /// [`Schema::verdict`] of a value that was read already.
+    /// [`Schema::verdict`] for a parsed value.
     pub(crate) fn verdict_of(&self, value: &Value) -> Verdict {
         let Some(cost) = cost::of(&self.graph, value) else {
             return Verdict::Unchecked("the value is too costly to be checked against its schema");
@@ -156,7 +159,8 @@ impl Schema {
             return Verdict::Fits;
         }
         if !cost.is_small() {
-            // All reasons are collected before the first can be had: memory, for a text nobody reads.
+            // The validator collects all reasons before returning the first, which would take too
+            // much memory here.
             let what = "it does not fit, and is too large to say where".to_owned();
             return Verdict::Misfits(vec![Violation { at: String::new(), what }]);
         }
@@ -170,7 +174,7 @@ impl Schema {
     }
 }
 
-/// A schema that was read and not yet compiled.
+/// A schema that was parsed and not yet compiled.
 pub(crate) struct Read {
     pub(crate) value: Value,
     dialect: Draft,
@@ -182,13 +186,13 @@ impl Read {
         if bytes > MAX_BYTES {
             return Err(SchemaError::TooLarge(bytes));
         }
-        // The parser stops at 128 levels, so nothing that follows can run out of stack by nesting.
+        // The parser limits nesting to 128 levels, so later recursion cannot overflow the stack.
         let mut value: Value = schema.decode().map_err(|error| SchemaError::Unreadable(error.to_string()))?;
         let dialect = dialect::settle(&mut value)?;
         Ok(Self { value, dialect })
     }
 
-    /// What its references mean. It is an error if one leads out of it, or round in a circle.
+    /// The targets of its references. Fails if one points outside or into a cycle.
     pub(crate) fn targets(&self) -> Result<Targets<'_>, SchemaError> {
         Graph::targets(&self.value, self.dialect)
     }
@@ -206,7 +210,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The end of a place, which says more than its beginning does.
+/// The end of a path, which is more specific than its beginning.
 fn end(place: &str) -> String {
     match place.char_indices().rev().nth(MAX_TEXT - 1) {
         Some((at, _)) if at > 0 => format!("…{}", &place[at..]),
@@ -214,7 +218,7 @@ fn end(place: &str) -> String {
     }
 }
 
-/// The beginning of a text that may be as long as the value it quotes; the rest is never written.
+/// Formats a text up to the maximum length, without writing the rest of a long one.
 fn short(text: &dyn fmt::Display) -> String {
     struct Short(String, usize);
     impl fmt::Write for Short {
@@ -231,7 +235,7 @@ fn short(text: &dyn fmt::Display) -> String {
         }
     }
     let mut short = Short(String::new(), MAX_TEXT);
-    // It fails where it is full, which is the point.
+    // It fails when it is full, as intended.
     let _ = write!(short, "{text}");
     short.0
 }

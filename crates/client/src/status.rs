@@ -1,4 +1,4 @@
-//! How a connection has fared so far. Whatever shows it to a person shows this.
+//! [`Health`]: the statistics of a connection.
 
 use std::time::SystemTime;
 
@@ -6,18 +6,18 @@ use bowline_proto::fault::Fault;
 
 use crate::events::{Life, Turn};
 
-/// How a connection has fared so far.
+/// The statistics of a connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// Since when calls can go; `None` while they cannot.
+    /// Since when the server is ready; `None` while it is not.
     pub since: Option<SystemTime>,
-    /// How often calls could go again after they could not, new sessions included.
+    /// Number of recoveries, including new sessions.
     pub recoveries: u64,
-    /// How often the server forgot the session.
+    /// Number of sessions that the server lost.
     pub sessions_lost: u64,
-    /// Attempts to connect since the connection was last good.
+    /// Connection attempts since the connection was last ready.
     pub attempt: u32,
-    /// What went wrong last, and when. Kept after the recovery.
+    /// The last fault and its time. Kept after the recovery.
     pub last_fault: Option<(SystemTime, Fault)>,
 }
 

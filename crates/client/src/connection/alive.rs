@@ -1,4 +1,4 @@
-//! Signs of life: what counts as traffic, and when an idle connection is probed.
+//! The keepalive of one connection: counts traffic and probes an idle or suspect server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,13 +9,14 @@ use bowline_proto::session::{Attempt, Event};
 use super::probe::ProbeOutcome;
 use super::{Live, News, Shared, Wire};
 
-/// When calls were begun, and whether anything came of them. Kept under a lock that every call takes anyway.
+/// Times of recent calls, and how often the server replied. It is kept under a lock that every call
+/// takes anyway.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     last: Instant,
-    /// The last call before the pause that the newest call ended.
+    /// Time of the last call before the gap that the newest call ended.
     before_pause: Instant,
-    /// How often the server answered, or said how far it is.
+    /// Number of responses and progress notifications received.
     pub(super) heard: u64,
 }
 
@@ -36,24 +37,24 @@ impl Traffic {
     }
 }
 
-/// Calls that follow each other closer than this are one conversation.
+/// Calls that are closer together than this belong to one conversation.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The keepalive of one server: the decisions are `proto::keepalive`'s, the probes go out from here.
+/// The keepalive of one server. [`Keepalive`] decides; this sends the probes.
 pub(super) struct Watch {
     keepalive: Keepalive,
     live: Option<Arc<Live>>,
     doubt: Option<Doubt>,
-    /// When the first sign of trouble came that no answer has disproved yet.
+    /// When the first sign of trouble was seen that no reply has disproved yet.
     evidence: Option<Instant>,
 }
 
-/// A call went unanswered.
+/// A call that the server did not answer.
 struct Doubt {
-    /// Its number, if its caller left before its time was up. The server may be busy with older ones, and
-    /// they have clocks of their own.
+    /// Id of the call if its caller dropped it before its deadline. While older calls are open, the
+    /// server may be busy with them, and they have deadlines of their own.
     left: Option<u64>,
-    /// What had been heard of the server by then.
+    /// Value of [`CallTraffic::heard_count`] at that time.
     heard: u64,
 }
 
@@ -78,16 +79,17 @@ impl Watch {
         self.keepalive.poll_timeout()
     }
 
-    /// The machine slept: whatever was quiet until now is to be asked at once.
+    /// Makes the next probe due now, after the machine was suspended.
     pub(super) fn hurry(&mut self, shared: &Shared) {
-        // What is not told first would put the probe off again.
+        // Report past traffic first; reported later, it would postpone the probe.
         self.keepalive.traffic(shared.core().traffic.last);
         self.keepalive.hurry();
     }
 
-    /// A call went unanswered for all the time it had, or its caller left it after a long silence: with its
-    /// number, and the time it still had. The server then gets that time before it is asked, or most of it:
-    /// whoever is impatient may not get a process ended that works.
+    /// Records a call that reached its deadline without an answer, or that its caller dropped after
+    /// a long silence (`left`: its id and its remaining time). In the latter case the probe waits
+    /// for the remaining time, at most [`MAX_ABANDONED_CALL_GRACE`]: an impatient caller must not
+    /// get a working process killed.
     pub(super) fn doubt(
         &mut self,
         now: Instant,
@@ -107,18 +109,18 @@ impl Watch {
         self.evidence.get_or_insert(now);
         let grace = left.map_or(Duration::ZERO, |(_, left)| left.min(GRACE));
         self.keepalive.doubt(now + grace);
-        // An older doubt stands, unless this one is more than a doubt.
+        // An earlier suspicion stands, unless this call reached its deadline.
         if self.doubt.is_none() || left.is_none() {
             self.doubt = Some(Doubt { left: left.map(|(id, _)| id), heard });
         }
     }
 
-    /// When the trouble began that a probe has confirmed.
+    /// Takes the time at which the trouble began that a probe has confirmed.
     pub(super) fn evidence(&mut self) -> Option<Instant> {
         self.evidence.take()
     }
 
-    /// The server forgot the session: was it idle for too long?
+    /// Records a session loss, from which the keepalive learns the server's idle limit.
     pub(super) fn session_dropped(&mut self, now: Instant, traffic: Traffic) {
         self.keepalive.traffic(traffic.before_pause);
         self.keepalive.session_dropped(now);
@@ -127,18 +129,18 @@ impl Watch {
     /// Sends a probe if one is due.
     pub(super) fn look(&mut self, now: Instant, shared: &Arc<Shared>) {
         let Some(live) = &self.live else { return };
-        // What was said since is told when it matters, and not before: a call that finds the session gone is
-        // no sign that it was there.
+        // Traffic is reported only when a probe is due: a call that finds the session lost does not
+        // prove that the session existed.
         if self.due().is_none_or(|due| now < due) {
             return;
         }
-        // Without a session there is nothing to keep warm, and where nobody watches, nobody needs to know.
+        // Over HTTP without a session and without subscribers, a probe has no use.
         let needed = !live.wire.is_http() || live.session || shared.is_watched();
         let busy = {
             let core = shared.core();
             self.keepalive.traffic(core.traffic.last);
             match &self.doubt {
-                // It has spoken since.
+                // The server has replied since.
                 Some(doubt) if doubt.heard != core.traffic.heard => {
                     self.keepalive.trust();
                     self.doubt = None;
@@ -153,7 +155,7 @@ impl Watch {
         };
         let doubts = self.keepalive.doubts(now);
         let Some(probe) = self.keepalive.handle_timeout(now, busy || !(needed || doubts)) else { return };
-        // The probe settles it. If it fails, the trouble began no later than now.
+        // The probe settles the suspicion. If it fails, the trouble began no later than now.
         self.doubt = None;
         self.evidence.get_or_insert(now);
         let (shared, live) = (Arc::clone(shared), Arc::clone(live));
@@ -163,7 +165,7 @@ impl Watch {
         });
     }
 
-    /// What a probe proves. An event: the server is not alive, or no longer knows us.
+    /// Evaluates a finished probe. Returns an event if the server is down or has lost the session.
     pub(super) fn answered(&mut self, now: Instant, attempt: Attempt, probed: ProbeOutcome) -> Option<Event> {
         self.live.as_ref().filter(|live| live.attempt == attempt)?;
         let (heard, event) = match probed {
@@ -182,21 +184,22 @@ impl Watch {
 }
 
 impl Shared {
-    /// Whether somebody wants to hear how the server fares: an event stream, a hook, a gateway.
+    /// Whether an event stream, a hook or a relay subscribes to the events of this connection.
     pub(super) fn is_watched(&self) -> bool {
         self.events.receiver_count() > 0
     }
 
-    /// A stream or a kept connection of the link has ended, which a server that dies causes within milliseconds. Whoever
-    /// watches is to hear of it at once, so the server is probed.
+    /// Requests a probe after a stream or an idle connection of the link ended. A dying server
+    /// causes that within milliseconds, and subscribers should learn of it at once.
     pub(super) fn suspect_server(&self, live: &Live) {
         if self.is_watched() {
             let _ = self.news.send(News::Suspect(live.attempt));
         }
     }
 
-    /// Looks into the end of kept connections. Servers that are well close them too, after their keep-alive timeout: a
-    /// close after as long a time as one that meant nothing is not looked into. Ends when dropped.
+    /// Requests a probe when the server closes an idle connection. Healthy servers close them too,
+    /// after their keep-alive timeout, so closes after the learned timeout are ignored. Runs until
+    /// dropped.
     pub(super) async fn watch_kept_connections(self: Arc<Self>, live: Arc<Live>) {
         let Wire::Http { link, .. } = &live.wire else { return };
         let mut closes = IdleCloses::default();
@@ -210,16 +213,17 @@ impl Shared {
     }
 }
 
-/// Learns the keep-alive timeout of a server from the closes of its idle connections.
+/// Learns a server's keep-alive timeout from the closes of its idle connections.
 #[derive(Debug, Default)]
 struct IdleCloses {
-    /// After how long an idle connection was closed by a server that was well.
+    /// Idle time after which a healthy server closed a connection; `None` if unknown.
     timeout: Option<Duration>,
 }
 
 impl IdleCloses {
-    /// Whether a close after `idle` has to be looked into. A suspicious one that was the server's end ends the link, and
-    /// this with it; if it was not, the next one after as long a time means nothing either.
+    /// Whether a close after `idle` warrants a probe. If the server is down, the probe ends the
+    /// link and this estimate with it; otherwise later closes after a similar time are harmless
+    /// too.
     fn is_suspicious(&mut self, idle: Duration) -> bool {
         let suspicious = self.timeout.is_none_or(|timeout| idle < timeout.mul_f64(0.8));
         if suspicious {
@@ -229,10 +233,10 @@ impl IdleCloses {
     }
 }
 
-/// No server keeps connections for a shorter time and is worth watching for it.
+/// Lower bound of the learned timeout. Shorter ones are not believed.
 const MIN_KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// The longest that a server is spared the question for the sake of a call whose caller has left.
+/// Maximum delay of a probe for the sake of a call that its caller dropped.
 const GRACE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -244,7 +248,7 @@ mod tests {
         let mut closes = IdleCloses::default();
         let mut suspicious = |millis| closes.is_suspicious(Duration::from_millis(millis));
         assert!(suspicious(10));
-        // A timeout below a second is not believed to be one.
+        // A timeout below one second is not believed.
         assert!(!suspicious(800));
         assert!(suspicious(799));
         assert!(!suspicious(5_000));

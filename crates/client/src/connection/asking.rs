@@ -1,4 +1,5 @@
-//! How long a person was asked to log in: in that time nobody's clock runs.
+//! Measures the time that login prompts are shown to a person, which does not count against the
+//! deadlines of calls.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use bowline_auth::{Asked, DeviceCode, HostReply, LoginPage, LoginPrompt, OtherHo
 
 use super::link::lock;
 
-/// The time for which a person was asked, over all logins of a connection.
+/// Total time for which login prompts were open on one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
     state: Mutex<State>,
@@ -15,15 +16,15 @@ pub(crate) struct Asking {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those that are shown.
+    /// Number of prompts that are open.
     open: usize,
     since: Option<Instant>,
-    /// What is over.
+    /// Duration of the prompts that have closed.
     past: Duration,
 }
 
 impl Asking {
-    /// How long, up to now.
+    /// Total time up to now. Overlapping prompts count once.
     pub(super) fn total(&self) -> Duration {
         let state = lock(&self.state);
         state.past + state.since.map_or(Duration::ZERO, |since| since.elapsed())
@@ -38,7 +39,7 @@ impl Asking {
     }
 }
 
-/// Something is shown to a person, until it is dropped.
+/// A prompt that is open until this is dropped.
 struct Open(Arc<Asking>);
 
 impl Drop for Open {
@@ -53,7 +54,7 @@ impl Drop for Open {
     }
 }
 
-/// A prompt whose time is taken.
+/// A [`LoginPrompt`] whose open time is measured.
 pub(crate) struct Timed {
     pub(crate) prompt: Arc<dyn LoginPrompt>,
     pub(crate) asking: Arc<Asking>,

@@ -1,6 +1,8 @@
-//! Who we are, on one connection: before a request, when one is refused, and when that changes.
+//! Authorization on one connection: before a request is sent, when one is refused, and when the
+//! credentials change.
 //!
-//! How a login is had is decided in `bowline_auth`. Here it is asked for, and what it means for calls is done.
+//! `bowline_auth` decides how a login is obtained. This file asks for it and applies the outcome to
+//! links and calls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,32 +18,33 @@ use tokio::time::{sleep_until, timeout};
 
 use super::{Failure, Live, Shared, Wire};
 
-/// Whether a person may be asked.
+/// Whether a login may prompt a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// Somebody waits for it.
+    /// A caller waits for the login, so a person may be prompted.
     Anybody,
-    /// Nobody does, or the reason may be another.
+    /// No caller waits, or the refusal may have another reason: a person is not prompted.
     Nobody,
 }
 
 impl Shared {
-    /// Who we are at the moment. To be read before a request is sent.
+    /// Generation of the current credentials. It must be read before a request is sent.
     pub(super) fn generation(&self) -> u64 {
         self.auth.as_ref().map_or(0, bowline_auth::Identity::generation)
     }
 
-    /// Who we are to the server, if it may want to know.
+    /// The login identity used with this server; `None` if it needs no login.
     pub(crate) fn identity(&self) -> Option<&bowline_auth::Identity> {
         self.auth.as_ref()
     }
 
-    /// Whether requests carry something that proves who we are.
+    /// Whether requests on this link carry credentials.
     pub(super) fn proves_who(&self, live: &Live) -> bool {
         live.credentials || self.auth.as_ref().is_some_and(bowline_auth::Identity::has_credentials)
     }
 
-    /// Waits for a renewal that is under way, and lets no other begin. Says whether everything is written down.
+    /// Waits for a token refresh in progress and prevents new ones. `Ok` means that everything was
+    /// stored.
     pub(crate) async fn settle_login(&self) -> Result<(), AuthError> {
         match &self.auth {
             Some(auth) => auth.settle().await,
@@ -49,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// Sees to it that a request does not go out with a token that has ended. Takes no longer than the call may.
+    /// Refreshes an expired token before a request is sent, within the time that the call has.
     pub(super) async fn freshen(&self, patience: Duration) -> Result<(), Failure> {
         let Some(auth) = &self.auth else { return Ok(()) };
         let Ok(fresh) = timeout(patience, auth.fresh()).await else {
@@ -59,8 +62,8 @@ impl Shared {
         fresh.map_err(|error| Failure::Fault(fault(&error, 401, &[])))
     }
 
-    /// Does something in the time that a call has, in which it does not count how long a person is asked. Gives what
-    /// came of it in time, and how much did not count.
+    /// Runs `future` until `deadline`, extended by the time that login prompts are open. Returns
+    /// its output, or `None` on timeout or close, and the time by which the deadline was extended.
     pub(super) async fn in_time<T>(
         &self,
         end: Instant,
@@ -71,7 +74,7 @@ impl Shared {
         let mut status = self.status();
         tokio::pin!(doing);
         loop {
-            // While somebody is asked, the end moves on with the clock.
+            // While a prompt is open, the deadline moves with the clock.
             let until = (end + aside()).max(Instant::now() + TICK);
             tokio::select! {
                 biased;
@@ -85,9 +88,9 @@ impl Shared {
         }
     }
 
-    /// Reads what is remembered of us, and renews it if it has to be. An error only if nothing may be sent: without
-    /// the headers that a program makes we would be somebody else, and what proves who we are must not be readable on
-    /// the way.
+    /// Loads stored credentials before opening the link and refreshes them if they are due; a
+    /// missing login surfaces later as 401. Fails only if nothing may be sent: the headers command
+    /// failed, or credentials would travel over plain HTTP.
     pub(super) async fn prepare(&self) -> Result<(), Fault> {
         let Some(auth) = &self.auth else { return Ok(()) };
         let preparing = async {
@@ -95,7 +98,7 @@ impl Shared {
             auth.fresh().await
         };
         tokio::pin!(preparing);
-        // A little sooner than the whole attempt is given up, which could not say what it waited for.
+        // End shortly before the connect timeout, whose fault could not say what was waited for.
         let limit = self.timeouts.connect.mul_f64(0.9);
         let prepared = if let Ok(prepared) = timeout(limit, &mut preparing).await {
             prepared
@@ -118,8 +121,8 @@ impl Shared {
         }
     }
 
-    /// Whether a login that is missing may be had now that somebody waits for it: a person was not asked yet, or
-    /// another process has made us somebody else.
+    /// Whether a caller that waits can cause a missing login to be retried: a person was not
+    /// prompted yet, or another process has stored other credentials.
     pub(super) async fn may_log_in(&self) -> bool {
         let Some(auth) = &self.auth else { return false };
         if auth.is_interactive() && self.unasked.swap(false, Ordering::Relaxed) {
@@ -129,7 +132,7 @@ impl Shared {
         Box::pin(auth.load()).await.is_ok() && auth.generation() != before
     }
 
-    /// A request was refused for who we are. `Ok`: it is worth another try.
+    /// Re-authenticates after a 401 or 403. `Ok` means: retry on the same link.
     pub(super) async fn be_let_in(
         &self,
         refused: &Fault,
@@ -147,7 +150,7 @@ impl Shared {
             operation: operation.to_owned(),
             quiet: ask == Ask::Nobody,
         };
-        // Rare, and large: kept out of the futures of everybody else.
+        // Rare and large: boxed to keep it out of other futures.
         Box::pin(auth.answer(&refusal)).await.map_err(|error| {
             let mut fault = fault(&error, *code, challenge);
             fault.evidence.body.clone_from(&refused.evidence.body);
@@ -155,14 +158,15 @@ impl Shared {
         })
     }
 
-    /// Something is about to be sent that opens a link.
+    /// Records the credentials generation with which a link is opened.
     pub(super) fn note_opening(&self) {
         self.opened_as.store(self.generation(), Ordering::Relaxed);
     }
 
-    /// The same for the opening of a connection.
+    /// Re-authenticates after a 401 or 403 while a link is opened, and reports the outcome to the
+    /// session.
     pub(super) async fn authorize(self: Arc<Self>, attempt: Attempt, refused: Fault) {
-        // A person who does nothing is not shown a page because a server thinks that it is time for one.
+        // Do not prompt a person for a connection that no caller waits for.
         let unasked = self.was_live.load(Ordering::Relaxed) && self.waiting.load(Ordering::Relaxed) == 0;
         let ask = if unasked { Ask::Nobody } else { Ask::Anybody };
         self.unasked.store(unasked, Ordering::Relaxed);
@@ -174,7 +178,7 @@ impl Shared {
         self.report(attempt, event);
     }
 
-    /// Keeps our token good, and tells the connection when we are somebody else. Ends when dropped.
+    /// Keeps the token refreshed and tells the session about new credentials. Runs until dropped.
     pub(super) async fn attend(self: Arc<Self>) {
         let Some(auth) = self.auth.clone() else { return };
         let mut changes = auth.changes();
@@ -183,7 +187,7 @@ impl Shared {
             while changes.changed().await.is_ok() {
                 let now = auth.standing();
                 if std::mem::replace(&mut standing, now) != now {
-                    // CA-03, TL-10: another account, or more rights, may see other things.
+                    // CA-03, TL-10: another account, or other scopes, may see other results.
                     self.outdate_all();
                     self.look_anew();
                 }
@@ -193,7 +197,7 @@ impl Shared {
         tokio::join!(auth.keep(), watch);
     }
 
-    /// Looks again at what somebody has asked for, now that we may see more of it, or less.
+    /// Fetches the known and tracked lists again, after the credentials changed.
     fn look_anew(self: &Arc<Self>) {
         if let Some(live) = self.live() {
             let shared = Arc::clone(self);
@@ -201,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// Sends what needs no answer: a notification, or our answer to the server.
+    /// Sends a message that needs no response: a notification, or a response of ours.
     pub(super) async fn say(&self, wire: &Wire, frame: &Frame) -> Result<(), Fault> {
         let (post, headers) = match wire {
             Wire::Pipe(writer) => return writer.send(frame).await,
@@ -210,13 +214,13 @@ impl Shared {
         let generation = self.generation();
         let answer = post.post(frame.body(), headers).await?;
         let Some(refused) = denial(&answer) else { return Ok(()) };
-        // Whether the server takes it is its own affair, but not that it does not know us.
+        // Other statuses are ignored for a one-way message; a missing login is not.
         self.be_let_in(&refused, generation, "notification", Ask::Nobody).await?;
         post.post(frame.body(), headers).await.map(drop)
     }
 }
 
-/// Whether an answer says that it matters who we are, and we are not.
+/// The fault of a response that requires a login (401, or 403 with a challenge).
 pub(super) fn denial(answer: &Answer) -> Option<Fault> {
     if !matches!(answer.status, 401 | 403) {
         return None;
@@ -225,7 +229,7 @@ pub(super) fn denial(answer: &Answer) -> Option<Fault> {
 }
 
 impl Failure {
-    /// What was said, if a request was refused for who we are.
+    /// The fault of a failure that requires a login.
     pub(super) fn denial(&self) -> Option<&Fault> {
         match self {
             Self::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => Some(fault),
@@ -238,10 +242,10 @@ impl Failure {
     }
 }
 
-/// Why a login could not be had, as the connection sees it.
+/// Converts an authorization error into a fault of the connection.
 fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
     let words = match &error.hint {
-        // How to log in is the host's to say.
+        // How to log in is for the host to say.
         Some(hint) if error.kind != AuthErrorKind::LoginNeeded => format!("{}; {hint}", error.what),
         _ => error.what.clone(),
     };
@@ -255,7 +259,8 @@ fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
     Fault::before_sending(cause).note(words)
 }
 
-/// Says whom a connection waits for that is not opened because the login is refreshed first; `None`: it is not.
+/// The fault of a connection that waits for a token refresh, naming what the refresh waits for.
+/// `None` if no refresh is in progress.
 pub(super) fn slow_refresh(state: &RefreshState, waited: Duration) -> Option<Fault> {
     let seconds = waited.as_secs();
     let what = match state {
@@ -275,5 +280,5 @@ pub(super) fn slow_refresh(state: &RefreshState, waited: Duration) -> Option<Fau
     Some(Fault::before_sending(Cause::Timeout(Limit::Connect)).note(note))
 }
 
-/// How often it is looked whether a person is still asked.
+/// How often an expired deadline is checked again while a prompt may be open.
 const TICK: Duration = Duration::from_millis(20);

@@ -1,7 +1,7 @@
-//! Results of modern servers that may be used again, for as long as the server says (group CA).
+//! Caches results of modern servers for as long as the server's cache hint allows (group CA).
 //!
-//! One connection has one set of credentials, so what is private to them can be kept here like the rest. Pages
-//! are kept one by one, each with its own clock.
+//! One connection has one set of credentials, so private results can be cached like public ones.
+//! The pages of a list are cached one by one, each with its own expiry.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use super::retry::Ask;
 use super::{CallOptions, Live, Shared};
 use crate::error::Result;
 
-/// What is kept.
+/// Cached results, bounded in number and bytes.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     entries: HashMap<Key, Entry>,
     bytes: usize,
-    /// Counts what was thrown away: an answer that was on its way at the time is not kept.
+    /// Counts invalidations: a response that was requested before one is not cached.
     turn: u64,
 }
 
-/// CA-03: the method and everything that the result depends on.
+/// The method and the parameter that a result depends on (CA-03).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     method: &'static str,
-    /// The cursor of a page, the URI of a resource.
+    /// The cursor of a page, or the URI of a resource.
     of: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Cache {
         if self.entries.len() >= MOST_ENTRIES || self.bytes + size > MOST_BYTES {
             self.retain(|_, entry| now < entry.until);
         }
-        // Everything is still fresh, and too much: what is asked for again comes back.
+        // Everything is still fresh: drop it all, since whatever is needed is fetched again.
         if self.entries.len() >= MOST_ENTRIES || self.bytes + size > MOST_BYTES {
             self.retain(|_, _| false);
         }
@@ -96,7 +96,7 @@ impl Cache {
 }
 
 impl Shared {
-    /// A result that is still fresh, or a new one, kept for the next who asks (CA-02).
+    /// Returns a fresh cached result, or requests and caches a new one (CA-02).
     pub(crate) async fn request_cached(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -113,7 +113,7 @@ impl Shared {
             cache.turn
         };
         let (result, direct) = self.answered(live, Ask { method, params, options }).await?;
-        // CA-04: what came of a conversation is for that conversation.
+        // CA-04: a result that needed input rounds or a task is not cached.
         if let Some(key) = key.filter(|_| direct) {
             let ttl = Duration::from_millis(CacheHint::decode(&result).ttl_ms);
             let mut cache = lock(&self.cache);
@@ -124,7 +124,7 @@ impl Shared {
         Ok(result)
     }
 
-    /// CA-05: what the server says has changed is stale at once.
+    /// Invalidates the results that a change notification is about (CA-05).
     pub(super) fn outdate(&self, notification: &str, params: Option<&Json>) {
         let mut cache = lock(&self.cache);
         match notification {
@@ -135,7 +135,7 @@ impl Shared {
             }
             method::RESOURCE_UPDATED => {
                 let changed: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
-                // What changed may be a part of what was read, or what was read a part of it.
+                // Either URI may contain the other, so a prefix in either direction matches.
                 cache.drop_where(|key| {
                     key.method == method::RESOURCES_READ
                         && match (&key.of, &changed) {
@@ -150,21 +150,21 @@ impl Shared {
         }
     }
 
-    /// CA-06: all pages of a list go together.
+    /// Invalidates all pages of a list (CA-06).
     pub(crate) fn outdate_list(&self, method: &str) {
         lock(&self.cache).drop_where(|key| key.method == method);
     }
 
-    /// Nobody knows what was missed.
+    /// Invalidates everything, after change notifications may have been missed.
     pub(crate) fn outdate_all(&self) {
         lock(&self.cache).drop_where(|_| true);
     }
 }
 
-/// More than a host looks at.
+/// Maximum number of cached results.
 const MOST_ENTRIES: usize = 4096;
 const MOST_BYTES: usize = 32 * 1024 * 1024;
-/// However long a server says.
+/// Maximum time for which a result is cached, whatever the server says.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
         cache.entries.values().map(|entry| entry.result.as_bytes().len()).sum()
     }
 
-    /// What a server sends is kept within bounds, and counted right.
+    /// The cache stays within its bounds and counts its bytes correctly.
     #[test]
     fn the_cache_is_bounded() {
         let (mut cache, now, day) = (Cache::default(), Instant::now(), Duration::from_secs(86_400));
@@ -194,7 +194,7 @@ mod tests {
             cache.keep(now, key(&n.to_string()), &small, day);
             assert!(cache.entries.len() <= MOST_ENTRIES);
         }
-        // The same again is counted once.
+        // Replacing a result counts it once.
         cache.keep(now, key("x"), &large, day);
         cache.keep(now, key("x"), &small, day);
         assert_eq!(cache.bytes, counted(&cache));
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(cache.get(now, &key("huge")), None);
     }
 
-    /// CA-02: fresh before the end, stale at it; a year is a day.
+    /// CA-02: a result is fresh until its expiry, and the hint is capped at a day.
     #[test]
     fn ca_02_an_entry_is_fresh_until_its_time() {
         let (mut cache, now) = (Cache::default(), Instant::now());

@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 impl Shared {
     /// Sends a request and waits for its result.
     ///
-    /// Dropping the future cancels the request on the server, in the way of the connection.
+    /// Dropping the future cancels the request on the server.
     pub(crate) async fn request(
         self: &Arc<Self>,
         method: &str,
@@ -38,7 +38,8 @@ impl Shared {
         self.request_on(&live, method, params, options).await
     }
 
-    /// The same on a link that the caller has already seen. If it is lost, the call goes on over the next.
+    /// Sends a request on a given link and waits for its result. If the link is lost, the call
+    /// continues on the next one.
     pub(crate) async fn request_on(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -49,7 +50,8 @@ impl Shared {
         self.answered(live, Ask { method, params, options }).await.map(|(result, _)| result)
     }
 
-    /// The same. Says too whether the result is the answer to this very request, and not to the last of several.
+    /// Sends a request and logs tool calls. The flag is true if the result answers this very
+    /// request, and false if it came from a later input round or a task.
     pub(super) async fn answered(self: &Arc<Self>, live: &Arc<Live>, ask: Ask<'_>) -> Result<(Json, bool)> {
         let record = Record::begin(&self.name, ask.method, ask.params);
         let outcome = self.conclude(live, ask).await;
@@ -79,13 +81,14 @@ impl Shared {
         Box::pin(self.rounds(live, ask, result)).await.map(|result| (result, false))
     }
 
-    /// Sends a request, and retries it if that fails. Gives the link on which it was answered, if that is another.
+    /// Sends a request and retries it on failure. Returns the link that answered if it is not
+    /// `live`.
     pub(super) async fn deliver(
         self: &Arc<Self>,
         live: &Arc<Live>,
         ask: Ask<'_>,
     ) -> Result<(Option<Arc<Live>>, Json), Failure> {
-        // Whoever listens to progress hears of one call, however often it is sent.
+        // A progress listener sees one call, however often the request is sent.
         let listening;
         let ask = match &ask.options.progress {
             None => ask,
@@ -100,7 +103,7 @@ impl Shared {
                 live.prove();
                 Ok((None, result))
             }
-            // What is rare is boxed, so that the future of every call stays small.
+            // The rare path is boxed, so that the future of every call stays small.
             Err(failure) => {
                 let first = FirstFailure { begun, generation, failure };
                 let (live, result) = Box::pin(self.retry_request(live, ask, first)).await?;
@@ -114,7 +117,7 @@ impl Shared {
         self.say(&live.wire, &outgoing::notification(method, params)).await
     }
 
-    /// One request, one outcome.
+    /// Sends one request once and waits for its outcome.
     pub(super) async fn once(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -129,7 +132,7 @@ impl Shared {
         }
         let (sender, mut answer) = oneshot::channel();
         let (id, pace) = self.begin(live, options, sender)?;
-        // Dropped before the outcome is there, it cancels the call.
+        // Cancels the call if this future is dropped before the outcome.
         let guard = Guard { shared: self, id, is_poll: options.task.is_poll };
         let request = self.dressed(live, params, options).and_then(|dressed| {
             let params = dressed.as_ref().or(params);
@@ -141,7 +144,7 @@ impl Shared {
         };
         let outcome = match &live.wire {
             Wire::Pipe(writer) => {
-                // Nearly always the link takes it at once.
+                // The pipe nearly always accepts the frame at once.
                 let handed = match writer.try_send(&frame, pace) {
                     Ok(true) => Ok(()),
                     Err(fault) => Err(fault),
@@ -155,7 +158,7 @@ impl Shared {
                 };
                 if let Err(fault) = handed {
                     guard.end();
-                    // A link that takes nothing is no link, though it may still be heard.
+                    // A pipe that accepts nothing is unusable, even if messages still arrive.
                     self.leave(live.attempt);
                     self.report(live.attempt, SessionEvent::Lost(fault.clone()));
                     return Err(Failure::Fault(fault));
@@ -167,12 +170,13 @@ impl Shared {
                 let exchange = Exchange { shared: self, link, wire: &live.wire, id, era: live.peer.era() };
                 let exchange = exchange.run(frame.body(), &headers);
                 tokio::pin!(exchange);
-                // The answer comes through the table if it came on another stream, if the deadline struck, or
-                // if the connection was closed.
+                // The outcome comes through the table if the response arrived on another stream,
+                // the deadline passed, or the connection was closed.
                 tokio::select! {
                     biased;
                     reply = &mut exchange => {
-                        // In this order: ending the call drops the sender, which would wake us for nothing.
+                        // Drop the receiver first: ending the call drops the sender, which would
+                        // wake this task for nothing.
                         drop(answer);
                         if matches!(reply, Reply::Result(_) | Reply::Error { .. }) {
                             guard.answered();
@@ -201,7 +205,7 @@ impl Shared {
                         None if self.mark_taken(live, id) => answer.await.unwrap_or_else(|_| gone()),
                         None => {
                             self.core().calls.end(id);
-                            // Unless it came in the very moment.
+                            // The response may have arrived at this moment.
                             answer.try_recv().unwrap_or_else(|_| {
                                 let note = "the stream ended before the answer";
                                 Err(Failure::Fault(Fault::new(Cause::Cut).note(note)))
@@ -209,7 +213,7 @@ impl Shared {
                         }
                     },
                 };
-                // A server may have kept the stream and forgotten the handshake.
+                // A server may have kept the stream and lost the handshake.
                 outcome.map_err(|failure| match failure {
                     Failure::Server(error) => {
                         let reply = Reply::Error { status: None, error, stray: false };
@@ -223,19 +227,19 @@ impl Shared {
         outcome
     }
 
-    /// An answer that is no result: is it about the request, or about the session?
+    /// Classifies a response other than a result: is it about the request, or about the session?
     fn judged(&self, live: &Live, method: &str, options: &CallOptions, reply: Reply) -> Failure {
         let verdict = reply.sign(method, live.session, self.proves_who(live));
         let refused = JudgedReply { verdict, reply };
         match verdict {
-            // A probe is weighed with all that came back.
+            // For a probe, every response is evidence about the session.
             Verdict::Answer if options.purpose != Purpose::Probe => refused.shown(),
             _ => Failure::Session(Box::new(refused)),
         }
     }
 
-    /// Waits for room on a link that takes no more at the moment. The call's time runs all the same, and the
-    /// server knows nothing of it yet.
+    /// Waits until the pipe accepts a frame. The call's deadline keeps running, and the server
+    /// knows nothing of the call yet.
     async fn wait_for_room(
         &self,
         id: u64,
@@ -246,7 +250,7 @@ impl Shared {
         self.mark_sent(id, Sent::No);
         tokio::select! {
             biased;
-            // What has ended is not sent any more.
+            // A call that has ended is no longer sent.
             outcome = answer => Room::Ended(outcome.unwrap_or_else(|_| gone())),
             handed = writer.send(frame) => {
                 self.mark_sent(id, Sent::Yes);
@@ -255,8 +259,8 @@ impl Shared {
         }
     }
 
-    /// Opens a call. The driver watches its deadline; it is told only if it would look too late, which is
-    /// once a minute and not once a call.
+    /// Registers a call. The driver checks its deadline and is woken only if it would check too
+    /// late, which happens about once a minute and not once per call.
     fn begin(
         &self,
         live: &Arc<Live>,
@@ -272,9 +276,9 @@ impl Shared {
         let limits = self.limits(options);
         let now = Instant::now();
         let mut core = self.core();
-        // Under the same lock the session leaves a link, and then its calls are failed. Whoever comes later
-        // with that link in hand would wait for nobody.
-        // A probe is of the old session, and over HTTP that can be asked as long as its id is known.
+        // The session replaces a link under the same lock, and then fails its calls; a call
+        // registered later on that link would never end. A probe concerns the old session, which
+        // can be reached over HTTP as long as its id is known.
         let may_be_late = options.purpose == Purpose::Probe && live.wire.is_http();
         if core.session.attempt() != live.attempt && !may_be_late {
             return Err(Failure::Left);
@@ -300,13 +304,14 @@ impl Shared {
         }
     }
 
-    /// What was posted was taken. Says whether its answer can still come, which is on the stream.
+    /// Marks a POST as accepted. Returns whether the response can still arrive on the stream.
     fn mark_taken(&self, live: &Live, id: u64) -> bool {
         self.mark_sent(id, Sent::Yes);
         self.core().session.attempt() == live.attempt
     }
 
-    /// Ends the calls whose time is up. Says on which link the server has left one unanswered.
+    /// Fails the calls whose deadline has passed. Returns the attempt of a link on which the server
+    /// left a call unanswered.
     pub(super) fn expire_calls(self: &Arc<Self>, now: Instant) -> Option<Attempt> {
         let mut expired = Vec::new();
         {
@@ -344,8 +349,8 @@ impl Shared {
         unanswered
     }
 
-    /// Tells the server that an answer is no longer wanted, where that is done by a message: modern HTTP
-    /// is told by closing the stream, which dropping the exchange does (HM-12).
+    /// Tells the server that a response is no longer wanted. Modern HTTP needs no message: dropping
+    /// the exchange closes its stream (HM-12).
     pub(super) fn cancel(self: &Arc<Self>, live: &Arc<Live>, id: u64, reason: &str) {
         if live.wire.is_http() && live.peer.era() == Era::Modern {
             return;
@@ -366,7 +371,7 @@ impl Shared {
         Limits { idle, total: options.total.unwrap_or(self.timeouts.max.max(idle)) }
     }
 
-    /// How long a call waits for a connection.
+    /// Maximum time that a call waits for a link.
     pub(crate) fn patience(&self, options: &CallOptions) -> Duration {
         let limits = self.limits(options);
         limits.idle.min(limits.total)
@@ -393,28 +398,28 @@ impl Shared {
     }
 }
 
-/// What came of waiting for room.
+/// How waiting for the pipe ended.
 enum Room {
     Handed(Result<(), Fault>),
     Ended(Outcome),
 }
 
-/// Cancels the call if its future is dropped before the outcome.
+/// Cancels the call on the server if its future is dropped before the outcome.
 struct Guard<'a> {
     shared: &'a Arc<Shared>,
     id: u64,
-    /// CN-02: it asks about a task, and is not worth a message.
+    /// Whether the call polls a task; then no cancellation is sent (CN-02).
     is_poll: bool,
 }
 
 impl Guard<'_> {
-    /// The outcome is there: takes the call out of the table.
+    /// Removes the call from the table and disarms the guard.
     fn end(self) {
         self.shared.core().calls.end(self.id);
         self.ended();
     }
 
-    /// The same for an answer of the server's, which is a sign of life.
+    /// Removes the call after a response of the server, which counts as a sign of life.
     fn answered(self) {
         let mut core = self.shared.core();
         core.traffic.heard();
@@ -423,7 +428,7 @@ impl Guard<'_> {
         self.ended();
     }
 
-    /// The outcome came through the table, which is done with the call.
+    /// Disarms the guard. The call is no longer in the table.
     fn ended(self) {
         self.shared.stop_serving_during(self.id);
         std::mem::forget(self);
@@ -433,7 +438,7 @@ impl Guard<'_> {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         self.shared.stop_serving_during(self.id);
-        // CN-01: only a call that is still open is cancelled.
+        // CN-01: only a call that is still open is canceled.
         let (silence, open) = {
             let mut core = self.shared.core();
             (core.calls.silence(Instant::now(), self.id), core.calls.end(self.id))
@@ -442,12 +447,13 @@ impl Drop for Guard<'_> {
             if !self.is_poll {
                 self.shared.cancel(&live, self.id, "the caller no longer waits");
             }
-            // Hosts have clocks of their own: one that gives up before us has seen as well that nobody answers.
+            // A host with a shorter timeout than ours has also noticed that the server does not
+            // answer.
             if let Some((waited, left)) = silence
                 && waited >= LONG_SILENCE
             {
                 live.wire.distrust();
-                // Over HTTP a call that hangs says nothing of others.
+                // Over HTTP, one hanging call says nothing about the others.
                 if !live.wire.is_http() {
                     let _ = self.shared.news.send(News::Doubt(live.attempt, self.id, left));
                 }
@@ -456,16 +462,16 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// The table was dropped with the call in it: only when the whole connection is.
+/// The outcome of a call whose table was dropped, which happens only with the whole connection.
 fn gone() -> Outcome {
     Err(Failure::Fault(Fault::new(Cause::Closed)))
 }
 
-/// A caller that leaves sooner has thought better of it; later, the server may be the reason.
+/// Minimum silence after which a dropped call makes the server suspect.
 const LONG_SILENCE: Duration = Duration::from_secs(5);
 
-/// With more calls than this under way, frames are gathered.
+/// With more open calls than this, frames are batched.
 const CROWD: usize = 8;
 
-/// `Instant + Duration::MAX` overflows; nobody waits longer than this.
+/// Maximum wait. `Instant + Duration::MAX` would overflow.
 pub(super) const FAR: Duration = Duration::from_secs(86_400 * 365);

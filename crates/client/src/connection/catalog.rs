@@ -1,5 +1,5 @@
-//! What the server's lists were when they were last seen: which tools may be run twice, and whether a list
-//! that is fetched again is another one.
+//! What the server's lists contained when they were last fetched: which tools are safe to repeat,
+//! and whether a list has changed.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -12,12 +12,12 @@ use super::Shared;
 use super::link::lock;
 use crate::events::{Change, Event, Listed};
 
-/// What is kept of the lists that somebody has asked for.
+/// Digests and facts of the lists that have been fetched.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    /// By list method.
+    /// State of each list, by its list method.
     seen: HashMap<&'static str, Seen>,
-    /// Tools that the server says to be read-only or idempotent. `None`: they were never listed.
+    /// Tools annotated as read-only or idempotent. `None` if the tools were never listed.
     harmless: Option<HashSet<Box<str>>>,
     /// Tools that may or must be called as tasks of 2025-11-25.
     tasks: HashMap<Box<str>, TaskSupport>,
@@ -26,15 +26,15 @@ pub(super) struct Catalog {
 #[derive(Debug)]
 struct Seen {
     digest: Digest,
-    /// How often it was another one than before.
+    /// How often the list differed from the previous one.
     changes: u64,
 }
 
-/// What identifies a list, whatever its order: servers that keep tools in a hash table list them in a new
-/// order after every start.
+/// Identifies the contents of a list regardless of order: servers that keep tools in a hash table
+/// list them in a new order after every start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digest {
-    /// What each element was, by what tells it from the others. `None`: nobody has seen the list as a whole.
+    /// A hash of each element, by its key. `None` if the list was never seen as a whole.
     elements: Option<HashMap<Box<str>, u64>>,
 }
 
@@ -45,14 +45,15 @@ impl Digest {
         static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
         let mut elements = HashMap::with_capacity(items.len());
         for item in items {
-            // A name that stands twice counts with both.
+            // Elements with the same key contribute to one sum.
             let sum: &mut u64 = elements.entry(item.key().into()).or_default();
             *sum = sum.wrapping_add(HASHER.hash_one(item.json().as_bytes()));
         }
         Self { elements: Some(elements) }
     }
 
-    /// What was added, removed and changed since. `None` if that cannot be said, or nothing was.
+    /// What was added, removed and changed since `before`. `None` if nothing was, or if either list
+    /// is unknown.
     fn since(&self, before: &Self, list: Listed) -> Option<Change> {
         let (before, now) = (before.elements.as_ref()?, self.elements.as_ref()?);
         let names = |names: &mut dyn Iterator<Item = &Box<str>>| {
@@ -75,7 +76,7 @@ impl Digest {
 }
 
 impl Shared {
-    /// Keeps what a complete list says, and tells if it is another one than before.
+    /// Records a complete list, and emits an event if it differs from the previous one.
     pub(crate) fn keep_list(&self, method: &'static str, digest: Digest) {
         let change = {
             let mut catalog = lock(&self.catalog);
@@ -99,7 +100,7 @@ impl Shared {
         let harmless = |tool: &&Tool| {
             tool.annotations.read_only == Some(true) || tool.annotations.idempotent == Some(true)
         };
-        // Of two tools of one name it is not known which one is called.
+        // If two tools share a name, it is unknown which one is called.
         let doubtful: HashSet<_> =
             tools.iter().filter(|tool| !harmless(tool)).map(|tool| &tool.name).collect();
         let names = tools.iter().filter(harmless).filter(|tool| !doubtful.contains(&tool.name));
@@ -111,15 +112,15 @@ impl Shared {
         catalog.harmless = Some(names);
     }
 
-    /// TA-01: whether a tool may be called as a task. `None`: the tools were never listed.
+    /// Whether a tool may be called as a task (TA-01). `None` if the tools were never listed.
     pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
         let catalog = lock(&self.catalog);
         catalog.harmless.as_ref()?;
         Some(catalog.tasks.get(tool).copied().unwrap_or_default())
     }
 
-    /// The same for a list that a caller pages through by itself. A list of one page is known; of a longer
-    /// one only that somebody has seen it, so that the next one counts as another.
+    /// Records a page that a caller has fetched. A single-page list is recorded as a whole; a
+    /// longer one becomes unknown, so that the next complete list counts as changed.
     pub(crate) fn note_list(&self, method: &str, params: Option<&Json>, result: &Json) {
         fn page<T: Item>(shared: &Shared, method: &'static str, first: bool, result: &Json) {
             let Ok(page) = Page::<T>::decode(result) else { return };
@@ -136,20 +137,20 @@ impl Shared {
         }
     }
 
-    /// How often a list was seen to be another one than before.
+    /// How often a list has differed from the previous one.
     pub(super) fn changes_seen(&self, method: &str) -> u64 {
         lock(&self.catalog).seen.get(method).map_or(0, |seen| seen.changes)
     }
 
-    /// The lists that somebody has asked for.
+    /// The lists that have been fetched.
     pub(super) fn seen_lists(&self) -> Vec<&'static str> {
         lock(&self.catalog).seen.keys().copied().collect()
     }
 
-    /// Whether to run a request twice is to run it once. `None`: nobody knows yet.
+    /// Whether repeating a request is harmless. `None` if that is not known yet.
     ///
-    /// A hint is a claim of the server's, and here it is believed: what it decides is only whether the same
-    /// server gets the same request a second time.
+    /// A tool's hint is the server's own claim. It is believed here because it decides only whether
+    /// the same server gets the same request a second time.
     pub(super) fn is_harmless(&self, method: &str, params: Option<&Json>) -> Option<bool> {
         if method != method::TOOLS_CALL {
             return Some(only_reads(method));
@@ -173,7 +174,7 @@ fn only_reads(method: &str) -> bool {
             | method::COMPLETE
             | method::SKILLS_LIST
             | method::SKILLS_GET
-            // To say the same again is to have said it.
+            // Repeating one of these has no further effect.
             | method::SET_LEVEL
             | method::RESOURCES_SUBSCRIBE
             | method::RESOURCES_UNSUBSCRIBE

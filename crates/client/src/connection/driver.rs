@@ -1,4 +1,4 @@
-//! The driver: does what the session says, tells it what happened, and decides nothing.
+//! The driver: performs the actions of the session, reports events to it, and decides nothing.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -41,22 +41,22 @@ use crate::handler::Handler;
 use crate::negotiation::{Cache, CacheEntry};
 use crate::saved::SavedSession;
 
-/// What a connection is made of.
+/// Everything that a connection is built from.
 pub(crate) struct Setup {
     pub(crate) server: Server,
     pub(crate) target: Target,
-    /// Where the processes of servers are written down.
+    /// Folder for the records of server processes.
     pub(crate) records: Option<PathBuf>,
-    /// The era to begin with.
+    /// The era to negotiate first.
     pub(crate) era: Option<Era>,
-    /// Where it is kept what the server was found to speak.
+    /// Where the outcome of negotiations is cached.
     pub(crate) cache: Cache,
     pub(crate) identity: Identity,
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) tracer: Option<Tracer>,
-    /// A session that was left open.
+    /// A session to resume.
     pub(crate) session: Option<SavedSession>,
-    /// Who we are to the server, if it may want to know.
+    /// The login identity used with this server; `None` if it needs no login.
     pub(crate) auth: Option<bowline_auth::Identity>,
     pub(crate) asking: Arc<Asking>,
 }
@@ -65,30 +65,30 @@ pub(crate) struct Setup {
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     target: Target,
-    /// Where the processes of servers are written down.
+    /// Folder for the records of server processes.
     records: Option<PathBuf>,
     news: mpsc::UnboundedReceiver<News>,
     links: HashMap<Attempt, OpenLink>,
-    /// The session of the last link, if the server may still know it.
+    /// Session id of the last link, if the server may still know it.
     kept: Option<HeaderValue>,
     /// Whether requests carry configured credentials.
     credentials: bool,
-    /// Whether there was a session before: then a new one is told what that one knew.
+    /// Whether there was a session before, whose state a new one must be given.
     restored_once: bool,
-    /// Streams that are being opened.
+    /// Tasks that open a link or authorize one.
     opening: Vec<AbortHandle>,
-    /// Cancelled when it was announced that a connection is ready.
+    /// Canceled once the event that announces a ready connection was emitted.
     announced: Option<CancellationToken>,
     alive: Watch,
     wake: Wake,
-    /// Where it is kept what the server was found to speak.
+    /// Where the outcome of negotiations with this server is cached.
     cached: CacheEntry,
-    /// Processes that are being shut down.
+    /// Tasks that shut down links and store state.
     closing: TaskTracker,
 }
 
 impl Driver {
-    /// A connection that does nothing before it is told to connect.
+    /// Creates a connection, which does nothing before `Command::Connect`.
     pub(crate) fn new(setup: Setup) -> (Arc<Shared>, Self) {
         let Setup {
             server,
@@ -104,7 +104,7 @@ impl Driver {
             asking,
         } = setup;
         let cached = CacheEntry::new(cache, &server);
-        // A session that is gone on with says by itself what the server speaks.
+        // A resumed session already implies what the server speaks.
         let recorded = if left.is_none() { cached.recall() } else { None };
         let (news_in, news) = mpsc::unbounded_channel();
         let authorizes = auth.is_some();
@@ -197,7 +197,7 @@ impl Driver {
                 *seen = status;
                 changed
             });
-            // Last, so that whoever hears of a change and looks sees it.
+            // Emitted after the status, so that a subscriber that reads the status sees the change.
             for life in lives {
                 self.shared.tell(crate::events::Event::Life(life));
             }
@@ -230,9 +230,8 @@ impl Driver {
             attending.abort();
         }
         if let Some(auth) = self.shared.auth.clone() {
-            // What an authorization server has given is written down before we go. One that takes longer is waited for
-            // by the renewal, which goes on, and so it is with a full disk only while somebody waits: whoever ends the
-            // program does (`Client::settle_login`).
+            // Store a refreshed login before the connection ends. A slower refresh continues in its
+            // own task; a full disk is retried only by `Client::settle_login`.
             let name = Arc::clone(&self.shared.name);
             self.closing.spawn(async move {
                 if timeout(SETTLING, auth.settle()).await.is_err() {
@@ -240,7 +239,7 @@ impl Driver {
                 }
             });
         }
-        // Whoever is still waiting waits for nobody: over HTTP a call outlives its link.
+        // Over HTTP a call can outlive its link, so fail what is still open.
         self.shared.fail_calls(&Fault::new(Cause::Closed));
         for opening in self.opening.drain(..) {
             opening.abort();
@@ -255,7 +254,7 @@ impl Driver {
         let mut core = self.shared.core();
         match news {
             News::Command(command) => core.session.handle_command(now, command),
-            // The loop looks at the clock anew.
+            // The loop computes its deadline again.
             News::Deadline => {}
             News::Suspect(attempt) => {
                 drop(core);
@@ -282,7 +281,7 @@ impl Driver {
                     core.session.handle_event(now, attempt, event);
                 }
             }
-            // An answer that was on its way when its question was given up is no answer to the next (DE-05).
+            // DE-05: the reply to an abandoned message must not answer the next one.
             News::Reply(attempt, id, reply) => {
                 let asked = self.links.get(&attempt).and_then(|link| link.hello.as_ref());
                 if asked.is_some_and(|(asked, _)| *asked == id) {
@@ -294,7 +293,7 @@ impl Driver {
                 drop(core);
                 self.links.insert(attempt, *link);
             }
-            // Opened too late: nobody wants it any more.
+            // The attempt was superseded before the link opened.
             News::Opened(_, link) => {
                 drop(core);
                 let (shared, errands) = (Arc::clone(&self.shared), CancellationToken::new());
@@ -303,7 +302,7 @@ impl Driver {
         }
     }
 
-    /// The machine was suspended, or its network changed.
+    /// Reconnects after a suspend or a network change.
     fn wake(&mut self, now: Instant, change: WakeChange) {
         if change == WakeChange::None {
             return;
@@ -312,7 +311,7 @@ impl Driver {
         self.shared.core().session.handle_command(now, Command::Wake);
         if let Target::Http(link) = &self.target {
             link.forget_connections();
-            // Whoever waits would wait for a peer that has forgotten the connection.
+            // After a suspend the peers have forgotten these connections, so waiting is pointless.
             if change == WakeChange::Suspend {
                 link.abort_in_flight();
             }
@@ -320,7 +319,7 @@ impl Driver {
         self.alive.hurry(&self.shared);
     }
 
-    /// Does what is to be done. What is to be told is given back.
+    /// Performs an action. Returns the event to emit, if the action announces one.
     fn perform(&mut self, action: Action) -> Option<Life> {
         match action {
             Action::Open(attempt, carrier) => self.open(attempt, carrier),
@@ -346,7 +345,7 @@ impl Driver {
                 self.open_stream(attempt, http);
             }
             Target::Http(http) => {
-                // What was lost may be the network under the connections that are kept.
+                // The network under idle connections may be what was lost.
                 http.forget_connections();
                 let wire = Wire::Http { link: http.clone(), headers: Arc::default() };
                 let link = OpenLink::new(wire);
@@ -376,7 +375,7 @@ impl Driver {
         }
     }
 
-    /// Before the first word we are who we can be. Whatever is wrong with that shows when the server minds.
+    /// Loads stored credentials before opening the link; a missing one surfaces later as 401.
     fn prepare(&mut self, attempt: Attempt, opened: Event) {
         let shared = Arc::clone(&self.shared);
         self.opening.retain(|opening| !opening.is_finished());
@@ -407,7 +406,7 @@ impl Driver {
         self.opening.push(opening.abort_handle());
     }
 
-    /// A session that may have outlived its connection is ended on the server, if it can be reached.
+    /// Ends a session on the server that may have outlived its connection.
     fn end_kept_session(&mut self) {
         if let (Some(session), Target::Http(link), false) =
             (self.kept.take(), &self.target, self.shared.leaves_session())
@@ -417,7 +416,7 @@ impl Driver {
         }
     }
 
-    /// Starts the process in a task of its own: looking for a command can take a while.
+    /// Starts the process in its own task, since finding the command can take a while.
     fn spawn(&self, attempt: Attempt, stdio: Stdio) {
         let (shared, records) = (Arc::clone(&self.shared), self.records.clone());
         self.closing.spawn(async move {
@@ -436,13 +435,12 @@ impl Driver {
                 }
                 Err(fault) => News::Link(attempt, Event::Lost(fault)),
             };
-            // If the driver is gone, dropping the link ends the process.
+            // If the driver has ended, dropping the link ends the process.
             let _ = shared.news.send(news);
         });
     }
 
-    /// Sends a message of the negotiation. An earlier one that is still open is given up: its late answer
-    /// must find nobody (DE-05).
+    /// Sends a negotiation message and abandons an earlier one: its late reply is ignored (DE-05).
     fn send(&mut self, attempt: Attempt, hello: Hello) {
         self.shared.note_opening();
         let Some(link) = self.links.get_mut(&attempt) else { return };
@@ -457,10 +455,10 @@ impl Driver {
             }
         };
         if let (Hello::Initialize(_), Wire::Http { link: http, .. }) = (hello, &link.wire) {
-            // A new session is a new start for the load balancer too, and the old one must not be named.
+            // A new session may go to another backend, and must not name the old session.
             http.clear_cookies();
             lock(&link.session).take();
-            // What the old session asked, nobody waits for any more.
+            // Requests of the old session need no response any more.
             self.shared.errands.end_session();
         }
         if let Hello::Initialized(revision) = hello {
@@ -478,7 +476,7 @@ impl Driver {
         link.hello = Some((id, task.abort_handle()));
     }
 
-    /// A new session is told what the old one knew, and the roots if it asks for them, before others may use it.
+    /// Gives a new session the old one's state, and the roots if requested, before calls use it.
     fn restore(&mut self, attempt: Attempt, peer: Arc<Peer>) {
         let Some(link) = self.links.get_mut(&attempt) else { return };
         let legacy = peer.era() == Era::Legacy;
@@ -486,7 +484,7 @@ impl Driver {
         link.fresh = self.restored_once;
         self.restored_once = true;
         let has_told = legacy && self.shared.has_told();
-        // A server that did not ask for the roots in its first session will not in this one.
+        // A server that asked for no roots in its first session will not ask now.
         let may_ask = !link.fresh || self.shared.roots_requests.asked() > 0;
         let waits = legacy && may_ask && !self.shared.handler.roots_request_wait().is_zero();
         if !waits && !has_told {
@@ -511,10 +509,10 @@ impl Driver {
         link.tasks.push(tokio::spawn(restoring).abort_handle());
     }
 
-    /// The session is ready: calls may take the link.
+    /// Makes the link available to calls.
     fn go_live(&mut self, attempt: Attempt, peer: Arc<Peer>) {
         let Some(link) = self.links.get_mut(&attempt) else { return };
-        // A session that was resumed may have missed something, unless its stream goes on where it was left.
+        // A resumed session may have missed notifications, unless its stream is resumed as well.
         let resumed = self.restored_once && !link.is_restored();
         if resumed && lock(&self.shared.place).is_none() {
             link.fresh = true;
@@ -526,12 +524,12 @@ impl Driver {
             link.tasks.push(tokio::spawn(watching).abort_handle());
         }
         link.listen(&self.shared, &live);
-        // What a look finds is told after the connection was.
+        // Changes found by refreshing lists are emitted after the connection event.
         let announced = self.announced.get_or_insert_default().clone();
-        // Before it is asked who looks: whoever begins to after that finds the link.
+        // Before checking for tracking: whoever starts tracking later finds the link.
         self.shared.set_live(Arc::clone(&live));
         if live.peer.era() == Era::Modern {
-            // What it may have missed is looked at once the server is listened to.
+            // Missed changes are looked for once the subscription is open.
             let gap = link.fresh || self.shared.is_tracking();
             for (part, gap) in [(Part::Changes, gap), (Part::Tasks, false)] {
                 let supervised = Arc::clone(&self.shared).supervise(Arc::clone(&live), part, gap);
@@ -565,15 +563,15 @@ impl Driver {
         self.alive.disconnected();
         let Some(link) = self.links.remove(&attempt) else { return };
         self.shared.leave(attempt);
-        // Over HTTP each call has an exchange of its own, which ends as it ends.
+        // Over HTTP each call has its own exchange, which ends by itself.
         if !link.wire.is_http() || fault.cause == Cause::Closed {
             self.shared.fail_calls(fault);
         }
-        // The connection is lost, the session perhaps not: what it asked is still wanted until another is opened.
+        // Only the connection is lost, so the session may be resumed.
         if fault.cause != Cause::Closed && fault.cause != Cause::SessionLost {
             self.kept = lock(&link.session).take();
         }
-        // Our own end leaves the answers that are being sent a moment.
+        // On an orderly close, responses in flight get a moment to be sent.
         if self.kept.is_none() && fault.cause != Cause::Closed {
             self.shared.errands.end_session();
         }
@@ -590,11 +588,11 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-/// Where ids begin in a session that another program has left: far from where that one did, and exact in a double.
+/// First request id in a resumed session: far from the previous client's, exact in a double.
 const FOREIGN: std::ops::Range<u64> = 1 << 32..1 << 52;
-/// How many notifications a slow subscriber may fall behind.
+/// Number of events that a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 1024;
-/// How long a connection that is closed waits for a renewal of its login.
+/// Maximum time that closing waits for a token refresh to be stored.
 const SETTLING: Duration = Duration::from_secs(25);
-/// The session has its own clock for these; the table must not interfere.
+/// The session has its own timeouts for these messages; the call table must not interfere.
 const HELLO_LIMITS: CallLimits = CallLimits { idle: Duration::MAX, total: Duration::MAX };

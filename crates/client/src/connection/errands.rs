@@ -1,6 +1,7 @@
-//! Short work that nobody waits for: cancellations, answers to the server, handlers at work.
+//! Background tasks of a connection: cancellations, responses to the server, and running handlers.
 //!
-//! It is bounded in number and, where it only sends, in time; and none of it outlives its link.
+//! Tasks are bounded in number and, if they only send, in time. No task outlives its link or
+//! session.
 
 use std::future::Future;
 use std::sync::Mutex;
@@ -14,14 +15,14 @@ use tokio_util::task::TaskTracker;
 
 use super::link::lock;
 
-/// The errands of one connection, whatever its link is at the moment.
+/// The background tasks of one connection, across its links.
 pub(super) struct Errands {
     tasks: TaskTracker,
-    /// Ends the errands of the present link.
+    /// Cancels the tasks of the current link.
     link: Mutex<CancellationToken>,
-    /// Ends what the present session asked for.
+    /// Cancels the tasks of the current session.
     session: Mutex<CancellationToken>,
-    /// A call may be dropped on a thread that has no runtime.
+    /// The runtime to spawn on: a call may be dropped on a thread without one.
     runtime: Handle,
 }
 
@@ -36,8 +37,8 @@ impl Errands {
         }
     }
 
-    /// Sends something. A server that takes nothing must not make us keep everything: what is too much, or
-    /// takes too long, is dropped.
+    /// Spawns a send. It is dropped if too many tasks are running or if it takes too long, so that
+    /// a server that reads nothing cannot exhaust memory.
     pub(super) fn send(&self, work: impl Future<Output = ()> + Send + 'static) {
         if self.tasks.len() < MOST {
             self.serve(async move {
@@ -46,17 +47,18 @@ impl Errands {
         }
     }
 
-    /// Does something that takes as long as it takes.
+    /// Spawns a task that ends with the current link. Its duration is not limited.
     pub(super) fn serve(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.spawn_until(lock(&self.link).clone(), work)
     }
 
-    /// Answers what the session asks: it goes on over the next link, if that takes up the session.
+    /// Spawns a task that ends with the session. It continues on the next link if that resumes the
+    /// session.
     pub(super) fn serve_session(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.spawn_until(lock(&self.session).clone(), work)
     }
 
-    /// The session is over: nobody waits for what it asked.
+    /// Cancels the tasks of the session, whose requests need no response any more.
     pub(super) fn end_session(&self) {
         std::mem::take(&mut *lock(&self.session)).cancel();
     }
@@ -76,12 +78,13 @@ impl Errands {
         self.tasks.spawn_on(work, &self.runtime).abort_handle()
     }
 
-    /// The link is over: what comes now belongs to the next one. Gives what ends the errands of this one.
+    /// Starts a new set of tasks for the next link. Returns the token that cancels the tasks of the
+    /// old one.
     pub(super) fn part(&self) -> CancellationToken {
         std::mem::take(&mut *lock(&self.link))
     }
 
-    /// Waits a moment for what is still to be sent.
+    /// Waits up to [`DRAIN_TIMEOUT`] for pending sends.
     pub(super) async fn settle(&self) {
         self.tasks.close();
         let _ = timeout(GRACE, self.tasks.wait()).await;
@@ -89,11 +92,11 @@ impl Errands {
     }
 }
 
-/// More than a server that reads its input can make necessary.
+/// Maximum number of tasks at which a send is still accepted.
 const MOST: usize = 1024;
-/// For one message to be taken.
+/// Timeout for one message to be sent.
 const SENDING: Duration = Duration::from_secs(10);
-/// For cancellations and answers that are still to be sent when a connection is closed.
+/// Maximum time that closing a connection waits for pending sends.
 const GRACE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
@@ -103,12 +106,12 @@ mod tests {
 
     use super::*;
 
-    /// Counts how many of its clones are still held.
+    /// Number of clones that are still held.
     fn held(marker: &Arc<()>) -> usize {
         Arc::strong_count(marker) - 1
     }
 
-    /// A server that takes nothing does not make us keep everything.
+    /// A server that reads nothing cannot make the tasks pile up.
     #[tokio::test(start_paused = true)]
     async fn sends_are_bounded_in_number_and_time() {
         let (errands, marker) = (Errands::new(), Arc::new(()));
@@ -124,7 +127,7 @@ mod tests {
         assert_eq!(held(&marker), 0);
     }
 
-    /// What belongs to a link ends with it; what belongs to the next does not.
+    /// Tasks of a link end with it; tasks of the next link do not.
     #[tokio::test(start_paused = true)]
     async fn no_errand_outlives_its_link() {
         let (errands, old, new) = (Errands::new(), Arc::new(()), Arc::new(()));

@@ -1,7 +1,8 @@
-//! The HTTP+SSE transport of 2024-11-05: messages are posted, and everything comes back on one stream.
+//! The HTTP+SSE transport of 2024-11-05: requests are posted, and all responses arrive on one
+//! stream (group HS).
 //!
-//! The stream is the session. When it ends, the server has forgotten us: what was in flight has an unknown
-//! outcome, and a new stream begins with a new endpoint and a new handshake (HS group).
+//! The stream is the session. When it ends, the server has lost the session: requests in flight
+//! have an unknown outcome, and a new stream begins with a new endpoint and a new handshake.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use super::exchange::{is_message, is_too_large, refusal};
 use super::link::OpenLink;
 use super::{Shared, Wire};
 
-/// Opens the stream and waits for its endpoint.
+/// Opens the stream and waits for its endpoint event.
 pub(super) async fn open(shared: &Arc<Shared>, attempt: Attempt, link: &HttpLink) -> Result<OpenLink, Fault> {
     let opened = open_sse(link, &HeaderMap::new()).await?;
     let wire = Wire::EventStream { post: opened.post, headers: Arc::default() };
@@ -27,8 +28,8 @@ pub(super) async fn open(shared: &Arc<Shared>, attempt: Attempt, link: &HttpLink
     Ok(link)
 }
 
-/// Posts one message. `Some`: it was refused, or did not get through. Its answer comes on the stream, but
-/// for a few servers that put it right here.
+/// Posts one message. `Some` means that it was refused or not delivered. Its response arrives on
+/// the stream, except from a few servers that put it into the POST response.
 pub(super) async fn post(
     shared: &Arc<Shared>,
     wire: &Wire,
@@ -42,7 +43,7 @@ pub(super) async fn post(
         Ok(answer) => {
             if let Body::Json(body) = &answer.body {
                 wire::parse(body, |parsed| {
-                    // "Accepted" and the like are no messages.
+                    // Bodies such as "Accepted" are not messages.
                     if parsed.is_ok() {
                         shared.handle_message(wire, None, parsed);
                     }
@@ -57,7 +58,7 @@ pub(super) async fn post(
 async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: Events) {
     let fault = loop {
         match events.next().await {
-            // A stream that names a new place for messages is a new session, of which we have told nothing.
+            // A second endpoint event starts a new session without our state.
             Ok(Some(event)) if event.name.as_deref() == Some("endpoint") => {
                 break Fault::new(Cause::Cut).note("the server began a new session on the same stream");
             }

@@ -1,7 +1,7 @@
-//! One HTTP exchange: a request is posted, and its answer found in whatever comes back.
+//! One HTTP exchange: posts a request and finds its response in whatever comes back.
 //!
-//! On a legacy connection a stream may end before the answer; it is then taken up again by GET from the
-//! last event id (HL-07 to HL-09). On a modern one there is nothing to take up (HM-13).
+//! A legacy stream that ends before the response is resumed by GET from the last event id (HL-07 to
+//! HL-09). A modern one cannot be resumed (HM-13).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,18 +23,18 @@ use super::link::lock;
 use super::resume::{Resume, is_temporary, retry_after};
 use super::{Shared, Wire};
 
-/// What one exchange needs to know.
+/// The parameters of one exchange.
 pub(super) struct Exchange<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) link: &'a HttpLink,
-    /// For answers to requests that the server makes on the stream.
+    /// Where responses to server requests on this stream are sent.
     pub(super) wire: &'a Wire,
     pub(super) id: u64,
     pub(super) era: Era,
 }
 
 impl Exchange<'_> {
-    /// Posts `body` and waits for the answer to it.
+    /// Posts `body` and waits for the response to it.
     pub(super) async fn run(self, body: Bytes, headers: &HeaderMap) -> Reply {
         match self.link.post(body, headers).await {
             Ok(answer) => self.read(answer, headers).await,
@@ -42,7 +42,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// The same for a subscription. Says when a stream was opened for it, before anything came on it.
+    /// Posts a `subscriptions/listen` request. `opened` is set once the server answers with a
+    /// stream, before the first event.
     pub(super) async fn run_listening(self, body: Bytes, headers: &HeaderMap, opened: &AtomicBool) -> Reply {
         match self.link.post(body, headers).await {
             Ok(answer) => {
@@ -53,8 +54,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// The same for `initialize`: the session id that comes with the answer is kept as soon as it is known,
-    /// since the server may ask something before it answers (HL-02, PG-01).
+    /// Posts `initialize`. The session id in the response headers is stored at once, since the
+    /// server may send a request before its response (HL-02, PG-01).
     pub(super) async fn run_opening(
         self,
         body: Bytes,
@@ -82,9 +83,9 @@ impl Exchange<'_> {
         }
         match answer.body {
             Body::Empty => Reply::Accepted,
-            // Whatever is wrong with the only answer there is, it is ours.
+            // A malformed body can only be the response to this request.
             Body::Json(body) => match self.find(&body, Broken::Mine).0 {
-                // What is no message may still be words.
+                // A body that is not a message may still explain the failure.
                 Some(Reply::Fault(fault)) => Reply::Fault(fault.body(&body)),
                 Some(reply) => reply,
                 None => no_answer(&body),
@@ -94,7 +95,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Reads a stream until it holds the answer, taking it up again where that is possible.
+    /// Reads a stream until the response arrives, and resumes the stream where possible.
     async fn follow(&self, mut events: Events, headers: &HeaderMap) -> Reply {
         let mut resume = Resume::default();
         let mut words = Bytes::new();
@@ -115,14 +116,15 @@ impl Exchange<'_> {
                             words = event.data;
                         }
                     }
-                    // What came instead of the answer may say why.
+                    // A malformed message may explain the missing response.
                     Ok(None) => break Fault::protocol(Misbehaviour::NoAnswer).body(&words),
-                    // It was most likely the answer, and it would be as large the next time.
+                    // The oversized message was most likely the response, and would be too large
+                    // again.
                     Err(fault) if is_too_large(&fault) => return Reply::Fault(fault),
                     Err(fault) => break fault,
                 }
             };
-            // Rare, and large: kept out of the future of every call.
+            // Rare and large: boxed to keep it out of the future of every call.
             events = match Box::pin(self.take_up(&mut resume, headers, ended)).await {
                 Ok(events) => events,
                 Err(fault) => return Reply::Fault(fault),
@@ -130,14 +132,15 @@ impl Exchange<'_> {
         }
     }
 
-    /// A new stream that goes on after the last event, or the reason why there is none.
+    /// Resumes a stream after its last event. Fails with `ended` if that is not possible.
     async fn take_up(&self, resume: &mut Resume, headers: &HeaderMap, ended: Fault) -> Result<Events, Fault> {
         if self.era == Era::Modern {
             return Err(ended);
         }
         let mut asked_wait = Duration::ZERO;
         loop {
-            // Without ids there is no place to go on from. How long it is tried is for the call's deadline to say.
+            // Without event ids there is nothing to resume from. The call's deadline limits the
+            // attempts.
             let Some(last) = resume.last().cloned() else { return Err(ended) };
             sleep(resume.wait().max(asked_wait)).await;
             let mut headers = headers.clone();
@@ -152,17 +155,17 @@ impl Exchange<'_> {
                         return Err(ended);
                     }
                 }
-                // It has not noticed yet that the stream was cut, or is busy.
+                // The server is busy, or has not noticed yet that the stream was cut.
                 Ok(answer) if is_temporary(answer.status) => asked_wait = retry_after(&answer),
-                // The server is reachable and says no.
+                // The server is reachable and refuses.
                 Ok(Answer { status: 400..500, .. }) => return Err(ended),
                 Ok(_) | Err(_) => asked_wait = Duration::ZERO,
             }
         }
     }
 
-    /// The answer to our request, if it is in this message or batch, and whether there is something in it that
-    /// is nobody's message. Everything else goes where it belongs.
+    /// Finds the reply to this request in a message or batch. The flag says whether part of it was
+    /// malformed. Other messages are dispatched.
     fn find(&self, frame: &Bytes, broken: Broken) -> (Option<Reply>, bool) {
         let (mut found, mut strange) = (None, false);
         wire::parse(frame, |parsed| {
@@ -176,8 +179,8 @@ impl Exchange<'_> {
         (found, strange)
     }
 
-    /// Whether a message answers this exchange. An error without an id can only be about the request it
-    /// came back for.
+    /// Whether a message is the reply to this request. An error without an id can only be about the
+    /// request of this exchange.
     fn mine(&self, parsed: &Parsed, broken: Broken) -> bool {
         match parsed {
             Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) => {
@@ -193,16 +196,16 @@ impl Exchange<'_> {
     }
 }
 
-/// Whose a message is that is too broken to say.
+/// Which request a malformed message without an id is attributed to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Broken {
-    /// There is only one it can be meant for.
+    /// The request of this exchange: nothing else can be meant.
     Mine,
-    /// Others may follow.
+    /// None: other messages may follow on the stream.
     Nobodys,
 }
 
-/// Events of other names are not the protocol's: servers use them to keep a stream alive.
+/// Whether an event is a protocol message. Servers use other event names to keep a stream alive.
 pub(super) fn is_message(event: &sse::Event) -> bool {
     !event.data.is_empty() && event.name.as_deref().is_none_or(|name| name == "message")
 }
@@ -224,9 +227,9 @@ fn no_answer(body: &[u8]) -> Reply {
     Reply::Fault(Fault::protocol(Misbehaviour::NoAnswer).body(body))
 }
 
-/// A status that is no success: a JSON-RPC error if there is one in the body, in whatever framing (HT-03);
-/// else what the status says.
-/// Whether the error names the request `id` is half of what it says: a server that answers by the id has looked at it.
+/// The reply in a response without a success status: a JSON-RPC error if the body has one in any
+/// framing (HT-03), otherwise the fault of the status. Whether the error names the request `id`
+/// matters as evidence: a server that answers by id has looked at the request.
 pub(super) fn refusal(answer: &Answer, id: u64) -> Reply {
     let fault = answer.refusal();
     let is_login = matches!(fault.cause, Cause::LoginRequired { .. });

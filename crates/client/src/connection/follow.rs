@@ -1,7 +1,7 @@
-//! A task, followed to its end within the future of whoever waits for it (groups TA and TN).
+//! Waits for a task to end, within the caller's own future (groups TA and TN).
 //!
-//! What is asked, and when, is decided by [`Follow`]; here it is done. A poll goes the way of every request, so
-//! a session that is lost in between, or a server that is restarted, costs time and nothing else.
+//! [`TaskFollower`] decides what is requested and when; this file performs it. A poll is sent like
+//! any other request, so a lost session or a restarted server only costs time.
 
 mod doing;
 
@@ -26,56 +26,57 @@ use super::{CallOptions, Failure, Shared, Wire};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 use crate::events::{Event, EventReceiver};
 
-/// Is told of the states of a task.
+/// Receives the states of a task.
 pub(crate) type TaskListener = dyn Fn(&Task) + Send + Sync;
 
-/// What a caller can say about the task that its call may become.
+/// Options for the task that a call may become.
 #[derive(Clone, Default)]
 pub(crate) struct TaskOptions {
-    /// 2025-11-25: how long the server is asked to keep it.
+    /// 2025-11-25: how long the server is asked to keep the task.
     pub(crate) ttl: Option<Duration>,
-    /// Is told of each state that differs from the one before.
+    /// Receives each state that differs from the previous one.
     pub(crate) listener: Option<Arc<TaskListener>>,
-    /// 2025-11-25: hears of progress, also after the call was answered with a task (PR-03).
+    /// 2025-11-25: receives progress, also after the call was answered with a task (PR-03).
     pub(crate) tracked: Option<Arc<Tracked>>,
-    /// A request about a task that is dropped is not cancelled by a message: the task is, where it should be
-    /// (CN-02).
+    /// Whether this is a request about a task. Dropping it sends no cancellation; the task itself
+    /// is canceled if needed (CN-02).
     pub(crate) is_poll: bool,
 }
 
-/// Which task, for whom.
+/// A task to wait for, and on whose behalf.
 pub(crate) struct Followed<'a> {
-    /// What the caller asked for, for its errors.
+    /// The method that errors name.
     pub(crate) method: &'static str,
     pub(crate) handle: &'a TaskHandle,
-    /// How the task stood a moment ago, if that is known.
+    /// The last known state of the task.
     pub(crate) state: Option<&'a Task>,
-    /// What was told since the call was made, where that is known: a server can be quick.
+    /// Events since before the call was sent, if a caller subscribed then: a fast server may notify
+    /// early.
     pub(crate) told: Option<EventReceiver<Event>>,
-    /// What the task is for, in words for a person who is asked.
+    /// What the task is for, shown to a person who is prompted.
     pub(crate) during: Arc<str>,
     pub(crate) limits: Limits,
     pub(crate) options: &'a CallOptions,
     pub(crate) leaving: Leaving,
 }
 
-/// What becomes of a task when nobody waits for it any more.
+/// What happens to a task when its waiter is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaving {
-    /// It belongs to the call: it is cancelled with it.
+    /// The task belongs to the call and is canceled with it.
     Cancel,
-    /// Somebody has its handle.
+    /// Someone holds the task's handle, so the task continues.
     Leave,
 }
 
 impl Shared {
-    /// TN-01: whether modern servers were told that a call may become a task.
+    /// Whether modern servers were told that a call may become a task (TN-01).
     pub(crate) fn declares_tasks(&self) -> bool {
         let extensions = self.identity.modern.member("extensions");
         extensions.is_some_and(|extensions| extensions.member(extension::TASKS).is_some())
     }
 
-    /// The result of a call that was answered with a task, as if it had been answered with that.
+    /// Waits for the task that answered a call, and returns its result as the result of the call.
     pub(super) async fn follow_created(
         self: &Arc<Self>,
         ask: Ask<'_>,
@@ -99,7 +100,7 @@ impl Shared {
         .await
     }
 
-    /// Follows a task to its end.
+    /// Waits for a task to end and returns its result.
     pub(crate) async fn follow(self: &Arc<Self>, followed: Followed<'_>) -> Result<Json> {
         let Followed { method, handle, state, told, during, limits, options, leaving } = followed;
         let mut told = told.unwrap_or_else(|| self.overhear());
@@ -141,7 +142,7 @@ impl Shared {
                 outcome = slot(&mut doing.fetch) => doing.fetched(outcome)?,
                 event = told.recv() => match event {
                     Ok(event) => doing.told(&event),
-                    // TA-03: nothing rests on what is told.
+                    // TA-03: notifications are hints; polling does not depend on them.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => {
                         return Err(self.fault(method, Fault::new(Cause::Closed)));
@@ -153,12 +154,12 @@ impl Shared {
         }
     }
 
-    /// What the server says unasked, from now on, without asking it to say more.
+    /// Subscribes to events without asking a modern server for notifications.
     pub(crate) fn overhear(&self) -> EventReceiver<Event> {
         self.events.subscribe()
     }
 
-    /// One request about a task, over whatever link there is by then.
+    /// Sends one request about a task, on whatever link is live by then.
     pub(crate) fn about_task(
         self: &Arc<Self>,
         method: &'static str,
@@ -180,7 +181,7 @@ impl Shared {
         }
     }
 
-    /// The state that a server gave, of the task that it was asked about.
+    /// Decodes the state of a task and checks that it is the requested task.
     pub(crate) fn state(&self, method: &str, handle: &TaskHandle, json: &Json) -> Result<Task> {
         let task = Task::decode(json, handle.dialect);
         let task = task.map_err(|error| self.fault(method, nonsense(json, error.to_string())))?;
@@ -198,7 +199,7 @@ impl Shared {
         watch: &mut Watch<'_>,
     ) -> Result<Json> {
         let told = |end| Err(Error::new(ErrorKind::Task(end), &self.name, method));
-        // Over on the server as well, except for those below.
+        // The task has ended on the server too, except in the cases below.
         watch.is_over = true;
         match end {
             End::Result(result) => Ok(result),
@@ -209,7 +210,7 @@ impl Shared {
             End::Timeout(limit) => {
                 watch.is_over = false;
                 let fault = trouble.unwrap_or_else(|| Fault::new(Cause::Timeout(limit)));
-                // It was begun, whatever became of the last poll.
+                // The task was started, whatever happened to the last poll.
                 Err(self.fault(method, Fault { execution: Execution::Unknown, ..fault }))
             }
             End::Nonsense(what) => {
@@ -222,7 +223,7 @@ impl Shared {
         }
     }
 
-    /// A failure that may pass. Others end it.
+    /// The fault of a failure that may be transient. Other failures end the wait.
     fn passing(&self, method: &str, failure: Failure) -> Result<Option<Fault>> {
         match failure {
             Failure::Left => Ok(None),
@@ -234,17 +235,16 @@ impl Shared {
         }
     }
 
-    /// Whether the server is waiting for an answer of the host's.
+    /// Whether a handler is working on a server request.
     fn is_serving(&self) -> bool {
         !super::link::lock(&self.serving).is_empty()
     }
 
-    /// Cancels a task of which nobody waits for the end, in the background. Where the server says that it
-    /// cannot be told, it is not (TA-05).
+    /// Cancels an abandoned task in the background, unless the server does not offer that (TA-05).
     fn cancel_later(self: &Arc<Self>, handle: &TaskHandle) {
         let shared = Arc::clone(self);
         let Some(live) = self.live() else {
-            // Worth a try when the server is back, if that is soon.
+            // Try once the server is back, if that is soon.
             let cancel = self.about_task(
                 method::TASKS_CANCEL,
                 &handle.id,
@@ -262,7 +262,7 @@ impl Shared {
         let frame =
             outgoing::request(id, method::TASKS_CANCEL, Some(&params), &live.meta, Progress::Unwanted)
                 .expect("the params are an object");
-        // Nobody waits for what comes of it, and the connection may be closed in the next moment.
+        // Sent without waiting for the response, since the connection may be closed next.
         self.errands.send(async move {
             let sent = match &live.wire {
                 Wire::Http { link, headers } => {
@@ -279,7 +279,8 @@ impl Shared {
     }
 }
 
-/// A task that is being followed. Dropped before its end, it is cancelled if it belongs to the call.
+/// Guards a task that is waited for. Dropped before the end, it cancels the task if the policy says
+/// so.
 struct Watch<'a> {
     shared: &'a Arc<Shared>,
     handle: &'a TaskHandle,
@@ -290,7 +291,7 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn begin(shared: &'a Arc<Shared>, handle: &'a TaskHandle, leaving: Leaving) -> Self {
-        // TN-08: worth a subscription where the polls are far apart.
+        // TN-08: a subscription pays off only where polls are far apart.
         let is_told = handle.dialect == Dialect::Extension
             && handle.poll_interval.is_some_and(|interval| interval >= WORTH_TELLING);
         if is_told {
@@ -315,7 +316,7 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// How a request about a task is made on behalf of a call.
+/// Call options for a request about a task.
 pub(crate) fn poll_options(idle: Duration, of: &CallOptions) -> CallOptions {
     CallOptions {
         idle: Some(idle),
@@ -325,7 +326,7 @@ pub(crate) fn poll_options(idle: Duration, of: &CallOptions) -> CallOptions {
     }
 }
 
-/// Whether asking again may help: the server is away, busy, or did not answer this once.
+/// Whether a later request may succeed: the server is down, busy, or did not answer in time.
 fn may_pass(fault: &Fault) -> bool {
     match fault.cause {
         Cause::Timeout(_) => true,
@@ -345,7 +346,8 @@ async fn heard(tracked: Option<&Tracked>) {
     }
 }
 
-/// Polls that are closer together cost less than being told.
+/// Minimum poll interval for which a task is subscribed to. More frequent polls are cheaper than a
+/// subscription.
 const WORTH_TELLING: Duration = Duration::from_secs(2);
-/// For a server to take note that a task is not wanted.
+/// Timeout for canceling an abandoned task.
 const CANCELLING: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Which MCP headers a request carries (groups HL and HM, Appendix C of the specification's rules).
+//! Decides which MCP headers a request carries (groups HL and HM).
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
@@ -16,14 +16,14 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// The headers that all requests of a connection share, once its revision is agreed.
+/// The headers that all requests of a connection share once the revision is agreed.
 pub(super) fn base(revision: Revision, session: Option<&HeaderValue>) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    // HL-01: 2025-03-26 knows no such header; servers of that age may refuse it.
+    // HL-01: 2025-03-26 has no such header, and servers of that age may refuse it.
     if revision.has_version_header() {
         headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
-    // HL-02; DE-12: never on a modern connection.
+    // HL-02, DE-12: never on a modern connection.
     if let Some(session) = session.filter(|_| revision.era() == Era::Legacy) {
         let mut session = session.clone();
         session.set_sensitive(true);
@@ -78,8 +78,8 @@ impl Shared {
         }
     }
 
-    /// HM-04, HM-05: keeps the annotations of a fresh list, and leaves out tools whose annotations are
-    /// invalid. Only modern HTTP has mirrored headers; elsewhere annotations mean nothing.
+    /// Records the header annotations of a new tool list and removes tools whose annotations are
+    /// invalid (HM-04, HM-05). Only modern HTTP mirrors parameters into headers.
     pub(crate) fn keep_annotations(&self, live: &Live, tools: Vec<Tool>) -> Vec<Tool> {
         if live.peer.era() == Era::Legacy || matches!(live.wire, super::Wire::Pipe(_)) {
             return tools;
@@ -104,8 +104,8 @@ impl Shared {
         tools
     }
 
-    /// Fetches the tool list only for its annotations. A failure here leaves the old ones: the retry will
-    /// show the error that matters.
+    /// Lists the tools for their annotations. On failure the old ones stay, and the retry surfaces
+    /// the error that matters.
     pub(super) async fn refresh_annotations(self: &Arc<Self>, live: &Arc<Live>) {
         self.outdate_list(method::TOOLS_LIST);
         if let Err(error) = Box::pin(crate::features::tools::list(self, live, &CallOptions::quietly())).await
@@ -116,8 +116,8 @@ impl Shared {
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    // Values come from `mirror::encode_value` or are method names; what still is no header value (a method
-    // that a caller made up) is better left out than sent broken.
+    // Values are encoded or are method names. Whatever still is no valid header value (a method
+    // that a caller made up) is left out.
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }

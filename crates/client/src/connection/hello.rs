@@ -1,4 +1,4 @@
-//! The messages of the negotiation: how they go out, and what comes back.
+//! Sends the messages of the negotiation and collects their replies.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use super::exchange::{self, Exchange};
 use super::link::lock;
 use super::{Shared, Wire, event_stream, headers};
 
-/// The session's id, from the answer to `initialize`.
+/// The session id from the response to `initialize`, once it is known.
 type Named = Mutex<Option<HeaderValue>>;
 
 impl Shared {
-    /// Sends a message of the negotiation. `None`: the reader of the link finds the answer.
+    /// Sends a negotiation message. `None` means that the link's reader delivers the reply.
     pub(super) async fn greet(
         self: &Arc<Self>,
         wire: &Wire,
@@ -35,7 +35,8 @@ impl Shared {
             Wire::Pipe(writer) => match writer.send(frame).await {
                 Ok(()) => notified.then_some(Reply::Accepted),
                 Err(fault) => {
-                    // The reader knows more: how the process ended, and its last words.
+                    // The reader reports a better fault, with the exit status and stderr of the
+                    // process.
                     tokio::time::sleep(LAST_WORDS).await;
                     Some(Reply::Fault(fault))
                 }
@@ -44,7 +45,7 @@ impl Shared {
                 let refused = event_stream::post(self, wire, id, post, frame.body(), headers).await;
                 refused.or_else(|| notified.then_some(Reply::Accepted))
             }
-            // What a server writes under a notification is nobody's business.
+            // The body of the response to a notification is ignored.
             Wire::Http { link, .. } if notified => {
                 let answer = link.post(frame.body(), &hello_headers(hello, session)).await;
                 Some(match answer {
@@ -89,7 +90,7 @@ impl Shared {
         built.expect("params are an object")
     }
 
-    /// LC-08 to LC-10: what every modern request carries.
+    /// The `_meta` of every modern request (LC-08 to LC-10).
     pub(super) fn modern_meta(&self, revision: Revision) -> Meta {
         let version = Json::of(revision.as_str()).expect("a string is JSON");
         Meta::of(vec![
@@ -100,8 +101,8 @@ impl Shared {
     }
 }
 
-/// A message that was not answered. If it was cut off and is sent again, it goes over a connection that the server has
-/// not had the time to close.
+/// The reply for a failed exchange. After a cut connection, a retry must use a new one: the server
+/// may be about to close the idle ones.
 fn unanswered(link: &HttpLink, fault: Fault) -> Reply {
     if fault.cause == Cause::Cut {
         link.forget_connections();
@@ -109,13 +110,13 @@ fn unanswered(link: &HttpLink, fault: Fault) -> Reply {
     Reply::Fault(fault)
 }
 
-/// How long a process that takes nothing any more may take to be seen ended.
+/// Time in which the reader reports the exit of a process whose pipe no longer accepts data.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 fn hello_headers(hello: Hello, session: &Named) -> HeaderMap {
     match hello {
         Hello::Discover(revision) => headers::modern(headers::base(revision, None), method::DISCOVER, None),
-        // LC: the version is not agreed yet, and the old session must not be named (HL-03).
+        // The version is not agreed yet, and the old session must not be named (HL-03).
         Hello::Initialize(_) => HeaderMap::new(),
         Hello::Initialized(revision) | Hello::Resume(revision) => {
             headers::base(revision, lock(session).as_ref())

@@ -1,4 +1,4 @@
-//! One link: what keeps it going, and how it is ended.
+//! One link: the tasks that serve it, and how it is shut down.
 
 use std::future::Future as _;
 use std::sync::atomic::AtomicBool;
@@ -23,26 +23,26 @@ use tokio_util::sync::CancellationToken;
 use super::listen::listen;
 use super::{Failure, Live, Shared, Wire, headers};
 
-/// One link and what keeps it going.
+/// A link and the tasks that serve it.
 pub(super) struct OpenLink {
     pub(super) wire: Wire,
-    /// From the answer to `initialize`.
+    /// Session id from the response to `initialize`.
     pub(super) session: Arc<Mutex<Option<HeaderValue>>>,
     pub(super) process: Option<process::Handle>,
     pub(super) tasks: Vec<AbortHandle>,
-    /// What keeps the server listened to. Ended first, so that the server is told.
+    /// Tasks that keep subscriptions open. They are ended first, so that the server is told.
     pub(super) supervisors: Vec<JoinHandle<()>>,
-    /// The open message of the negotiation, and who sends it.
+    /// Id of the open negotiation message, and the task that sends it.
     pub(super) hello: Option<(u64, AbortHandle)>,
-    /// For the headers of the last request.
+    /// Agreed revision, for the headers of the last request.
     pub(super) agreed: Revision,
-    /// A session that replaces an earlier one.
+    /// Whether this session replaces an earlier one.
     pub(super) fresh: bool,
-    /// How often the server had asked for the roots when it was told that the handshake is done.
+    /// Number of `roots/list` requests when `notifications/initialized` was sent.
     pub(super) roots_asked_before: u64,
-    /// Whether the server's own stream was asked for, and when there is none any more.
+    /// Canceled when the standalone stream has ended; `None` if it was never requested.
     pub(super) stream_over: Option<CancellationToken>,
-    /// What calls go over, once it is known.
+    /// The live link, once the negotiation is done.
     live: Option<Arc<Live>>,
 }
 
@@ -63,12 +63,12 @@ impl OpenLink {
         }
     }
 
-    /// Whether a new session was made on it.
+    /// Whether a new session was negotiated on this link.
     pub(super) fn is_restored(&self) -> bool {
         self.live.is_some()
     }
 
-    /// What calls go over, made when the negotiation is done.
+    /// Returns the live link, which is created when the negotiation is done.
     pub(super) fn live(
         &mut self,
         shared: &Shared,
@@ -85,7 +85,7 @@ impl OpenLink {
         };
         let session = match &mut self.wire {
             Wire::Pipe(_) => false,
-            // The endpoint names it.
+            // The endpoint URL identifies the session.
             Wire::EventStream { .. } => true,
             Wire::Http { headers, .. } => {
                 let session = lock(&self.session).clone();
@@ -111,7 +111,7 @@ impl OpenLink {
         live
     }
 
-    /// Asks a legacy server for the stream of its own that it may have over HTTP, unless that was done.
+    /// Opens the standalone stream of a legacy HTTP server, unless that was done.
     pub(super) fn listen(&mut self, shared: &Arc<Shared>, live: &Arc<Live>) {
         if !live.wire.is_http() || live.peer.era() != Era::Legacy || self.stream_over.is_some() {
             return;
@@ -123,8 +123,9 @@ impl OpenLink {
             listening.await;
             drop(until);
         });
-        // The stream is asked for before the first call can be: a server that has both at once may
-        // choose either for what it says. The task polls again at once, so no wake-up is lost.
+        // Poll once now, so that the GET is sent before the first call: with both in flight, a
+        // server may choose either stream. The spawned task polls again at once, so no wake-up is
+        // lost.
         let polled = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if polled.is_pending() {
             self.tasks.push(tokio::spawn(listening).abort_handle());
@@ -144,7 +145,7 @@ impl OpenLink {
         link
     }
 
-    /// Ends the link: what is still to be said first, then the session, then the process.
+    /// Shuts the link down: pending sends first, then the session, then the process.
     pub(super) async fn shut(mut self, shared: &Shared, orderly: bool, errands: CancellationToken) {
         if let Some((_, task)) = &self.hello {
             task.abort();
@@ -162,7 +163,7 @@ impl OpenLink {
         }
         match &self.wire {
             Wire::Pipe(writer) => writer.close(),
-            // The end of the stream is the end of the session.
+            // The end of the stream ends the session.
             Wire::EventStream { .. } => {}
             Wire::Http { link, .. } => {
                 let session = lock(&self.session).take();
@@ -175,14 +176,14 @@ impl OpenLink {
             let exit = process.shutdown().await;
             tracing::debug!(server = %shared.name, ?exit, "the server's process ended");
         }
-        // Last, so that a server that says something on its way out is not cut off.
+        // Last, so that the final messages of a server are still read.
         for task in &self.tasks {
             task.abort();
         }
     }
 }
 
-/// A link that nobody takes up leaves nothing behind.
+/// Dropping a link ends its tasks.
 impl Drop for OpenLink {
     fn drop(&mut self) {
         for task in &self.tasks {
@@ -194,13 +195,14 @@ impl Drop for OpenLink {
     }
 }
 
-/// HL-04: says that a session is over. A server that cannot end one says 405, which is fine.
+/// Ends a session on the server (HL-04). A server that does not support it answers 405, which is
+/// fine.
 pub(super) async fn end_session(link: &HttpLink, agreed: Revision, session: &HeaderValue) {
     let headers = headers::base(agreed, Some(session));
     let _ = timeout(DELETE_GRACE, link.delete(&headers)).await;
 }
 
-/// The reader of a pipe: hands every message on, and says why there are no more.
+/// Reads a pipe: dispatches every message, and reports the fault that ends it.
 async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl Inbound) {
     let fault = loop {
         match reader.recv().await {
@@ -212,7 +214,7 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: imp
                 tracing::warn!(server = %shared.name, line = %String::from_utf8_lossy(&line[..line.len().min(200)]), "the server wrote to stdout what is no message");
             }
             Ok(Received::TooLarge { head, limit }) => {
-                // The call it answers is told, if the beginning gives it away.
+                // The head of the message may reveal the call that it answers.
                 let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_ours());
                 let fault = Fault::protocol(Misbehaviour::TooLarge { limit }).body(&head);
                 shared.finish(id, Err(Failure::Fault(fault)));
@@ -227,5 +229,5 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For the server to confirm the end of a session.
+/// Maximum time to wait for the server to confirm the end of a session.
 const DELETE_GRACE: Duration = Duration::from_secs(2);

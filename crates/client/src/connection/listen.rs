@@ -1,7 +1,8 @@
-//! The standalone GET stream of a legacy HTTP connection: what the server says unasked.
+//! The standalone GET stream of a legacy HTTP connection, which carries the server's notifications
+//! and requests.
 //!
-//! It is optional (HL-05). A server that has none says 405, or 404, or answers with something that is no
-//! stream; then there is quietly none. One that cuts it is asked again, ever less often.
+//! It is optional (HL-05): a server without one answers 405 or 404, or without a stream. A stream
+//! that is cut is reopened with growing delays.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,10 +18,10 @@ use super::link::lock;
 use super::resume::{Resume, is_temporary, retry_after};
 use super::{Live, Shared, Wire};
 
-/// Reads the stream until there is none to be had. Ends when dropped.
+/// Reads the stream until the server offers none. Runs until dropped.
 pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
     let Wire::Http { link, headers } = &live.wire else { return };
-    // The same session on another connection goes on where it was left.
+    // A session that was resumed on another link continues its stream.
     let session = headers.get(SESSION_ID).cloned();
     let mut resume = match (&session, lock(&shared.place).clone()) {
         (Some(session), Some((of, last))) if of == *session => Resume::from(last),
@@ -53,7 +54,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                                 });
                             }
                         }
-                        // One message too large is lost; the stream is not.
+                        // One oversized message is dropped; the stream continues.
                         Err(fault) if is_too_large(&fault) => {
                             tracing::warn!(server = %shared.name, %fault, "a message was dropped");
                         }
@@ -68,7 +69,8 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                     short = short.saturating_add(1);
                 }
             }
-            // TK-01: the stream is ours only with a token that is good. What is not to be had now may be later.
+            // TK-01: the stream needs a valid token. If none is available now, wait for new
+            // credentials.
             Ok(answer) if shared.auth.is_some() && denial(&answer).is_some() => {
                 let Some(refused) = denial(&answer) else { return };
                 let mut changes = shared.auth.as_ref().map(bowline_auth::Identity::changes);
@@ -80,11 +82,11 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                 }
                 short = short.saturating_add(1);
             }
-            // Another stream of ours is still open, as far as the server knows. It will notice.
+            // The server still sees an earlier stream of ours as open.
             Ok(answer) if is_temporary(answer.status) => asked_wait = retry_after(&answer),
             Err(_) => {}
-            // A server that had a stream and has none now has most likely forgotten the session. What a GET
-            // says of it is not proof; a request without effect is.
+            // A server that no longer offers its stream has most likely lost the session. A GET is
+            // no proof of that; a probe is.
             Ok(Answer { status: 400 | 404 | 410, .. }) if opened_once && live.session => {
                 if shared.is_session_gone(&live).await {
                     let fault = Fault::before_sending(Cause::SessionLost);
@@ -97,15 +99,15 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
                 return;
             }
         }
-        // A server that says something each time, and cuts each time, gets on, but it is not to be met at its pace
-        // for ever.
+        // A server that sends events and cuts each time makes progress, but must not dictate the
+        // pace.
         let pause = (PAUSE * (1 << (short / 4).min(8))).min(LONG_PAUSE);
         tokio::time::sleep(resume.wait().max(pause).max(asked_wait)).await;
     }
 }
 
-/// How long is waited between streams that last no time, at first and in the end.
+/// Delay between streams that last no time, at first and at most.
 const PAUSE: Duration = Duration::from_millis(125);
 const LONG_PAUSE: Duration = Duration::from_secs(5);
-/// A stream that lasted longer was cut by something that cuts what is idle, not by a server that cuts all.
+/// A stream that lasted longer was cut for being idle, not by a server that cuts every stream.
 const HELD: Duration = Duration::from_secs(5);

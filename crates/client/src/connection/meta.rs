@@ -1,4 +1,4 @@
-//! What goes into the `_meta` of one request, beyond what goes into all of a connection.
+//! Builds the `_meta` of one request, beyond what all requests of a connection carry.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,11 +11,12 @@ use bowline_proto::wire::{Json, meta};
 
 use super::{CallOptions, Live, Shared};
 
-/// Asked within the caller's own future, so that its span is the current one.
+/// Returns the trace context of a request. Called within the caller's own future, so that its span
+/// is the current one.
 pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
 
 impl Shared {
-    /// The params with what this call adds to their `_meta`. `None`: nothing, which is what most calls add.
+    /// Returns the params with this call's `_meta`, or `None` if the call adds nothing, as most do.
     pub(super) fn dressed(
         &self,
         live: &Live,
@@ -23,7 +24,7 @@ impl Shared {
         options: &CallOptions,
     ) -> Result<Option<Json>, NotAnObject> {
         let level = match live.peer.era() {
-            // LG-02: with each request, or there are none.
+            // LG-02: a modern server sends log messages only for requests that ask for them.
             Era::Modern => options.log_level.or_else(|| self.log_level()),
             Era::Legacy => None,
         };
@@ -47,7 +48,7 @@ impl Shared {
         Edit::new().set("_meta", &new).apply(params).map(Some)
     }
 
-    /// The level that modern servers are asked for with every call.
+    /// The log level requested from modern servers with every call.
     fn log_level(&self) -> Option<Level> {
         let place = self.log_level.load(Ordering::Relaxed);
         place.checked_sub(1).and_then(|place| Level::ALL.get(usize::from(place)).copied())

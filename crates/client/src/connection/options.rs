@@ -1,4 +1,4 @@
-//! What a caller can say about one call.
+//! Options of one call.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,12 +12,13 @@ use tokio::sync::broadcast;
 use super::follow::TaskOptions;
 use super::link::lock;
 
-/// Called with each progress notification of a call, from the task that reads the link: be quick.
+/// Receives the progress notifications of a call. Called from the task that reads the link, so it
+/// must be quick.
 #[derive(Clone)]
 pub(crate) enum Listener {
     Typed(Arc<dyn Fn(Progress) + Send + Sync>),
     Raw(Arc<dyn Fn(Json) + Send + Sync>),
-    /// A listener for one call, which may be sent several times.
+    /// The listener of one call, which may be sent several times.
     Retried(Arc<RetriedListener>),
 }
 
@@ -30,13 +31,14 @@ impl Listener {
         }
     }
 
-    /// The listener of one call: what it hears only grows, however often the call is sent.
+    /// Wraps the listener for one call, so that progress never decreases when the call is sent
+    /// again.
     pub(super) fn for_call(&self) -> Self {
         let heights = Mutex::new(Heights { highest: f64::NEG_INFINITY, passed_before: f64::NEG_INFINITY });
         Self::Retried(Arc::new(RetriedListener { listener: self.clone(), heights }))
     }
 
-    /// The call is sent again, and its progress begins from the start.
+    /// Records that the call is sent again and its progress restarts.
     pub(super) fn restart(&self) {
         if let Self::Retried(retried) = self {
             let mut heights = lock(&retried.heights);
@@ -45,7 +47,7 @@ impl Listener {
     }
 }
 
-/// Holds back what a second sending reports until it passes what the first has reached.
+/// Holds back the progress of a repeated request until it exceeds what was already reported.
 pub(crate) struct RetriedListener {
     listener: Listener,
     heights: Mutex<Heights>,
@@ -53,7 +55,7 @@ pub(crate) struct RetriedListener {
 
 struct Heights {
     highest: f64,
-    /// What earlier sendings had reached.
+    /// Highest progress of the earlier sendings.
     passed_before: f64,
 }
 
@@ -71,7 +73,7 @@ impl RetriedListener {
     }
 }
 
-/// What differs from the server's configuration for one call.
+/// Settings of one call that differ from the server's configuration.
 #[derive(Clone, Default)]
 pub struct CallOptions {
     pub(crate) idle: Option<Duration>,
@@ -81,103 +83,109 @@ pub struct CallOptions {
     pub(crate) trace: Option<TraceContext>,
     pub(crate) meta: Vec<(MetaKey, Json)>,
     pub(crate) raw: bool,
-    /// Means nothing in another session, and is not sent there.
+    /// Whether the request is meaningless in another session and must not be sent there.
     pub(crate) pinned: bool,
     pub(crate) task: TaskOptions,
     pub(crate) purpose: Purpose,
 }
 
-/// Whom a request is sent for.
+/// On whose behalf a request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Somebody waits for its result.
+    /// A caller waits for its result.
     #[default]
     Caller,
-    /// Nobody does: no person is brought to a login for it.
+    /// No caller waits: a login must not prompt a person.
     Background,
-    /// Nobody does. It probes the session of its link, also when that link was left meanwhile.
+    /// No caller waits. The request probes the session of its link, even if that link was replaced.
     Probe,
 }
 
 impl CallOptions {
-    /// As configured.
+    /// Uses the server's configuration.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// For what nobody has asked for.
+    /// Options for a request that no caller waits for.
     pub(crate) fn quietly() -> Self {
         Self { purpose: Purpose::Background, ..Self::default() }
     }
 
-    /// For a probe of a session.
+    /// Options for a probe of a session.
     pub(crate) fn for_probe() -> Self {
         Self { purpose: Purpose::Probe, ..Self::default() }
     }
 
-    /// Gives up when nothing was heard for this long. Progress starts it anew.
+    /// Sets the idle timeout: the call fails when nothing was heard for this long. Progress
+    /// restarts it.
     #[must_use]
     pub fn timeout(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
         self
     }
 
-    /// Gives up after this long, whatever progress says.
+    /// Sets the total timeout, which progress does not extend.
     #[must_use]
     pub fn max_timeout(mut self, total: Duration) -> Self {
         self.total = Some(total);
         self
     }
 
-    /// Is told of progress. It is called from the task that reads the connection, so it must not block.
+    /// Sets a progress listener. It is called from the task that reads the connection, so it must
+    /// not block.
     #[must_use]
     pub fn on_progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Listener::Typed(Arc::new(listener)));
         self
     }
 
-    /// The same with the params of the notification as they came, but for the token, which is ours.
+    /// Sets a progress listener that receives the raw params of the notification. Only the progress
+    /// token differs from what the server was sent.
     #[must_use]
     pub fn on_raw_progress(mut self, listener: impl Fn(Json) + Send + Sync + 'static) -> Self {
         self.progress = Some(Listener::Raw(Arc::new(listener)));
         self
     }
 
-    /// The progress of the calls made with these options, as a stream. A reader that falls far behind misses
-    /// the oldest.
+    /// Returns the progress of the calls made with these options as a stream. A slow reader misses
+    /// the oldest items.
     pub fn progress_stream(self) -> (Self, ProgressStream) {
         let (sender, receiver) = broadcast::channel(PROGRESS_KEPT);
-        // No reader is no error.
+        // A stream without a reader is fine.
         let options = self.on_progress(move |progress| drop(sender.send(progress)));
         (options, ProgressStream(receiver))
     }
 
-    /// Asks for the server's log lines about this call, from this level up. They come as events. A modern server
-    /// says nothing unless it is asked with each call (LG-02); a legacy one has one level for all calls, see
-    /// [`Client::set_log_level`](crate::Client::set_log_level).
+    /// Requests the server's log messages about this call, from this level up. They arrive as
+    /// events. A modern server sends none unless each call asks for them; a legacy one has one
+    /// level for all calls, see [`Client::set_log_level`](crate::Client::set_log_level).
+    // LG-02
     #[must_use]
     pub fn log_level(mut self, level: Level) -> Self {
         self.log_level = Some(level);
         self
     }
 
-    /// Gives what the server says as it is: the handle of a task, an error that asks for a page. For programs
-    /// that pass messages on to one that understands them.
+    /// Returns the server's answer as it is: the handle of a task, or an error that requires a URL
+    /// elicitation. For programs that relay messages.
     #[must_use]
     pub fn raw(mut self) -> Self {
         self.raw = true;
         self
     }
 
-    /// The trace that the call belongs to, in place of what [`Builder::trace`](crate::Builder::trace) gives.
+    /// Sets the trace context of the call, in place of the one from
+    /// [`Builder::trace`](crate::Builder::trace).
     #[must_use]
     pub fn trace(mut self, trace: TraceContext) -> Self {
         self.trace = Some(trace);
         self
     }
 
-    /// Adds a member to the `_meta` of the request. Keys that the protocol keeps for itself are left out, with a
-    /// warning in the log (MT-02).
+    /// Adds a member to the `_meta` of the request. Keys that the protocol reserves are left out,
+    /// with a warning in the log.
+    // MT-02
     #[must_use]
     pub fn meta(mut self, key: MetaKey, value: Json) -> Self {
         if key.is_reserved() {
@@ -198,12 +206,12 @@ impl std::fmt::Debug for CallOptions {
     }
 }
 
-/// What is told of the progress of calls, in order.
+/// The progress of calls, in order.
 #[derive(Debug)]
 pub struct ProgressStream(broadcast::Receiver<Progress>);
 
 impl ProgressStream {
-    /// The next. `None` once the options that it belongs to are gone, and so are the calls made with them.
+    /// Waits for the next item. `None` once the options and all calls made with them are gone.
     ///
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Progress> {
@@ -217,5 +225,5 @@ impl ProgressStream {
     }
 }
 
-/// More than a reader that reads needs.
+/// Number of items that a reader may fall behind.
 const PROGRESS_KEPT: usize = 64;

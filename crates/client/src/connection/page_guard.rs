@@ -1,15 +1,16 @@
-//! Owns whether a server may send a person to a page: by the rule for addresses that it has us ask (SE-01). A browser
-//! reaches what the server does not, and a page of a private network can act on what its address says.
+//! Decides which URLs a server may send a person to, by the rule for addresses chosen by a server
+//! (SE-01). A browser reaches addresses that the server does not, and a URL of a private network
+//! can trigger actions there.
 
 use bowline_config::{Server, Tls, Transport};
 use bowline_proto::wire::{Json, method};
 use bowline_transport::http::{Fetch, Proxies, Refusal, Zone};
 use url::Url;
 
-/// Where the pages of one server may be.
+/// The URL rule of one server.
 #[derive(Debug)]
 pub(super) struct PageGuard {
-    /// `None`: the server is a process of this machine, and may name any page.
+    /// URL of the server; `None` for a local process, which may name any URL.
     server: Option<Url>,
     fetch: Fetch,
 }
@@ -23,13 +24,14 @@ impl PageGuard {
         Self { server, fetch: Fetch::new(Tls::default(), Proxies::System) }
     }
 
-    /// Whether the page of a request may be shown. What names no page is for the handler to judge.
+    /// Checks the URL of an elicitation request. Requests without a URL pass, for the handler to
+    /// judge.
     pub(super) async fn check(&self, asked: &str, params: &Json) -> Result<(), Refusal> {
         let (Some(server), Some(page)) = (&self.server, page_of(asked, params)) else { return Ok(()) };
         if page.origin() == server.origin() {
             return Ok(());
         }
-        // A server that cannot be found now is taken for the farthest.
+        // A server that cannot be resolved now counts as public.
         let zone = self.fetch.zone(server).await.unwrap_or(Zone::Public);
         self.fetch.check_page(&page, zone).await
     }
@@ -53,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// Names have the address that their first label stands for.
+    /// Resolves a name by its first label.
     #[derive(Debug)]
     struct Names;
 

@@ -1,4 +1,5 @@
-//! Calls that a server of 2025-11-25 refuses until a person was at a page: error -32042 (EL-11).
+//! Calls that a server of 2025-11-25 refuses with error -32042 until a person has visited a URL
+//! (EL-11).
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +19,7 @@ use crate::events::{Event, EventReceiver};
 use crate::handler::Onward;
 
 impl Shared {
-    /// Whether an error asks for pages that this host shows.
+    /// Whether an error requires URL elicitations that this host supports.
     pub(super) fn wants_pages(&self, live: &Live, ask: Ask<'_>, error: &RpcError) -> bool {
         error.code == code::URL_ELICITATION_REQUIRED
             && live.peer.era() == Era::Legacy
@@ -26,8 +27,8 @@ impl Shared {
             && self.identity.capabilities.member("elicitation").is_some_and(|how| how.member("url").is_some())
     }
 
-    /// Presents each page, waits until the person is done there, and sends the request once more. Refused again, or
-    /// if the person does not want to, the server's error stands.
+    /// Elicits each URL, waits until the person is done, and sends the request once more. If it is
+    /// refused again, or the person declines, the server's error stands.
     pub(super) async fn at_pages(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -38,7 +39,7 @@ impl Shared {
         if pages.is_empty() || pages.len() > MOST_PAGES {
             return Err(Failure::Server(refused));
         }
-        // From before the first is shown: a person can be quick.
+        // Subscribe before the first URL is shown: a person can be quick.
         let heard = self.events.subscribe();
         let during = purpose(ask.method, ask.params);
         for page in &pages {
@@ -63,10 +64,10 @@ impl Shared {
         }
     }
 
-    /// The server says that somebody is done at a page.
+    /// Passes the server's notice of a completed elicitation to the handler.
     pub(super) fn page_completed(&self, params: Option<&Json>) {
         if let Some(Ok(done)) = params.map(ElicitationComplete::decode)
-            // A handler that panics must not take the connection with it.
+            // A handler that panics must not take the connection down.
             && catch_unwind(AssertUnwindSafe(|| self.handler.page_completed(&self.name, &done.id))).is_err()
         {
             tracing::error!(server = %self.name, "a handler panicked");
@@ -74,8 +75,7 @@ impl Shared {
     }
 }
 
-/// Ends when all are done. Ids that nobody waits for mean nothing; without any there is nothing to wait for by
-/// ear.
+/// Waits until the server has announced the completion of all ids. Never returns if there are none.
 async fn completed(mut heard: EventReceiver<Event>, mut open: HashSet<Box<str>>) {
     if open.is_empty() {
         return std::future::pending().await;
@@ -87,14 +87,14 @@ async fn completed(mut heard: EventReceiver<Event>, mut open: HashSet<Box<str>>)
                     open.remove(&done.id);
                 }
             }
-            // What was missed may have been it; the person can still say so.
+            // A completion may be among the missed events; the person can still confirm.
             Ok(_) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return std::future::pending().await,
         }
     }
 }
 
-/// The request that the server would have made.
+/// The `elicitation/create` params that the server would have sent.
 fn params(page: &UrlElicitation) -> Json {
     let mut params = serde_json::json!({ "mode": "url", "message": page.message, "url": page.url });
     if let Some(id) = &page.id {
@@ -103,5 +103,5 @@ fn params(page: &UrlElicitation) -> Json {
     Json::of(&params).expect("strings are JSON")
 }
 
-/// More than one person visits for one call.
+/// Maximum number of URLs that one call may require.
 const MOST_PAGES: usize = 8;

@@ -1,6 +1,6 @@
-//! Probes: requests without effect that show whether a session, or a server, is there.
+//! Sends probes: requests without effect that show whether a session or a server is alive.
 //!
-//! What an answer proves is decided in [`bowline_proto::retry`]; here the probe is sent.
+//! [`bowline_proto::retry`] decides what a reply proves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use bowline_proto::wire::{RpcError, code};
 use super::authorize::Ask as Asking;
 use super::{CallOptions, Failure, JudgedReply, Live, Shared};
 
-/// A probe of a session, and what came back.
+/// A finished probe of a session and its reply.
 pub(crate) struct ProbeRecord {
     probe: Probe,
     begun: Instant,
@@ -24,19 +24,19 @@ pub(crate) struct ProbeRecord {
     reply: Reply,
 }
 
-/// What a probe of the keepalive shows.
+/// The outcome of a keepalive probe.
 pub(super) enum ProbeOutcome {
-    /// The server is there, and knows us.
+    /// The server is alive and knows the session.
     Alive(Heard),
-    /// It is not, or it does not.
+    /// The server is down, or has lost the session.
     Dead(Event),
-    /// The link was left meanwhile. Whoever left it says why.
+    /// The link was replaced meanwhile; whoever replaced it reports why.
     Left,
 }
 
 impl Shared {
-    /// Probes the session of a link. One probe serves all who came before it was sent. `None`: the link is gone, and
-    /// nobody can be asked.
+    /// Probes the session of a link. One probe serves all callers that asked before it was sent.
+    /// `None` if the link was replaced and cannot be probed.
     pub(super) async fn probe_session(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -45,7 +45,7 @@ impl Shared {
         let came = Instant::now();
         let mut probes = live.probes.lock().await;
         let known = probes.iter().find(|known| known.probe == probe);
-        // A session that was forgotten does not come back, so what its server said last still holds.
+        // A lost session does not come back, so the last reply still holds.
         if let Some(known) = known.filter(|known| known.begun >= came || live.is_forgotten()) {
             return Some((known.verdict, known.reply.clone()));
         }
@@ -56,7 +56,7 @@ impl Shared {
         Some((verdict, reply))
     }
 
-    /// Whether the session of a link is gone, where something other than a request gave reason to doubt it.
+    /// Probes whether the session is lost, after something other than a request cast doubt on it.
     pub(super) async fn is_session_gone(self: &Arc<Self>, live: &Arc<Live>) -> bool {
         let list = keepalive::smallest_list(&live.peer);
         let mut probe = Probe::Ping;
@@ -70,7 +70,7 @@ impl Shared {
         live.is_forgotten()
     }
 
-    /// Whether a request was refused because its session is gone.
+    /// Whether a request was refused because its session is lost.
     pub(super) async fn is_session_lost(self: &Arc<Self>, live: &Arc<Live>, failure: &Failure) -> bool {
         match failure {
             Failure::Session(refused) => match refused.verdict {
@@ -82,7 +82,7 @@ impl Shared {
         }
     }
 
-    /// Sends a probe of the keepalive.
+    /// Runs a keepalive probe.
     pub(super) async fn probe_server(self: &Arc<Self>, live: &Arc<Live>, first: Probe) -> ProbeOutcome {
         let before = self.core().traffic.heard;
         let list = keepalive::smallest_list(&live.peer);
@@ -92,7 +92,7 @@ impl Shared {
                 return ProbeOutcome::Left;
             };
             return match standing(probe, verdict, &reply, list, false) {
-                // What refuses the probe is no use as a probe.
+                // A server that refuses this probe needs another kind of probe.
                 Standing::Lives if probe != first || is_unsupported(&reply) => {
                     ProbeOutcome::Alive(Heard::Unsupported)
                 }
@@ -106,7 +106,7 @@ impl Shared {
                     ProbeOutcome::Dead(Event::Forgotten { fault, proven: live.is_proven() })
                 }
                 Standing::Unanswered => match reply {
-                    // It answers others, so it is only slow with this.
+                    // The server answers other requests, so it is only slow with this one.
                     Reply::Fault(Fault { cause: Cause::Timeout(_), .. })
                         if self.core().traffic.heard != before =>
                     {
@@ -115,7 +115,7 @@ impl Shared {
                     Reply::Fault(fault) if !matches!(fault.cause, Cause::Timeout(_)) => {
                         ProbeOutcome::Dead(Event::Lost(fault))
                     }
-                    // The probe's own time is nobody else's.
+                    // A probe's own timeout means nothing to others, so it is reported as a cut.
                     _ => {
                         let note = "the server answers nothing, not even a probe";
                         ProbeOutcome::Dead(Event::Lost(Fault::new(Cause::Cut).note(note)))
@@ -125,10 +125,10 @@ impl Shared {
         }
     }
 
-    /// `None`: the link was left before it could be sent.
+    /// Sends a probe. `None` if the link was replaced before it was sent.
     async fn send_probe(self: &Arc<Self>, live: &Arc<Live>, probe: Probe) -> Option<(Verdict, Reply)> {
         let method = self.facts(live).probe_method(probe);
-        // A process that works on something may be slow to answer, and is dear to replace.
+        // A busy process may answer slowly, and replacing it is costly.
         let patience = if live.wire.is_http() { PROBE_TIMEOUT } else { 3 * PROBE_TIMEOUT };
         let options = CallOptions::for_probe().timeout(patience).max_timeout(patience);
         let generation = self.generation();
@@ -154,7 +154,7 @@ impl Shared {
     }
 }
 
-/// Whether the server knows no such request, or takes none here.
+/// Whether the server does not support the probe's method.
 fn is_unsupported(reply: &Reply) -> bool {
     match reply {
         Reply::Error { error: RpcError { code, .. }, .. } => *code == code::METHOD_NOT_FOUND,
@@ -163,5 +163,5 @@ fn is_unsupported(reply: &Reply) -> bool {
     }
 }
 
-/// How long a server may take to answer a probe before it counts as dead.
+/// How long an HTTP server may take to answer a probe before it counts as down.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);

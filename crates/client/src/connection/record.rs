@@ -1,7 +1,8 @@
-//! A record of every tool call, for those who keep one: which tool of which server, how it ended, how long it took
-//! (TL-08). Arguments and results are not in it; they may be anybody's secrets.
+//! The audit log of tool calls: server, tool, outcome and duration (TL-08). Arguments and results
+//! are left out, since they may be secret.
 //!
-//! It goes to `tracing` at level `info` under the target [`TARGET`], and costs nothing where nobody listens.
+//! It is written to `tracing` at level `info` with the target [`TARGET`], and costs nothing without
+//! a subscriber.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,10 +11,11 @@ use bowline_proto::wire::{Json, method};
 
 use crate::error::{ErrorKind, Result};
 
-/// Where records go.
+/// The `tracing` target of the audit log.
 pub(super) const TARGET: &str = "bowline::calls";
 
-/// A call that is under way. Dropped before its end, it is recorded as left.
+/// A tool call in progress, logged when this is dropped. Without an outcome it is logged as dropped
+/// by its caller.
 pub(super) struct Record {
     server: Arc<str>,
     tool: String,
@@ -22,7 +24,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// `None`: it is no tool call, or nobody listens.
+    /// Starts the record of a tool call. `None` for other methods, or if the log is off.
     pub(super) fn begin(server: &Arc<str>, method: &str, params: Option<&Json>) -> Option<Self> {
         if method != method::TOOLS_CALL || !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
             return None;

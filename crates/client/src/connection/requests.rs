@@ -1,4 +1,4 @@
-//! Requests that the server makes of us: ping, and whatever the handler declared.
+//! Serves the server's requests to us: ping, and whatever the handler declared.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -15,11 +15,11 @@ use super::{News, Shared, Wire};
 use crate::handler::{Answer, ServerRequest, capability_of, refusal};
 use tokio::task::AbortHandle;
 
-/// More handlers at once than any host needs; beyond that a server is refused, not queued.
+/// Maximum number of handlers that run at once. Further requests are refused, not queued.
 const MAX_SERVING: usize = 64;
 
 impl Shared {
-    /// `during`: the call on whose stream the request came, where that is known.
+    /// Handles a server request. `call` is the call on whose stream it arrived, if known.
     pub(super) fn handle_request(
         self: &Arc<Self>,
         wire: &Wire,
@@ -28,12 +28,12 @@ impl Shared {
         method: Box<str>,
         params: Option<Json>,
     ) {
-        // BM-06: on a modern connection the server has no business asking, and gets no answer.
+        // BM-06: a modern server must not send requests, and gets no response.
         if self.is_modern() {
             tracing::warn!(server = %self.name, %method, "a modern server sent a request; ignored");
             return;
         }
-        // PG-01: at once, at any phase.
+        // PG-01: answered at once, in any phase.
         if *method == *method::PING {
             self.answer(wire.clone(), id, Ok(Json::empty_object()));
             return;
@@ -42,7 +42,8 @@ impl Shared {
             self.answer(wire.clone(), id, Err(refusal(&method)));
             return;
         }
-        // Held until the entry is in, so that a quick handler cannot take it out before.
+        // Hold the lock until the handler is registered, so that a quick one cannot remove itself
+        // before.
         let mut serving = self.serving();
         let key = id.to_string();
         if serving.contains_key(&key) {
@@ -59,7 +60,7 @@ impl Shared {
             return;
         }
         let (shared, wire) = (Arc::clone(self), wire.clone());
-        // Before the handler can run: it may be done at once.
+        // Pause before the handler can run, since it may finish at once.
         let pause = may_ask_a_person(&method).then(|| Pause::begin(self));
         let roots_request = (*method == *method::ROOTS_LIST).then(|| self.roots_requests.begin());
         let entry = ServedEntry { shared: Arc::clone(self), key: key.clone(), _pause: pause };
@@ -75,9 +76,9 @@ impl Shared {
         self.serving_count.store(serving.len(), Ordering::Relaxed);
     }
 
-    /// A call has ended, and with it what the server asked on its stream.
+    /// Cancels the server requests that arrived on the stream of a call, which has ended.
     pub(super) fn stop_serving_during(&self, call: u64) {
-        // Nearly always nothing is asked, and every call ends here.
+        // Every call ends here, and there are nearly never server requests.
         if self.serving_count.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -93,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// Asks the handler, for either era.
+    /// Calls the handler, for both eras.
     pub(super) async fn ask_handler(
         &self,
         method: Box<str>,
@@ -101,7 +102,8 @@ impl Shared {
         during: Option<Arc<str>>,
     ) -> Answer {
         let params = params.unwrap_or_else(Json::empty_object);
-        // Without a link it is asked within a call that has lost it, or by a server that has not chosen yet.
+        // Without a link the request belongs to a call that has lost it, or to a server that has
+        // not negotiated yet.
         let revision = match (self.live(), &during) {
             (Some(live), _) => live.peer.revision,
             (None, Some(_)) => Revision::NEWEST_MODERN,
@@ -116,15 +118,15 @@ impl Shared {
         self.handler.handle(ServerRequest { server, revision, method, params, during }).await
     }
 
-    /// Whether the host said that it serves this (LC-05, MR-07).
+    /// Whether the host declared the capability for this method (LC-05, MR-07).
     pub(super) fn declared(&self, method: &str) -> bool {
         capability_of(method)
             .is_some_and(|capability| self.identity.capabilities.member(capability).is_some())
     }
 
-    /// CN-04: the server no longer wants an answer; stop working on it and send none.
+    /// Cancels the handler of a request that the server has canceled; no response is sent (CN-04).
     pub(super) fn stop_serving(&self, request: &Id) {
-        // Taken out first: the task takes itself out when it is dropped, and wants the lock.
+        // Release the lock first: the canceled task needs it to remove itself.
         let task = self.serving().get(&request.to_string()).map(|served| served.task.clone());
         if let Some(task) = task {
             task.abort();
@@ -148,24 +150,24 @@ impl Shared {
     }
 }
 
-/// A handler at work for a request of the server.
+/// A handler that is working on a server request.
 pub(super) struct ServedRequest {
     task: AbortHandle,
-    /// The call on whose stream the request came, where that is known.
+    /// The call on whose stream the request arrived, if known.
     during: Option<u64>,
 }
 
-/// Whether the handler may bring the request to a person, whose time is nobody else's.
+/// Whether the handler may prompt a person, whose time must not count against calls.
 fn may_ask_a_person(method: &str) -> bool {
     matches!(method, method::ELICIT | method::SAMPLING)
 }
 
-/// TA-04: the task that a request belongs to, as the server wrote it.
+/// The task that a request belongs to, as the server wrote it (TA-04).
 fn related_task(params: &Json) -> Option<Json> {
     params.member("_meta")?.member(meta::RELATED_TASK)
 }
 
-/// The answer, which belongs to the same task.
+/// Marks a result as belonging to the task of its request.
 fn relate(result: Json, task: Option<&Json>) -> Json {
     let Some(task) = task else { return result };
     let old = result.member("_meta").filter(Json::is_object);
@@ -174,7 +176,7 @@ fn relate(result: Json, task: Option<&Json>) -> Json {
     related.unwrap_or(result)
 }
 
-/// What a request of ours is for, in words for a person: its method, and what it names.
+/// Describes one of our requests for a person: its method and the name in it.
 pub(crate) fn purpose(method: &str, params: Option<&Json>) -> Arc<str> {
     let named = mirror::name_param(method).and_then(|member| params?.member(member)?.decode::<String>().ok());
     match named {
@@ -183,11 +185,11 @@ pub(crate) fn purpose(method: &str, params: Option<&Json>) -> Arc<str> {
     }
 }
 
-/// Of a name that is shown to a person.
+/// Maximum length of a name that is shown to a person.
 const LONGEST_NAME: usize = 200;
 
-/// Takes a request out of those that are served however its handler ends: with an answer, by a panic, or because the
-/// server or the session gave it up.
+/// Removes a handler from the table however it ends: with a result, by a panic, or canceled by the
+/// server or the session.
 struct ServedEntry {
     shared: Arc<Shared>,
     key: String,
@@ -202,8 +204,8 @@ impl Drop for ServedEntry {
     }
 }
 
-/// Stops the clocks of the calls that are open, until it is dropped: while a person is asked, they are not the server's
-/// to hurry with. It resumes just those that it paused.
+/// Pauses the deadlines of the open calls until it is dropped, because the time in which a person
+/// is prompted is not the server's. It resumes only those that it paused.
 struct Pause {
     shared: Arc<Shared>,
     calls: Vec<u64>,
@@ -226,7 +228,7 @@ impl Drop for Pause {
         for id in &self.calls {
             core.calls.resume(now, *id);
         }
-        // The driver looks at the clocks anew: it may have seen that none runs.
+        // Make the driver compute its deadline again; it may have seen none while all were paused.
         core.watched = Some(now);
         drop(core);
         let _ = self.shared.news.send(News::Deadline);

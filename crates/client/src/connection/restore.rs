@@ -1,4 +1,5 @@
-//! What a new session must be told, because the one before it was; and what is looked up again.
+//! The state that a new session must be given again, and the lists that are fetched again after a
+//! gap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use crate::events::{Event, Notification};
 use crate::saved::SavedSession;
 use tokio::sync::watch;
 
-/// What the server was told.
+/// Requests that the server granted and that a new session must be sent again.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// The params of the last `logging/setLevel`.
+    /// Params of the last `logging/setLevel`.
     level: Option<Json>,
-    /// The params of each `resources/subscribe` that was not taken back, by URI.
+    /// Params of each active `resources/subscribe`, by URI.
     subscriptions: BTreeMap<String, Json>,
 }
 
@@ -42,7 +43,8 @@ impl Told {
 }
 
 impl Shared {
-    /// Keeps what a session is to be told again. Called for every request that a legacy server granted.
+    /// Records a granted request for later sessions. Called for every request that a legacy server
+    /// granted.
     pub(super) fn remember(self: &Arc<Self>, live: &Live, method: &str, params: Option<&Json>) {
         if !matches!(method, method::SET_LEVEL | method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE)
         {
@@ -50,7 +52,7 @@ impl Shared {
         }
         let Some(params) = params else { return };
         lock(&self.told).keep(method, params);
-        // The session was replaced while this was under way: the new one knows nothing of it.
+        // The session was replaced meanwhile, so the new one must be told separately.
         if self.core().session.attempt() != live.attempt {
             let (shared, method, params) = (Arc::clone(self), method.to_owned(), params.clone());
             self.errands.send(async move {
@@ -61,12 +63,13 @@ impl Shared {
         }
     }
 
-    /// Nobody wants to hear of a resource any more. A modern server notices by the next subscription.
+    /// Unsubscribes from a resource in the background. A modern server is updated by the next
+    /// subscription.
     pub(crate) fn unsubscribe(self: &Arc<Self>, uri: &str) {
         let (shared, uri) = (Arc::clone(self), uri.to_owned());
         self.errands.send(async move {
             let _turn = shared.resource_turn(&uri).await;
-            // Somebody may have come while this waited for its turn.
+            // Someone may have subscribed while this waited for the lock.
             if shared.wants_resource(&uri) {
                 return;
             }
@@ -80,7 +83,8 @@ impl Shared {
         });
     }
 
-    /// From now on the session is not ended when the connection is. Gives what is needed to go on with it.
+    /// Keeps the session open on the server when the connection is closed. Returns what is needed
+    /// to resume it.
     pub(crate) fn leave_session(&self) -> Option<SavedSession> {
         self.leaves_session.store(true, Ordering::Relaxed);
         let live = self.live().filter(|live| live.session)?;
@@ -94,20 +98,20 @@ impl Shared {
         self.leaves_session.load(Ordering::Relaxed)
     }
 
-    /// Whether a new session has anything to be told.
+    /// Whether a new session must be sent anything.
     pub(super) fn has_told(&self) -> bool {
         let told = lock(&self.told);
         told.level.is_some() || !told.subscriptions.is_empty() || !self.subscriptions.uris().is_empty()
     }
 
-    /// Tells a new session what the old one knew, then lets the session go on. What is refused is logged:
-    /// a server that no longer has a resource is still a server.
+    /// Sends a new session the recorded requests, then reports it as restored. Refused requests are
+    /// logged: a server that lost a resource is still usable.
     pub(super) async fn restore(self: Arc<Self>, live: Arc<Live>) {
         let requests: Vec<(&str, Json)> = {
             let told = lock(&self.told);
             let level = told.level.iter().map(|params| (method::SET_LEVEL, params.clone()));
             let subscriptions = told.subscriptions.values().cloned();
-            // What was wanted of a server that was modern then.
+            // Subscriptions from when the server was modern.
             let wanted = self.subscriptions.uris().into_iter();
             let wanted =
                 wanted.filter(|uri| !told.subscriptions.contains_key(uri)).map(|uri| uri_params(&uri));
@@ -137,8 +141,9 @@ impl Shared {
         self.report(live.attempt, SessionEvent::Restored);
     }
 
-    /// Fetches again the lists that somebody has asked for, and announces those that changed as the server
-    /// would have. A server that asks for roots is told to ask again.
+    /// Fetches the known lists again after notifications may have been missed, and emits the
+    /// changes that the server would have announced. A server that uses roots is told to request
+    /// them again.
     pub(super) async fn look_again(self: Arc<Self>, live: Arc<Live>) {
         self.say_roots_changed(&live).await;
         self.outdate_all();
@@ -146,14 +151,15 @@ impl Shared {
         self.look(live).await;
     }
 
-    /// RT-03: modern servers know no such thing.
+    /// Sends `notifications/roots/list_changed`, which modern servers do not have (RT-03).
     async fn say_roots_changed(&self, live: &Live) {
         if self.declares_roots_changed() && live.peer.era() == Era::Legacy {
             let _ = self.say(&live.wire, &outgoing::notification(method::ROOTS_CHANGED, None)).await;
         }
     }
 
-    /// Tells the server whenever the host's roots change. One that is not there is told when it is.
+    /// Notifies the server whenever the host's roots change. A server that is down learns of it
+    /// when it is back.
     pub(crate) async fn watch_roots(self: Arc<Self>, mut changes: watch::Receiver<u64>) {
         changes.mark_unchanged();
         while changes.changed().await.is_ok() {
@@ -163,13 +169,13 @@ impl Shared {
         }
     }
 
-    /// The resources that somebody wants to hear of.
+    /// URIs of the resources that are subscribed to.
     pub(super) fn watched_uris(&self) -> BTreeSet<String> {
         let told = lock(&self.told);
         told.subscriptions.keys().cloned().chain(self.subscriptions.uris()).collect()
     }
 
-    /// The same on the first connection: nothing can have changed yet, but from now on it can.
+    /// Fetches the known and tracked lists, and emits a notification for each that changed.
     pub(super) async fn look(self: Arc<Self>, live: Arc<Live>) {
         for list in self.tracked_lists() {
             let changed = self.look_at(&live, list).await;
@@ -195,7 +201,7 @@ fn uri_params(uri: &str) -> Json {
     Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON")
 }
 
-/// For one thing that a new session is told.
+/// Timeout for each request that is replayed.
 const EACH: Duration = Duration::from_secs(10);
-/// More than any host watches; a bound for what is kept.
+/// Maximum number of recorded subscriptions.
 const MOST_SUBSCRIPTIONS: usize = 10_000;

@@ -1,4 +1,4 @@
-//! Owns when a broken event stream is resumed: where it stopped, and how long to wait before it is asked for again.
+//! Decides when a broken event stream is resumed: from which event, and after which delay.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,13 +9,13 @@ use bowline_proto::frame::sse;
 use bowline_transport::http::Answer;
 use http::HeaderValue;
 
-/// Where a stream stopped, and how often it was resumed without getting on.
+/// Last position of a stream, and how often it was resumed without progress.
 #[derive(Default)]
 pub(super) struct Resume {
     last: Option<HeaderValue>,
     retry: Option<Duration>,
     fruitless: u32,
-    /// Hashes of the event ids that were seen: an event that is replayed is no progress.
+    /// Hashes of the event ids seen so far: a replayed event is no progress.
     seen: HashSet<u64>,
 }
 
@@ -28,25 +28,25 @@ impl From<HeaderValue> for Resume {
 impl Resume {
     pub(super) fn saw(&mut self, event: &sse::Event) {
         if let Some(id) = &event.id {
-            // A new place in the stream is progress, even if nothing was said there (HL-09).
+            // A new event id is progress, even without data (HL-09).
             let mut hasher = DefaultHasher::new();
             id.hash(&mut hasher);
             if self.seen.len() < MAX_SEEN && self.seen.insert(hasher.finish()) {
                 self.fruitless = 0;
             }
-            // An id that is no header value cannot be sent back; an empty one means "none".
+            // An id that is no valid header value cannot be sent back; an empty one means "none".
             self.last = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
         }
         if let Some(retry) = event.retry {
             self.retry = Some(retry);
         }
-        // Where nothing can be replayed, whatever is said is new.
+        // Without ids nothing can be replayed, so any data is new.
         if self.last.is_none() && !event.data.is_empty() {
             self.fruitless = 0;
         }
     }
 
-    /// The stream was held open for a while: whoever cut it is not one who always cuts.
+    /// Resets the backoff after a stream that stayed open for a while.
     pub(super) fn held(&mut self) {
         self.fruitless = 0;
     }
@@ -55,10 +55,10 @@ impl Resume {
         self.last.as_ref()
     }
 
-    /// How long to wait before the stream is resumed.
+    /// The delay before the stream is resumed next.
     ///
-    /// HL-08: `retry` is honored, between a floor and a cap, and doubled while nothing comes of it, so that a server
-    /// which always cuts sees a few requests and then fewer.
+    /// The server's `retry` is clamped to a minimum and a maximum, and doubled while there is no
+    /// progress, so that a server which always cuts gets fewer and fewer requests (HL-08).
     pub(super) fn wait(&mut self) -> Duration {
         let wait =
             self.retry.unwrap_or(RETRY_DEFAULT).clamp(RETRY_FLOOR, RETRY_CAP) * (1 << self.fruitless.min(8));
@@ -67,13 +67,13 @@ impl Resume {
     }
 }
 
-/// Whether a status for a GET says that the stream may be had later: another stream is still open as far as the server
-/// knows (409), or it is too early, too often, or the server is not well.
+/// Whether a GET may succeed later: another stream is still open as far as the server knows (409),
+/// or the server is busy or failing.
 pub(super) fn is_temporary(status: u16) -> bool {
     matches!(status, 409 | 425 | 429 | 500..)
 }
 
-/// What the server asks for with `Retry-After`.
+/// The delay that the server requests with `Retry-After`.
 pub(super) fn retry_after(answer: &Answer) -> Duration {
     match answer.refusal().recovery() {
         Recovery::Retry { not_before } => not_before,
@@ -84,7 +84,7 @@ pub(super) fn retry_after(answer: &Answer) -> Duration {
 const RETRY_DEFAULT: Duration = Duration::from_secs(1);
 const RETRY_FLOOR: Duration = Duration::from_millis(250);
 const RETRY_CAP: Duration = Duration::from_secs(60);
-/// After so many different events in one stream, nothing counts as new any more.
+/// Maximum number of event ids that are remembered; later ones never count as progress.
 const MAX_SEEN: usize = 16_384;
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// HL-08, HL-09: a server that polls is met in its own time, as long as it gets on.
+    /// HL-08, HL-09: the server's interval is kept as long as there is progress.
     #[test]
     fn hl_09_new_places_in_the_stream_are_progress() {
         let mut resume = Resume::default();
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// A server that always cuts sees a few requests, and then fewer, whatever `retry` says.
+    /// A server that always cuts gets fewer and fewer requests, whatever `retry` says.
     #[test]
     fn a_server_that_only_cuts_is_asked_ever_less_often() {
         let mut resume = Resume::default();
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(resume.wait(), RETRY_FLOOR);
     }
 
-    /// So does one that replays what was seen before it cuts, in whatever order.
+    /// Replayed events do not count as progress, in whatever order.
     #[test]
     fn a_replayed_event_is_no_progress() {
         let mut resume = Resume::default();

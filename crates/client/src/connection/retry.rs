@@ -1,6 +1,6 @@
-//! Performs what [`bowline_proto::retry`] decides for a request that failed, and decides nothing.
+//! Performs what [`bowline_proto::retry`] decides for a failed request, and decides nothing.
 //!
-//! All of it happens in the caller's own future: a caller who leaves takes the retry along.
+//! All of it happens in the caller's own future, so dropping the call ends the retry.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use super::options::Purpose;
 use super::{CallOptions, Failure, JudgedReply, Live, Shared};
 use crate::events::Life;
 
-/// What was asked for.
+/// The method, params and options of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) method: &'a str,
@@ -29,16 +29,16 @@ pub(super) struct Ask<'a> {
     pub(super) options: &'a CallOptions,
 }
 
-/// The first sending of a request, which failed.
+/// The failure of the first sending of a request.
 pub(super) struct FirstFailure {
     pub(super) begun: Instant,
-    /// The generation of credentials that it was sent with.
+    /// Generation of the credentials that it was sent with.
     pub(super) generation: u64,
     pub(super) failure: Failure,
 }
 
 impl Shared {
-    /// Brings a failed request to its outcome. Gives the link on which it was answered.
+    /// Retries a failed request until its final outcome. Returns the link that answered it.
     pub(super) async fn retry_request(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -93,7 +93,8 @@ impl Shared {
                     Err(other) => return Err(other),
                 },
                 Step::LookUp => {
-                    // The list is not for the caller; if it cannot be had, nothing is known and nothing is sent.
+                    // Without the list it is unknown whether the tool is harmless, and nothing is
+                    // sent.
                     let options = CallOptions::quietly();
                     let listing = crate::features::tools::list(self, &live, &options);
                     match self.within(&mut retry, Box::pin(listing)).await {
@@ -118,7 +119,7 @@ impl Shared {
                     }
                 }
                 Step::Wait(until) => {
-                    // Nobody waits for a connection that was closed.
+                    // Ends early if the connection is closed.
                     let _ = self.within(&mut retry, tokio::time::sleep_until(until.into())).await;
                     retry.handle_timeout(Instant::now())
                 }
@@ -126,14 +127,14 @@ impl Shared {
         }
     }
 
-    /// Does something in the time that the request has left. `None`: it did not end in time.
+    /// Runs `future` in the time that the request has left. `None` on timeout.
     async fn within<T>(&self, retry: &mut Retry, doing: impl Future<Output = T>) -> Option<T> {
         let (done, pause) = self.in_time(retry.deadline(), doing).await;
         retry.exclude(pause);
         done
     }
 
-    /// The link after this one.
+    /// Waits for the link that replaces this one.
     async fn next_link(
         &self,
         retry: &mut Retry,
@@ -148,7 +149,7 @@ impl Shared {
         found
     }
 
-    /// Gives the reader of a stream the moment it takes to notice what a POST has noticed.
+    /// Gives the reader of the link a moment to notice the loss that a POST has noticed.
     async fn settle(&self, live: &Arc<Live>) {
         let mut status = self.status();
         let left = async {
@@ -161,7 +162,7 @@ impl Shared {
         let _ = timeout(SETTLE_TIME, left).await;
     }
 
-    /// What the decision needs to know of a link.
+    /// The facts about a link that the retry decision needs.
     pub(super) fn facts(&self, live: &Live) -> Link {
         Link {
             http: live.wire.is_http(),
@@ -182,7 +183,7 @@ impl Shared {
                 self.leave(live.attempt);
                 self.report(live.attempt, Event::Lost(fault));
             }
-            // A person is told once; the connection itself is none the worse.
+            // The login event is emitted once per link; the connection stays usable.
             Report::NeedsLogin(fault) => {
                 if !live.challenged.swap(true, Ordering::Relaxed) {
                     let wanted = Announcement::NeedsLogin(fault);
@@ -193,7 +194,7 @@ impl Shared {
         }
     }
 
-    /// The server forgot the session of a link.
+    /// Reports that the server lost the session of a link.
     pub(super) fn lose_session(&self, live: &Live, fault: Fault) {
         live.forget();
         self.leave(live.attempt);
@@ -201,7 +202,8 @@ impl Shared {
     }
 }
 
-/// A failed sending, as the decision sees it. `Err`: nothing was sent, and there is nothing to decide.
+/// Converts a failed sending for the retry decision. `Err` if nothing was sent and there is nothing
+/// to decide.
 fn evidence(failure: Failure) -> Result<retry::Failure, Failure> {
     Ok(match failure {
         Failure::Left => retry::Failure::Unsent,
@@ -225,14 +227,14 @@ impl From<Outcome> for Failure {
 }
 
 impl JudgedReply {
-    /// What it is to the caller, if the session is there after all.
+    /// The failure that the caller sees if the session is alive after all.
     pub(super) fn shown(self) -> Failure {
         retry::outcome(&self.reply).into()
     }
 }
 
 impl Failure {
-    /// The failure as the loss of a session, with the server's words as evidence.
+    /// Converts the failure into a session loss, with the server's text as evidence.
     pub(super) fn into_loss(self) -> Fault {
         match self {
             Self::Session(refused) => retry::loss(&retry::outcome(&refused.reply)),
@@ -243,5 +245,5 @@ impl Failure {
     }
 }
 
-/// A broken connection is seen on all of a server's connections within this time, or only one was broken.
+/// Maximum time in which the loss of one connection shows on all others of the same server.
 const SETTLE_TIME: Duration = Duration::from_millis(250);

@@ -1,7 +1,7 @@
-//! When the first call may go to a server that asks for the roots: once it has them.
+//! Delays the first call to a server that requests the roots until it has them.
 //!
-//! A server asks as soon as it is told that the handshake is done, and works in the folders that it was started with
-//! until it has its answer. Calls wait for that, in bounded time: whether a server will ask cannot be known.
+//! A server requests them as soon as the handshake is done, and works in its own folders until it
+//! gets the response. Whether it will ask cannot be known, so the wait is bounded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 
-/// Counts what a server asks, for whoever waits for it.
+/// Counts the server's `roots/list` requests.
 #[derive(Debug, Default)]
 pub(super) struct RootsRequests(Arc<watch::Sender<Counts>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     asked: u64,
-    /// Answered, or given up.
+    /// Requests that were answered or canceled.
     done: u64,
 }
 
-/// One request that is being answered, until it is dropped.
+/// A request in progress, until this is dropped.
 pub(super) struct RootsRequest(Arc<watch::Sender<Counts>>);
 
 impl RootsRequests {
-    /// The server asks.
+    /// Counts a new request.
     pub(super) fn begin(&self) -> RootsRequest {
         self.0.send_modify(|counts| counts.asked += 1);
         RootsRequest(Arc::clone(&self.0))
     }
 
-    /// How often the server has asked so far, in all its sessions.
+    /// Number of requests so far, in all sessions.
     pub(super) fn asked(&self) -> u64 {
         self.0.borrow().asked
     }
@@ -46,8 +46,8 @@ impl Drop for RootsRequest {
 }
 
 impl Shared {
-    /// Waits until the server has asked for the roots more often than `before` and has its answer, until it is taken
-    /// not to ask, or until `silent` says that it cannot.
+    /// Waits until the server has made more than `before` requests and has its response, until it
+    /// is taken not to ask, or until `silent` is canceled because it cannot ask.
     pub(super) async fn wait_for_roots_request(&self, before: u64, silent: Option<CancellationToken>) {
         let mut counts = self.roots_requests.0.subscribe();
         let asked = async { counts.wait_for(|counts| counts.asked > before).await.is_ok() };
@@ -69,5 +69,5 @@ impl Shared {
     }
 }
 
-/// For the handler to answer. Folders are looked at meanwhile, and may be far away.
+/// Maximum time to wait for the handler, which checks folders that may be on a slow file system.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(5);

@@ -1,4 +1,5 @@
-//! Modern results that ask for input, answered by the handler that also serves legacy servers (group MR).
+//! Resolves modern results that require input, with the handler that also serves legacy servers
+//! (group MR).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,8 +15,8 @@ use super::{CallOptions, Failure, Live, Shared};
 use crate::error::Result;
 
 impl Shared {
-    /// Modern results say what they are (BM-05). Input that is asked for is given, a bounded number of
-    /// times (MR-01 to MR-08).
+    /// Resolves a modern result by its type (BM-05): provides required input, a bounded number of
+    /// times, and waits for tasks (MR-01 to MR-08).
     pub(super) async fn rounds(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -25,13 +26,14 @@ impl Shared {
         let Ask { method, params, options } = ask;
         let mut live = Arc::clone(live);
         let broken = |misbehaviour| self.error(method, Failure::Fault(Fault::protocol(misbehaviour)));
-        // The cap holds for all rounds together. The time that the host takes to answer is not the server's.
+        // The total timeout covers all rounds together, without the time that the host takes to
+        // answer.
         let mut left = self.limits(options).total;
         for _ in 0..MAX_ROUNDS {
             match result_type(&result) {
                 ResultType::Complete => return Ok(result),
                 ResultType::InputRequired if may_ask(method) => {}
-                // TN-02: nowhere else, and not unless it was offered.
+                // TN-02: a task is valid only for tool calls, and only if it was offered.
                 ResultType::Task if method == method::TOOLS_CALL && self.declares_tasks() => {
                     if options.raw {
                         return Ok(result);
@@ -48,7 +50,8 @@ impl Shared {
             let round = CallOptions { total: Some(left), ..options.clone() };
             let begun = Instant::now();
             let ask = Ask { method, params: Some(&retry), options: &round };
-            // The server has begun: whatever becomes of this round, nobody can say that nothing was done.
+            // The server has begun work, so the outcome of this round can no longer be "not
+            // executed".
             let delivered = self.deliver(&live, ask).await.map_err(|failure| match failure {
                 Failure::Fault(fault) => Failure::Fault(Fault { execution: Execution::Unknown, ..fault }),
                 other => other,
@@ -61,8 +64,8 @@ impl Shared {
         Err(broken(Misbehaviour::Rounds))
     }
 
-    /// The params of the retry: the original ones, the answers under their keys, and the state as it came
-    /// (MR-02 to MR-05).
+    /// Builds the params of the retry: the original ones, the responses under their keys, and the
+    /// state as it came (MR-02 to MR-05).
     async fn answer_inputs(
         &self,
         method: &str,
@@ -82,7 +85,8 @@ impl Shared {
         edit.apply(params).map_err(|error| self.usage(method, error))
     }
 
-    /// Has the host answer what a call or its task asks for, one after the other. All of it, or nothing.
+    /// Has the handler answer all input requests of a call or task, one after the other. Fails if
+    /// one is refused.
     pub(super) async fn ask_inputs(
         &self,
         method: &str,
@@ -105,10 +109,10 @@ impl Shared {
     }
 }
 
-/// MR-01: only these may ask for input.
+/// Whether a method may require input (MR-01).
 fn may_ask(method: &str) -> bool {
     matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ)
 }
 
-/// MR-06: how often a server may ask for more before we stop answering.
+/// Maximum number of input rounds for one call (MR-06).
 const MAX_ROUNDS: usize = 16;

@@ -1,10 +1,11 @@
-//! What a modern server is asked to tell unasked: `subscriptions/listen`, kept open (group SB).
+//! The subscriptions of a modern server: `subscriptions/listen`, kept open (group SB).
 //!
-//! Whoever wants to hear of something says so in [`Wants`]; a task per link sees to it that the server is listened
-//! to for just that: one for lists and resources, and one for tasks, whose refusal must not cost the others. To want
-//! more or less opens a new subscription before the old one is left, so that nothing is missed between them. One
-//! that was cut is opened again, and what may have been missed meanwhile is looked at. One that the server ended
-//! in good order is not asked for again until somebody wants something: whoever waits for it is told that it ended.
+//! Subscribers register in [`SubscriptionDemand`]. One task per link and [`SubscriptionKind`] keeps
+//! a subscription open for it; tasks have their own, so that its refusal does not affect lists and
+//! resources. When the demand changes, the new subscription is opened before the old one is
+//! dropped, so that nothing is missed. A subscription that was cut is reopened, and possible
+//! changes meanwhile are looked for. One that the server ended is not reopened until the demand
+//! changes, and its waiters are told.
 
 mod listening;
 mod supervise;
@@ -27,19 +28,20 @@ use super::link::lock;
 use super::{Failure, Outcome, Shared};
 use crate::events::{Event, Notification};
 
-/// What is wanted, what was granted, and what is open.
+/// The demand, its outcome, and the open subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     wants: watch::Sender<Wants>,
-    /// What came of asking for lists and resources. `None`: nothing yet, or nothing any more.
+    /// Outcome for lists and resources. `None` if there is none yet, or none any more.
     granted: watch::Sender<Option<Granted>>,
-    /// By the id of the request. There are two while one replaces the other.
+    /// Open subscriptions by request id. There are two while one replaces the other.
     open: Mutex<HashMap<u64, Open>>,
-    /// Legacy: held while a resource is subscribed to or no longer, so that the server hears both in order.
+    /// Legacy: held while a resource is subscribed or unsubscribed, so that the server receives
+    /// both in order. The URI's hash selects the lock.
     turns: [tokio::sync::Mutex<()>; 16],
 }
 
-/// What a subscription is for.
+/// What a subscription covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Lists and resources.
@@ -48,27 +50,28 @@ pub(super) enum Part {
     Tasks,
 }
 
-/// What somebody wants to hear of.
+/// What subscribers want to be notified of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Wants {
     lists: bool,
-    /// How many want to hear of each resource.
+    /// Number of subscribers for each resource.
     uris: BTreeMap<String, usize>,
     tasks: BTreeMap<String, usize>,
-    /// How often somebody wanted something. What the server has ended is asked for again then.
+    /// Incremented by each new subscriber. A subscription that the server ended is then requested
+    /// again.
     times: u64,
 }
 
-/// What came of asking.
+/// The outcome of a `subscriptions/listen` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Granted {
     asked: Filter,
-    /// How often something had been wanted by then.
+    /// Generation of the demand at that time.
     times: u64,
     answer: Result<Acknowledged, String>,
 }
 
-/// `notifications` of the request.
+/// The `notifications` member of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Filter {
@@ -102,7 +105,7 @@ impl Subscriptions {
         self.wants.borrow().uris.keys().cloned().collect()
     }
 
-    /// An answer to a subscription, if that is what it is.
+    /// Ends the subscription with this id. Returns whether there was one.
     pub(super) fn finish(&self, id: Option<u64>, outcome: Outcome) -> bool {
         let Some(open) = id.and_then(|id| lock(&self.open).remove(&id)) else { return false };
         let ending = match outcome {
@@ -115,7 +118,8 @@ impl Subscriptions {
         true
     }
 
-    /// SB-04, CN-05: the only thing that a modern server may cancel.
+    /// Handles a cancellation by the server, which on a modern connection can only mean a
+    /// subscription (SB-04, CN-05).
     pub(super) fn cancelled(&self, id: Option<u64>) -> bool {
         self.finish(id, Ok(Json::empty_object()))
     }
@@ -129,7 +133,7 @@ impl Subscriptions {
         }
     }
 
-    /// SB-03: whether a notification belongs to a subscription that is open, or to none at all.
+    /// Whether a notification belongs to an open subscription, or to none at all (SB-03).
     pub(super) fn expects(&self, params: Option<&Json>) -> bool {
         match params.and_then(subscription_id) {
             Some(id) => id.as_ours().is_some_and(|id| lock(&self.open).contains_key(&id)),
@@ -139,7 +143,7 @@ impl Subscriptions {
 }
 
 impl Filter {
-    /// SB-01: what is wanted, as far as it is offered.
+    /// The filter for the demand, limited to what the server offers (SB-01).
     fn of(part: Part, wants: &Wants, offered: &Capabilities) -> Self {
         if part == Part::Tasks {
             return Self { task_ids: wants.tasks.keys().cloned().collect(), ..Self::default() };
@@ -160,7 +164,7 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// Whether it holds a list that the other does not.
+    /// Whether this filter includes a list that `other` does not.
     fn adds_lists(&self, other: Option<&Self>) -> bool {
         let none = Self::default();
         let other = other.unwrap_or(&none);
@@ -176,7 +180,7 @@ impl Filter {
 }
 
 impl Shared {
-    /// Somebody listens: lists that change are to be told.
+    /// Requests notifications for changed lists.
     pub(super) fn want_lists(&self) {
         self.subscriptions.want(|wants| {
             wants.lists = true;
@@ -184,7 +188,8 @@ impl Shared {
         });
     }
 
-    /// Somebody wants to hear of a resource. Taken back with [`Shared::unwant_resource`]. Gives the number of the want.
+    /// Adds a subscriber of a resource, to be removed with [`Shared::release_resource`]. Returns
+    /// the generation of the demand.
     pub(crate) fn want_resource(&self, uri: &str) -> u64 {
         let mut times = 0;
         self.subscriptions.want(|wants| {
@@ -195,14 +200,14 @@ impl Shared {
         times
     }
 
-    /// Says whether that was the last who wanted to hear of it.
+    /// Removes a subscriber of a resource. Returns whether it was the last.
     pub(crate) fn unwant_resource(&self, uri: &str) -> bool {
         let mut last = false;
         self.subscriptions.want(|wants| last = take_back(&mut wants.uris, uri));
         last
     }
 
-    /// TN-08: the same for a task.
+    /// Adds a subscriber of a task (TN-08).
     pub(crate) fn want_task(&self, id: &str) {
         self.subscriptions.want(|wants| {
             *wants.tasks.entry(id.to_owned()).or_default() += 1;
@@ -216,8 +221,8 @@ impl Shared {
         });
     }
 
-    /// Waits until a modern server has said whether it will tell of a resource (SB-02). `Err`: why not.
-    /// What it said to an earlier want is no answer.
+    /// Waits until a modern server has granted or refused notifications for a resource (SB-02).
+    /// `Err` holds the reason. Outcomes from before `generation` are ignored.
     pub(crate) async fn granted(&self, uri: &str, want: u64, patience: Duration) -> Result<(), String> {
         let mut granted = self.subscriptions.granted.subscribe();
         let asked = |granted: &Option<Granted>| {
@@ -235,7 +240,7 @@ impl Shared {
         }
     }
 
-    /// Ends when the server will not tell of a resource any more.
+    /// Waits until the server refuses or ends notifications for a resource.
     pub(crate) async fn refused(&self, uri: &str) {
         let mut granted = self.subscriptions.granted.subscribe();
         let refused = |granted: &Option<Granted>| {
@@ -248,7 +253,7 @@ impl Shared {
         }
     }
 
-    /// Legacy: whose turn it is to speak to the server of a resource.
+    /// Legacy: locks the subscription state of a resource.
     pub(crate) async fn resource_turn(&self, uri: &str) -> tokio::sync::MutexGuard<'_, ()> {
         let turns = &self.subscriptions.turns;
         let sum = uri.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
@@ -259,7 +264,7 @@ impl Shared {
         self.subscriptions.wants.borrow().uris.contains_key(uri)
     }
 
-    /// Whoever watches a resource reads it again.
+    /// Emits an inferred update for every subscribed resource, so that subscribers read them again.
     pub(super) fn say_resources_changed(&self) {
         for uri in self.watched_uris() {
             let params = Edit::new().set_str("uri", &uri).apply(None).expect("a string is JSON");
@@ -285,7 +290,7 @@ impl Filter {
     }
 }
 
-/// A notification's params without the name of its subscription. `None`: there is none in them.
+/// Removes the subscription id from a notification's params. `None` if there is none in them.
 pub(super) fn without_id(params: &Json) -> Option<Json> {
     let meta = params.member("_meta")?;
     meta.member(meta::SUBSCRIPTION_ID)?;

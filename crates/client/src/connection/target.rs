@@ -1,4 +1,4 @@
-//! How a server is reached, and what the session has to know of that.
+//! How a server is reached, and the session settings that follow from it.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use bowline_proto::session::{Carrier, Settings};
 use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::memory;
 
-/// The largest message taken from a server.
+/// Maximum size of a message from a server, in bytes.
 pub(super) const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// Where to connect to, and again.
+/// How a link to the server is opened.
 pub(crate) enum Target {
     Stdio(Stdio),
     Http(HttpLink),
-    /// Can be opened once.
+    /// An in-memory link, which can be opened once.
     Memory(Option<memory::End>),
 }
 
-/// What the session is told of it.
+/// The session settings for a server.
 pub(super) fn settings(server: &Server, target: &Target) -> Settings {
     let Timeouts { connect, probe, .. } = server.timeouts;
     let (carrier, fallback) = match (&server.transport, target) {
@@ -39,7 +39,7 @@ pub(super) fn settings(server: &Server, target: &Target) -> Settings {
         },
         connect,
         probe,
-        // To start a process costs more than to find a port closed.
+        // Starting a process costs more than finding a port closed.
         demand_floor: match carrier {
             Carrier::Pipe => Duration::from_millis(250),
             Carrier::Http | Carrier::EventStream => Duration::from_millis(10),
@@ -66,7 +66,7 @@ impl Target {
     }
 }
 
-/// Whether what is sent with every request proves who we are.
+/// Whether every request carries configured credentials.
 pub(super) fn has_credentials(server: &Server) -> bool {
     match &server.transport {
         Transport::Http(http) | Transport::Sse(http) => {

@@ -1,5 +1,5 @@
-//! Whom progress belongs to once a call was answered with a task of 2025-11-25: its token stays good until
-//! the task has ended (PR-03), though the call has left the table.
+//! Routes the progress of tasks of 2025-11-25: the progress token of the call stays valid until the
+//! task has ended (PR-03), though the call is no longer open.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,11 +9,11 @@ use tokio::sync::Notify;
 use super::link::lock;
 use super::options::Listener;
 
-/// Tokens of calls that may have become tasks.
+/// Progress tokens of calls that may have become tasks.
 #[derive(Default)]
 pub(crate) struct Tokens(Mutex<BTreeMap<u64, Arc<Tracked>>>);
 
-/// A call that may become a task, or has.
+/// Progress of a call that may become a task, or has.
 pub(crate) struct Tracked {
     listener: Option<Listener>,
     task: Mutex<Option<Box<str>>>,
@@ -25,7 +25,7 @@ impl Tracked {
         Arc::new(Self { listener, task: Mutex::default(), heard: Notify::new() })
     }
 
-    /// The call was answered with this task.
+    /// Records that the call was answered with this task.
     pub(crate) fn becomes(&self, task: &str) {
         *lock(&self.task) = Some(task.into());
     }
@@ -37,7 +37,7 @@ impl Tracked {
 }
 
 impl Tokens {
-    /// A call goes out under this token. The oldest are forgotten where there are too many.
+    /// Registers the token of a call. Beyond [`MAX_TOKENS`] the oldest is removed.
     pub(super) fn add(&self, token: u64, tracked: &Arc<Tracked>) {
         let mut tokens = lock(&self.0);
         tokens.insert(token, Arc::clone(tracked));
@@ -46,7 +46,7 @@ impl Tokens {
         }
     }
 
-    /// Progress came under a token that no open call has.
+    /// Records progress under a token that no open call has. Returns its listener.
     pub(super) fn progress(&self, token: u64) -> Option<Listener> {
         let tracked = lock(&self.0).get(&token).cloned()?;
         tracked.heard.notify_one();
@@ -61,11 +61,11 @@ impl Tokens {
         lock(&self.0).retain(|_, tracked| lock(&tracked.task).as_deref() != Some(task));
     }
 
-    /// The call did not become a task.
+    /// Removes a call that did not become a task.
     pub(crate) fn forget(&self, tracked: &Arc<Tracked>) {
         lock(&self.0).retain(|_, other| !Arc::ptr_eq(other, tracked));
     }
 }
 
-/// More tasks than anybody waits for at once.
+/// Maximum number of registered tokens.
 const MOST: usize = 1024;

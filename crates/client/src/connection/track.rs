@@ -1,4 +1,4 @@
-//! Which lists are looked at without being asked for, and when.
+//! Decides which lists are fetched without a caller asking for them, and when.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +13,14 @@ use super::link::lock;
 use super::{CallOptions, Live, Shared};
 use crate::features::{Feature, lists, tools};
 
-/// What is tracked.
+/// Which lists are tracked, and which of them are about to be fetched.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     tools: AtomicBool,
     all: AtomicBool,
-    /// The lists that are about to be looked at, because the server says that they changed.
+    /// Lists that are about to be fetched, because the server announced a change.
     due: Mutex<BTreeSet<&'static str>>,
-    /// Held while a list is looked at: of two looks at one change, one finds it.
+    /// Held while a list is fetched, so that of two concurrent refreshes one detects the change.
     looking: tokio::sync::Mutex<()>,
 }
 
@@ -31,13 +31,13 @@ impl Tracks {
 }
 
 impl Shared {
-    /// Looks at the tools on every connection, and whenever the server says that they changed.
+    /// Fetches the tools on every new link, and whenever the server announces a change.
     pub(crate) fn track_tools(self: &Arc<Self>) {
         let new = !self.tracks.tools.swap(true, Ordering::Relaxed);
         self.begin_tracking(new);
     }
 
-    /// The same for every list that there is.
+    /// Fetches all lists on every new link, and whenever the server announces a change.
     pub(crate) fn track_lists(self: &Arc<Self>) {
         let new = !self.tracks.all.swap(true, Ordering::Relaxed);
         self.begin_tracking(new);
@@ -54,14 +54,14 @@ impl Shared {
         self.tracks.has(method::TOOLS_LIST)
     }
 
-    /// The lists that somebody has asked for, and those that are tracked.
+    /// The lists that were fetched before, and those that are tracked.
     pub(super) fn tracked_lists(&self) -> BTreeSet<&'static str> {
         lock(&self.tracks.due).clear();
         let tracked = LISTS.into_iter().filter(|list| self.tracks.has(list));
         self.seen_lists().into_iter().chain(tracked).collect()
     }
 
-    /// Fetches a list anew. Says whether it is another one than before; `None` if it could not be fetched.
+    /// Fetches a list again. Returns whether it changed, or `None` if it could not be fetched.
     pub(super) async fn look_at(self: &Arc<Self>, live: &Arc<Live>, list: &'static str) -> Option<bool> {
         let _looking = self.tracks.looking.lock().await;
         self.look_now(live, list).await
@@ -95,7 +95,8 @@ impl Shared {
         Some(())
     }
 
-    /// TL-10: the server says that a list changed. If it is tracked, it is looked at, once for many such words.
+    /// Handles a change announced by the server (TL-10). A tracked list is fetched once for many
+    /// announcements.
     pub(super) fn look_at_change(self: &Arc<Self>, notification: &str) {
         let lists: &[&'static str] = match notification {
             method::TOOLS_CHANGED => &[method::TOOLS_LIST],
@@ -110,7 +111,8 @@ impl Shared {
                 self.errands.serve(async move {
                     tokio::time::sleep(SETTLE).await;
                     let looking = shared.tracks.looking.lock().await;
-                    // From here on another word means another look, which waits for this one: at most one does.
+                    // From here on another announcement causes another fetch, which waits for this
+                    // one; at most one can wait.
                     lock(&shared.tracks.due).remove(list);
                     shared.look_now(&live, list).await;
                     drop(looking);
@@ -123,5 +125,5 @@ impl Shared {
 const LISTS: [&str; 4] =
     [method::TOOLS_LIST, method::PROMPTS_LIST, method::RESOURCES_LIST, method::TEMPLATES_LIST];
 
-/// A server that changes many things says so many times.
+/// Delay before a changed list is fetched, since a server often announces many changes at once.
 const SETTLE: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! Waiting for a link: how long, and what is said when there is none.
+//! Waits for a link: how long, and which fault is reported if there is none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use super::call::FAR;
 use super::options::Purpose;
 use super::{CallOptions, Failure, Live, Shared};
 
-/// Somebody waits for a link, until it is dropped.
+/// A caller that waits for a link until this is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -31,7 +31,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Waits until the refresh of a login waits for something else; for ever if there is no login.
+/// Waits until the state of the token refresh changes; forever if there is no login.
 async fn refresh_state_change(refresh: Option<&mut watch::Receiver<RefreshState>>) {
     if let Some(state) = refresh
         && state.changed().await.is_ok()
@@ -42,12 +42,14 @@ async fn refresh_state_change(refresh: Option<&mut watch::Receiver<RefreshState>
 }
 
 impl Shared {
-    /// The live link. Waits while the connection is being made, and for `reconnect_wait` if it was lost.
+    /// Returns the live link. Waits while the connection is being made, and up to `reconnect_wait`
+    /// if it was lost.
     pub(crate) async fn ready(&self, patience: Duration) -> Result<Arc<Live>, Failure> {
         self.ready_for(patience, &CallOptions::new()).await
     }
 
-    /// The same. What nobody has asked for does not count as waiting: no person is brought to a login for it.
+    /// Returns the live link for a call with these options. Background requests do not count as
+    /// waiting callers: a person is not prompted for them.
     pub(super) async fn ready_for(
         &self,
         patience: Duration,
@@ -57,7 +59,8 @@ impl Shared {
             return Ok(live);
         }
         let mut begun = Instant::now();
-        // What the wait for a server that is away begins with: a refresh of the login is none of its time.
+        // Start of the wait for a server that is down. Time spent on a token refresh does not
+        // count.
         let mut away = begun;
         let mut status = self.status();
         let mut refresh = self.identity().map(bowline_auth::Identity::refresh_state);
@@ -83,7 +86,7 @@ impl Shared {
             }
             match seen {
                 Status::Closed => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
-                // Somebody waits: that is worth an attempt.
+                // A waiting caller is worth a connection attempt.
                 Status::Idle | Status::BackingOff { .. } | Status::NeedsLogin(_) | Status::Failed(_) => {
                     self.command(Command::Connect);
                 }
@@ -112,7 +115,7 @@ impl Shared {
         }
     }
 
-    /// Why there is no link after so long, and when the next attempt comes.
+    /// The fault of a call that found no link in time, and when the next attempt is due.
     fn why_not(&self, waited: Duration) -> Fault {
         let now = Instant::now();
         match &*self.status.borrow() {
@@ -126,7 +129,7 @@ impl Shared {
                 cause.clone().not_executed().next(next)
             }
             Status::LoggingIn(cause) => {
-                // Nobody has to log in for a refresh.
+                // A refresh needs no person, so report what it waits for.
                 let refresh = self.identity().map(|auth| auth.refresh_state().borrow().clone());
                 refresh
                     .and_then(|state| slow_refresh(&state, waited))

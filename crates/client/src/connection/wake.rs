@@ -1,5 +1,5 @@
-//! Whether the machine slept, or its network changed: then what failed before may work now, and what
-//! worked before may be gone.
+//! Detects that the machine was suspended or its network changed: then failed connections may work
+//! again, and working ones may be dead.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::link::lock;
 
-/// What the machine was like at the last look.
+/// The clock and the network addresses at the last check.
 #[derive(Debug)]
 pub(super) struct Wake {
     looked: Instant,
@@ -21,12 +21,12 @@ impl Wake {
         Self { looked: Instant::now(), wall: SystemTime::now(), addresses: addresses() }
     }
 
-    /// When to look again.
+    /// When to check again.
     pub(super) fn due(&self) -> Instant {
         self.looked + EVERY
     }
 
-    /// What changed since the last look.
+    /// Checks what changed since the last check.
     pub(super) fn look(&mut self, now: Instant) -> WakeChange {
         let (before, wall, addresses) = (self.wall, SystemTime::now(), addresses());
         let passed = now.saturating_duration_since(self.looked);
@@ -39,19 +39,20 @@ impl Wake {
     }
 }
 
-/// What happened to the machine between two looks.
+/// What happened to the machine between two checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WakeChange {
     /// Nothing.
     None,
-    /// Its addresses changed, or nobody looked for a long time: what is kept may be dead.
+    /// Its addresses changed, or the check came much too late: idle connections may be dead.
     Network,
     /// It was suspended: peers have given up what was in flight.
     Suspend,
 }
 
-/// The wall clock goes on while the machine is suspended, and the clock that timers use stands still on most systems.
-/// Where it does not, the look came far too late, which may also be the fault of a busy machine or of a debugger.
+/// Compares the wall clock with the timer clock. During a suspend the wall clock goes on, and the
+/// timer clock stands still on most systems. Where it does not, only the late check shows, which a
+/// busy machine or a debugger may also have caused.
 fn time_lost(passed: Duration, before: SystemTime, after: SystemTime) -> WakeChange {
     let wall = after.duration_since(before).unwrap_or_default();
     if wall > passed + JUMP {
@@ -63,7 +64,8 @@ fn time_lost(passed: Duration, before: SystemTime, after: SystemTime) -> WakeCha
     }
 }
 
-/// The addresses of this machine, loopback aside. Looked up once for all servers that look at the same time.
+/// The addresses of this machine without loopback, looked up once for all connections that check at
+/// the same time.
 fn addresses() -> Arc<BTreeSet<IpAddr>> {
     static LAST: Mutex<Option<(Instant, Arc<BTreeSet<IpAddr>>)>> = Mutex::new(None);
     let mut last = lock(&LAST);
@@ -79,9 +81,10 @@ fn addresses() -> Arc<BTreeSet<IpAddr>> {
     }
 }
 
-/// Often enough to be quick, seldom enough to cost nothing.
+/// How often the machine is checked.
 const EVERY: Duration = Duration::from_secs(5);
-/// What a busy machine or a corrected clock does not reach.
+/// Minimum gap between the clocks that counts as a suspend; a busy machine or a corrected clock
+/// stays below it.
 const JUMP: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! A bounded broadcast channel that allocates memory only for the values that wait in it.
 //!
-//! The runtime's own broadcast channel allocates and initializes a slot for every value that may ever wait when it is
-//! created. For the events of one client that is more memory than everything else an idle connection holds.
+//! The runtime's own broadcast channel allocates and initializes a slot for every value that may
+//! ever wait when it is created. For the events of one client that is more memory than everything
+//! else an idle connection holds.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,23 +13,24 @@ use tokio::sync::Notify;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::task::coop::cooperative;
 
-/// A channel for `capacity` values: when a receiver falls further behind, the oldest value is dropped, and that
-/// receiver is told how many it missed.
+/// Creates a channel for `capacity` values: when a receiver falls further behind, the oldest value
+/// is dropped, and that receiver is told how many it missed.
 pub fn channel<T>(capacity: usize) -> (EventSender<T>, EventReceiver<T>) {
     let sender = EventSender::new(capacity);
     let receiver = sender.subscribe();
     (sender, receiver)
 }
 
-/// The sending end of a channel of events. All clones send into the same channel, which closes when the last one is
-/// dropped.
+/// The sending end of a channel of events. All clones send into the same channel, which closes when
+/// the last one is dropped.
 pub struct EventSender<T>(Arc<OpenChannel<T>>);
 
-/// The receiving end of a channel of events. Every receiver gets every value that is sent after it was created.
+/// The receiving end of a channel of events. Every receiver gets every value that is sent after it
+/// was created.
 ///
 /// # Behavior
-/// - A receiver that falls far behind (1,024 events of a client) misses the oldest values and is told how many:
-///   [`RecvError::Lagged`].
+/// - A receiver that falls far behind (1,024 events of a client) misses the oldest values and is
+///   told how many: [`RecvError::Lagged`].
 /// - After the channel was closed, the values that wait are still received.
 pub struct EventReceiver<T> {
     channel: Arc<Channel<T>>,
@@ -45,7 +47,7 @@ struct Channel<T> {
 
 struct State<T> {
     waiting: VecDeque<Waiting<T>>,
-    /// The position of the first value in `waiting`.
+    /// The position of the first value in `pending`.
     first: u64,
     receivers: usize,
     closed: bool,
@@ -61,13 +63,13 @@ struct Waiting<T> {
 /// Closes the channel when it is dropped.
 struct OpenChannel<T>(Arc<Channel<T>>);
 
-/// A burst of values does not keep more room than this once all of it was received.
+/// Maximum capacity that is kept after all values were received.
 const MAX_EMPTY_CAPACITY: usize = 16;
 
 // === impl EventSender ===
 
 impl<T> EventSender<T> {
-    /// A channel without a receiver.
+    /// Creates a channel without a receiver.
     pub fn new(capacity: usize) -> Self {
         let state = State { waiting: VecDeque::new(), first: 0, receivers: 0, closed: false };
         let channel = Channel { capacity, state: Mutex::new(state), changed: Notify::new() };
@@ -88,16 +90,16 @@ impl<T> EventSender<T> {
             missed
         };
         channel.changed.notify_waiters();
-        // Not under the lock: what a value does when it is dropped is its own affair.
+        // Not under the lock: dropping a value may run arbitrary code.
         drop(missed);
     }
 
-    /// A receiver of everything that is sent from now on.
+    /// Creates a receiver of everything that is sent from now on.
     pub fn subscribe(&self) -> EventReceiver<T> {
         EventReceiver::new(&self.0.0)
     }
 
-    /// How many receivers there are.
+    /// Number of receivers.
     pub fn receiver_count(&self) -> usize {
         self.0.0.state().receivers
     }
@@ -127,13 +129,13 @@ impl<T> EventReceiver<T> {
         Self { channel: Arc::clone(channel), next }
     }
 
-    /// Another receiver of the same channel, for everything that is sent from now on.
+    /// Creates another receiver of the same channel, for everything that is sent from now on.
     #[must_use]
     pub fn resubscribe(&self) -> Self {
         Self::new(&self.channel)
     }
 
-    /// How many values were sent that this receiver has not received, missed ones included.
+    /// Number of values that were sent and not received yet, missed ones included.
     pub fn len(&self) -> usize {
         usize::try_from(self.channel.state().end() - self.next).unwrap_or(usize::MAX)
     }
@@ -182,7 +184,7 @@ impl<T: Clone> EventReceiver<T> {
         if waiting.unread > 0 {
             return Ok(waiting.value.clone());
         }
-        // Receivers go in order, so what all have received is the first.
+        // Receivers go in order, so a value that all have received is the first.
         state.pop_first().ok_or(TryRecvError::Empty)
     }
 }

@@ -1,4 +1,4 @@
-//! Completion of arguments (group CP): one request, and suggestions for somebody who is typing.
+//! Argument completion (group CP): single requests, and suggestions while a person is typing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::connection::CallOptions;
 use crate::error::{ErrorKind, Result};
 
-/// Whose argument is completed.
+/// The prompt or template whose argument is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference<'a> {
     /// A prompt, by name.
@@ -26,12 +26,12 @@ pub enum Reference<'a> {
 }
 
 impl Client {
-    /// What the server suggests for `argument`, of which `value` has been typed so far. `context` are the
-    /// arguments that are already chosen; servers before 2025-06-18 are not told them.
+    /// Requests suggestions for `argument`, of which `value` has been typed so far. `context` holds
+    /// the arguments that are already chosen; servers before 2025-06-18 do not receive it.
     ///
-    /// A server that does not declare completions is not asked ([`ErrorKind::NotOffered`]). In 2024-11-05 none
-    /// could declare them: such a server is asked, and has no suggestions if it does not know the method.
-    /// Dropping the future cancels it on the server.
+    /// A server that does not declare completions is not asked ([`ErrorKind::NotOffered`]). In
+    /// 2024-11-05 no server could declare them: such a server is asked, and has no suggestions if
+    /// it does not know the method. Dropping the future cancels it on the server.
     pub async fn complete(
         &self,
         reference: &Reference<'_>,
@@ -101,47 +101,48 @@ fn params(
     edit.apply(None).expect("objects are JSON")
 }
 
-/// Suggestions for somebody who is typing (CP-03).
+/// Suggestions while a person is typing.
 ///
-/// # Behaviour
-/// - A request goes out only when nothing was typed for a moment ([`Completer::pause`]).
-/// - The latest question wins: an older one that is still open is cancelled and answered with `None`.
-/// - Answers are kept for a while, so going back over what was typed asks nothing.
-/// - Typing never fails: where the server has no answer there are no suggestions. One that does not know the
+/// # Behavior
+/// - A request is sent only after a pause in typing ([`Completer::pause`]).
+/// - The latest request wins: an older one that is still open is canceled and returns `None`.
+/// - Results are cached for a minute, so going back over typed text sends nothing.
+/// - It never fails: without an answer there are no suggestions. A server that does not know the
 ///   method is not asked again.
+// CP-03
 #[derive(Debug)]
 pub struct Completer {
     client: Client,
     pause: Duration,
-    /// Which question is the latest.
+    /// Number of the latest request.
     latest: watch::Sender<u64>,
     kept: Mutex<Kept>,
 }
 
-/// Answers by the params that asked for them, oldest first.
+/// Cached results by request params, oldest first.
 #[derive(Debug, Default)]
 struct Kept {
     answers: VecDeque<(Json, Instant, Completion)>,
-    /// The server has no completion at all.
+    /// Whether the server has no completion at all.
     never: bool,
 }
 
 impl Completer {
-    /// For the server of `client`.
+    /// Creates a completer for the server of `client`.
     pub fn new(client: &Client) -> Self {
         Self { client: client.clone(), pause: PAUSE, latest: watch::Sender::new(0), kept: Mutex::default() }
     }
 
-    /// How long nothing must be typed before the server is asked. 150 ms unless set.
+    /// Sets the pause in typing after which the server is asked (default 150 ms).
     #[must_use]
     pub fn pause(mut self, pause: Duration) -> Self {
         self.pause = pause;
         self
     }
 
-    /// What the server suggests. `None` means that a later question has taken the place of this one.
+    /// Returns the server's suggestions, or `None` if a later request has replaced this one.
     ///
-    /// Dropping the future cancels the request, if it has gone out.
+    /// Dropping the future cancels the request if it was sent.
     pub async fn suggest(
         &self,
         reference: &Reference<'_>,
@@ -212,16 +213,16 @@ impl Kept {
     }
 }
 
-/// Long enough to skip the letters of a word, short enough not to be felt.
+/// Default pause in typing: it skips the letters of a word and is not noticeable.
 const PAUSE: Duration = Duration::from_millis(150);
 
-/// A suggestion that takes longer than this is of no use to anybody.
+/// Timeout of a request; later suggestions are useless.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an answer is good for.
+/// How long a result is cached.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// How many answers are kept, and how large one may be: 8 MiB in all.
+/// Maximum number of cached results, and maximum size of one: 8 MiB in all.
 const MOST: usize = 128;
 const LARGEST: usize = 64 * 1024;
 
@@ -237,7 +238,7 @@ mod tests {
         Completion { values: vec![value.into()], ..Completion::default() }
     }
 
-    /// CP-03: what is kept is bounded in number, in size and in time.
+    /// CP-03: the cache is bounded in number, size and time.
     #[tokio::test(start_paused = true)]
     async fn cp_03_what_is_kept_is_bounded() {
         let mut kept = Kept::default();

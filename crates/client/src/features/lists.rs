@@ -1,4 +1,4 @@
-//! Complete lists over all pages (group PA).
+//! Fetches complete lists over all pages (group PA).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::decoded;
 use crate::connection::{CallOptions, Live, Shared};
 use crate::error::Result;
 
-/// More pages, elements and bytes than any honest server has.
+/// Maximum number of pages, elements and bytes of one list.
 const MAX_PAGES: usize = 10_000;
 const MAX_ITEMS: usize = 500_000;
 const MAX_BYTES: usize = 512 * 1024 * 1024;
 
-/// A complete list, with what had to be left out of it.
+/// A complete list, and the elements that were dropped from it.
 #[derive(Clone, Debug)]
 pub struct List<T> {
     /// The elements, in the server's order.
     pub items: Vec<T>,
-    /// Elements that were no valid `T`, by their place on their page, with the reason.
+    /// Elements that are not valid, with their index on the page and the reason.
     pub dropped: Vec<bowline_proto::wire::view::Dropped>,
 }
 
@@ -34,7 +34,7 @@ impl<T> Default for List<T> {
     }
 }
 
-/// Follows the pages of `method` to the end.
+/// Fetches all pages of `method`.
 pub(crate) async fn all<T: Item>(
     shared: &Arc<Shared>,
     live: &Arc<Live>,
@@ -47,24 +47,24 @@ pub(crate) async fn all<T: Item>(
         let Err((error, true)) = &result else { break };
         let refused = error.server_error().is_some_and(|error| error.code == code::INVALID_PARAMS);
         if !refused {
-            // PA-01: a cursor belongs to its session. In a new one the list begins anew.
+            // PA-01: a cursor belongs to its session, so a new session starts over.
             let next = shared.ready(shared.patience(options)).await;
             match next {
                 Ok(next) if !next.is(&live) => live = next,
                 _ => break,
             }
         }
-        // PA-03, CA-06: what the server has forgotten goes together.
+        // PA-03, CA-06: the pages of a list are invalidated together.
         shared.outdate_list(method);
         result = pages(shared, &live, method, options).await;
     }
     result.map_err(|(error, _)| error)
 }
 
-/// A server that loses its place in every list is not asked for ever.
+/// Maximum number of times that a list is started over.
 const MAX_RESTARTS: usize = 2;
 
-/// One pass. An error comes with whether it struck on a later page.
+/// Fetches all pages once. The flag of an error says whether it occurred after the first page.
 async fn pages<T: Item>(
     shared: &Arc<Shared>,
     live: &Arc<Live>,
@@ -75,7 +75,7 @@ async fn pages<T: Item>(
     let mut params: Option<Json> = None;
     let mut seen = HashSet::new();
     let mut bytes = 0;
-    // The limit is for the list: a server with ever more pages gets no more time than one with one.
+    // The total timeout covers the whole list, however many pages it has.
     let (begun, total) = (Instant::now(), shared.limits(options).total);
     for _ in 0..MAX_PAGES {
         let later = params.is_some();
@@ -96,7 +96,7 @@ async fn pages<T: Item>(
             tracing::warn!(server = %shared.name, method, reason = %dropped.reason, "an element was left out");
         }
         list.dropped.extend(page.dropped);
-        // PA-02: only an absent cursor ends the list; an empty one is a cursor like any other.
+        // PA-02: only an absent cursor ends the list; an empty one is valid.
         bytes += result.as_bytes().len();
         let Some(cursor) = page.next_cursor else { return Ok(list) };
         if bytes > MAX_BYTES || list.items.len() > MAX_ITEMS {

@@ -13,8 +13,8 @@ use crate::connection::{CallOptions, Digest};
 use crate::error::Result;
 
 impl Client {
-    /// All prompts of the server, over all pages. None where it offers none. Dropping the future
-    /// cancels it.
+    /// Lists all prompts of the server, over all pages; empty if it offers none. Dropping the
+    /// future cancels it.
     pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
         let live = self.live(method::PROMPTS_LIST).await?;
         if !Feature::Prompts.is_offered(&live.peer) {
@@ -26,7 +26,8 @@ impl Client {
         Ok(list.items)
     }
 
-    /// Expands a prompt. Arguments are strings (PM-01). Dropping the future cancels it on the server.
+    /// Expands a prompt. Arguments are strings. Dropping the future cancels it on the server.
+    // PM-01
     pub async fn get_prompt(
         &self,
         name: &str,

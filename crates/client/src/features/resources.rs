@@ -12,19 +12,19 @@ use crate::connection::{CallOptions, Digest};
 use crate::error::Result;
 
 impl Client {
-    /// All resources of the server, over all pages. None where it offers none. Dropping the future
-    /// cancels it.
+    /// Lists all resources of the server, over all pages; empty if it offers none. Dropping the
+    /// future cancels it.
     pub async fn list_resources(&self) -> Result<Vec<Resource>> {
         self.resource_list(method::RESOURCES_LIST).await
     }
 
-    /// All resource templates of the server, over all pages. Dropping the future cancels it.
+    /// Lists all resource templates of the server, over all pages. Dropping the future cancels it.
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
         self.resource_list(method::TEMPLATES_LIST).await
     }
 
-    /// Reads a resource by its exact URI. A modern server may say for how long it is to be used again; until then,
-    /// or until it says that it changed, it is not asked. Dropping the future cancels it on the server.
+    /// Reads a resource by its exact URI. The result is cached as long as a modern server permits,
+    /// or until it announces a change. Dropping the future cancels it on the server.
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult> {
         let method = method::RESOURCES_READ;
         let live = self.live(method).await?;

@@ -1,8 +1,9 @@
-//! Skills over MCP (extension `io.modelcontextprotocol/skills`): listed, read when asked for, and checked.
+//! Skills over MCP (extension `io.modelcontextprotocol/skills`): listed, read on demand, and
+//! verified.
 //!
-//! Nothing of a skill is read before somebody asks for it, and nothing that was read is given out before it is what
-//! the entry said: its size, its digest, and for `SKILL.md` its frontmatter. That the two agree says nothing of
-//! whether either is to be trusted: a skill is text of the server's, for a model to read with that in mind.
+//! A file is read only on request, and returned only if it matches its descriptor: the size, the
+//! digest, and for `SKILL.md` the frontmatter. A match does not make either trustworthy: a skill is
+//! text of the server.
 
 mod frontmatter;
 
@@ -25,10 +26,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// The name of the extension, for a host to declare.
 pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
 
-/// A skill whose `SKILL.md` was read and found to be what its entry says.
+/// A skill whose `SKILL.md` was read and matches its descriptor.
 ///
-/// Keep the entry with any approval of it: it is the whole set of files and digests that was approved. An entry that
-/// differs later is another skill as far as that approval goes.
+/// Keep the descriptor with any approval: it is the whole set of files and digests that was
+/// approved. A descriptor that differs later is another skill as far as that approval goes.
 #[derive(Clone, Debug)]
 pub struct Skill {
     client: Client,
@@ -36,52 +37,52 @@ pub struct Skill {
     text: String,
 }
 
-/// Why a skill, or a file of it, cannot be had.
+/// Why a skill or one of its files is unavailable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillError {
-    /// The server did not give it.
+    /// The request failed.
     #[error(transparent)]
     Call(#[from] Error),
-    /// What the server gave is not what the entry says. It may have changed since: [`Client::get_skill`] gives its
-    /// entry of today, which is for somebody to approve anew.
+    /// The contents do not match the descriptor. The skill may have changed: [`Client::get_skill`]
+    /// returns the current descriptor, which needs a new approval.
     #[error("{uri} is not what was listed: {mismatch}")]
     NotAsListed {
-        /// The file.
+        /// URI of the file.
         uri: Box<str>,
         /// What differs.
         mismatch: Mismatch,
     },
-    /// The file is not among those of the skill, so it is none of them.
+    /// The file is not listed by the skill.
     #[error("the skill lists no file {0:?}")]
     NotListed(Box<str>),
-    /// The skill is made as it is read, so there is nothing to hold it against.
+    /// The files of the skill are generated on demand and cannot be verified.
     #[error("the files of this skill are made as they are read, and cannot be checked")]
     Dynamic,
 }
 
-/// In what a file differs from its entry.
+/// How a file differs from its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// The server gave something else than this one file.
+    /// The response is not exactly this one file.
     Contents,
-    /// Its length.
+    /// The size differs.
     Size,
-    /// Its SHA-256.
+    /// The SHA-256 digest differs.
     Digest,
-    /// Its frontmatter is not the one in the entry, or is none.
+    /// The frontmatter differs from the one in the descriptor, or is missing.
     Frontmatter,
-    /// It is no text.
+    /// The file is not UTF-8 text.
     Text,
 }
 
 impl Client {
-    /// What the server says of its skills, over all pages. Nothing of them is read.
+    /// Lists the server's skills, over all pages, without reading them.
     ///
-    /// A server without the extension has none; it is not asked. One with it may have more than it lists:
-    /// [`Client::get_skill`] finds those by their URI. Entries that are not sound are left out, and named in
-    /// `dropped`. Dropping the future cancels it.
+    /// Empty for a server without the extension, which is not asked. A server may have more skills
+    /// than it lists: [`Client::get_skill`] finds those by URI. Invalid elements are left out and
+    /// named in `dropped`. Dropping the future cancels it.
     pub async fn list_skills(&self) -> Result<List<SkillEntry>> {
         let live = self.live(method::SKILLS_LIST).await?;
         if !is_offered(&live) {
@@ -90,8 +91,8 @@ impl Client {
         lists::all(self.shared(), &live, method::SKILLS_LIST, &CallOptions::new()).await
     }
 
-    /// What the server says of the skill with this `SKILL.md`, whether it lists it or not. Dropping the future
-    /// cancels it.
+    /// Requests the descriptor of the skill with this `SKILL.md`, whether it is listed or not.
+    /// Dropping the future cancels it.
     pub async fn get_skill(&self, uri: &str) -> Result<SkillEntry> {
         let method = method::SKILLS_GET;
         let live = self.live(method).await?;
@@ -106,7 +107,8 @@ impl Client {
         Err(self.shared().fault(method, fault))
     }
 
-    /// Reads the `SKILL.md` of a skill, and checks it against its entry. No other file is read.
+    /// Reads the `SKILL.md` of a skill and verifies it against its descriptor. No other file is
+    /// read.
     ///
     /// Dropping the future cancels it.
     pub async fn read_skill(&self, entry: &SkillEntry) -> Result<Skill, SkillError> {
@@ -119,7 +121,7 @@ impl Client {
         Ok(Skill { client: self.clone(), entry: entry.clone(), text })
     }
 
-    /// Reads a file that the entry lists.
+    /// Reads and verifies a file that the descriptor lists.
     async fn read_listed(&self, entry: &SkillEntry, uri: &str) -> Result<Bytes, SkillError> {
         if entry.files == SkillFiles::Dynamic {
             return Err(SkillError::Dynamic);
@@ -131,28 +133,28 @@ impl Client {
 }
 
 impl Skill {
-    /// What the server said of it.
+    /// The descriptor that the skill was verified against.
     pub fn entry(&self) -> &SkillEntry {
         &self.entry
     }
 
-    /// The configured name of the server it is from, which a model should be told along with it.
+    /// The configured name of its server, which a model should be told along with the skill.
     pub fn server(&self) -> &str {
         self.client.name()
     }
 
-    /// All of `SKILL.md`.
+    /// The whole text of `SKILL.md`.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// `SKILL.md` without its frontmatter: the instructions.
+    /// The text of `SKILL.md` without its frontmatter: the instructions.
     pub fn instructions(&self) -> &str {
         frontmatter::split(&self.text).map_or("", |(_, rest)| rest)
     }
 
-    /// Reads a file of the skill and checks it: by its path within the skill, as `SKILL.md` names it, or by its
-    /// URI. A file that is not listed is not asked for.
+    /// Reads and verifies a file of the skill, by its path within the skill as `SKILL.md` names it,
+    /// or by its URI. A file that is not listed is not requested.
     ///
     /// Dropping the future cancels it.
     pub async fn read_file(&self, path: &str) -> Result<Bytes, SkillError> {
@@ -172,7 +174,7 @@ impl Skill {
     }
 }
 
-/// The bytes of `file`, if the answer holds them and nothing else.
+/// Returns the bytes of `file` if the result holds exactly that file and they match.
 fn checked(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Mismatch> {
     let [part] = &*result.contents else { return Err(Mismatch::Contents) };
     if part.uri != file.uri || !result.dropped.is_empty() {
@@ -182,7 +184,7 @@ fn checked(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Misma
         Body::Text(text) => text.get().into_owned().into(),
         Body::Blob(blob) => decoded_blob(blob, file.size)?.into(),
     };
-    // The size first: it is what a server says to keep us from reading on.
+    // Check the size before computing the digest.
     if file.size.is_some_and(|size| size != bytes.len() as u64) {
         return Err(Mismatch::Size);
     }
@@ -193,14 +195,14 @@ fn checked(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Misma
 }
 
 fn decoded_blob(blob: &Quoted, size: Option<u64>) -> Result<Vec<u8>, Mismatch> {
-    // Four characters for each three bytes: what is far longer need not be decoded to know.
+    // Base64 uses four characters for three bytes; a much longer text need not be decoded.
     if size.is_some_and(|size| blob.len_hint() as u64 > (size / 3 + 1) * 8) {
         return Err(Mismatch::Size);
     }
     BASE64.decode(blob.get().as_bytes()).map_err(|_| Mismatch::Contents)
 }
 
-/// A path of a URI as a person would write it.
+/// Percent-decodes the path of a URI.
 fn spelt(path: &str) -> String {
     let mut rest = path.as_bytes();
     let mut out = Vec::with_capacity(rest.len());

@@ -1,4 +1,4 @@
-//! [`Subscription`]: hearing of the changes of one resource, the same in both eras (RS-03, RS-04).
+//! [`Subscription`]: notifications about one resource, the same in both eras (RS-03, RS-04).
 
 use std::sync::Arc;
 
@@ -15,35 +15,35 @@ use crate::connection::CallOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver, Topic};
 
-/// Changes of one resource, from the moment of subscribing. It outlives reconnections: after each, the resource
-/// counts as changed, since nobody knows what was missed.
+/// Changes of one resource, from the moment of subscribing. It survives reconnects; after each, the
+/// resource counts as changed, since notifications may have been missed.
 ///
-/// Dropping it unsubscribes, unless somebody else is still subscribed to the same resource.
+/// Dropping it unsubscribes, unless someone else is still subscribed to the same resource.
 pub struct Subscription {
     wanted: Wanted,
     events: EventReceiver<Event>,
     status: watch::Receiver<Status>,
 }
 
-/// A resource changed; read it again.
+/// A changed resource, which should be read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Update {
-    /// Which: the one that was subscribed to, or one below it. Untrusted.
+    /// URI of the resource: the one that was subscribed to, or one below it. Untrusted.
     pub uri: String,
-    /// Not the server's own words: it may have changed while nobody listened.
+    /// Whether the client inferred the change because notifications may have been missed.
     pub inferred: bool,
 }
 
-/// Wanted for as long as it lives.
+/// Registers the demand for a resource until it is dropped.
 struct Wanted {
     client: Client,
     uri: Arc<str>,
 }
 
 impl Client {
-    /// Subscribes to the changes of a resource, by its exact URI. A server that does not tell of them is an
-    /// error.
+    /// Subscribes to the changes of a resource, by its exact URI. A server that does not support it
+    /// is an error.
     ///
     /// Dropping the future unsubscribes.
     pub async fn subscribe(&self, uri: &str) -> Result<Subscription> {
@@ -77,13 +77,13 @@ impl Client {
 }
 
 impl Subscription {
-    /// What is subscribed to.
+    /// The URI that was subscribed to.
     pub fn uri(&self) -> &str {
         &self.wanted.uri
     }
 
-    /// The next change. `None` once the connection is closed, or the server has ended the subscription: then it can
-    /// be asked for again.
+    /// Waits for the next change. `None` once the connection is closed or the server has ended the
+    /// subscription; then it can be requested again.
     ///
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Update> {
@@ -103,7 +103,7 @@ impl Subscription {
                     }
                 }
                 Ok(_) => {}
-                // Among what was missed may have been an update.
+                // An update may be among the missed events.
                 Err(RecvError::Lagged(_)) => {
                     return Some(Update { uri: self.wanted.uri.to_string(), inferred: true });
                 }
@@ -113,7 +113,7 @@ impl Subscription {
     }
 }
 
-/// Whether a URI is this one, or below it (RS-03).
+/// Whether a URI is the subscribed one, or below it (RS-03).
 fn is_within(uri: &str, subscribed: &str) -> bool {
     uri.strip_prefix(subscribed)
         .is_some_and(|rest| rest.is_empty() || subscribed.ends_with('/') || rest.starts_with(['/', '?', '#']))
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Subscription {
 }
 
 impl Wanted {
-    /// With the number of the want.
+    /// Registers the demand. The number is its generation.
     fn new(client: Client, uri: &str) -> (Self, u64) {
         let want = client.shared().want_resource(uri);
         (Self { client, uri: uri.into() }, want)

@@ -1,6 +1,6 @@
-//! Tasks: calls that go on after they were answered, in both of their forms (groups TA and TN).
+//! Tasks: calls that continue after their response, in both protocol forms (groups TA and TN).
 //!
-//! The connection's revision decides which form is spoken (TN-10). A server of 2026-07-28 decides by itself
+//! The revision of the connection decides the form (TN-10). A server of 2026-07-28 decides itself
 //! which call becomes a task; one of 2025-11-25 is asked to, where the tool allows it.
 
 use std::sync::Arc;
@@ -20,18 +20,19 @@ use crate::client::Client;
 use crate::connection::{CallOptions, Failure, Followed, Leaving, Live, Shared, Tracked, poll_options};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 
-/// The answer to a call that may become a task.
+/// The response to a call that may become a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskOr<T> {
-    /// It was answered at once.
+    /// The call was answered at once.
     Done(T),
-    /// It goes on in the background.
+    /// The call continues in the background.
     Task(TaskHandle),
 }
 
 impl CallOptions {
-    /// Is told of each new state of a task: of a call that becomes one, or in [`Client::wait_task`]. The
-    /// state holds the task's id, so that a handle can be kept of a call that is being waited for.
+    /// Sets a listener for the states of a task: of a call that becomes one, or in
+    /// [`Client::wait_task`]. The state holds the task's id, from which a handle can be stored
+    /// while the call is waited for.
     ///
     /// It is called from the future that waits, so it must not block.
     #[must_use]
@@ -40,7 +41,8 @@ impl CallOptions {
         self
     }
 
-    /// How long a server of 2025-11-25 is asked to keep a task. It may decide otherwise; the handle says so.
+    /// Sets how long a server of 2025-11-25 is asked to keep a task. The server may decide
+    /// otherwise; the handle says so.
     #[must_use]
     pub fn task_ttl(mut self, ttl: Duration) -> Self {
         self.task.ttl = Some(ttl);
@@ -49,12 +51,13 @@ impl CallOptions {
 }
 
 impl Client {
-    /// Runs a tool, as a task if that can be: then its handle comes at once, and [`Client::wait_task`] gives the
-    /// result, now, later, or in another process.
+    /// Calls a tool as a task if possible. Then the handle is returned at once, and
+    /// [`Client::wait_task`] returns the result, now, later, or in another process.
     ///
-    /// Whether it can be is up to the server. One of 2026-07-28 may make a task of any call; one of 2025-11-25
-    /// is asked to if it offers that and the tool allows it (TA-01). Any other call is answered as usual.
-    /// Dropping the future before there is a handle cancels the call on the server.
+    /// A server of 2026-07-28 may turn any call into a task; one of 2025-11-25 is asked to if it
+    /// offers that and the tool allows it. Any other call is answered as usual. Dropping the future
+    /// before there is a handle cancels the call on the server.
+    // TA-01
     pub async fn call_tool_task<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -96,9 +99,9 @@ impl Client {
         }
     }
 
-    /// How a task stands. Dropping the future cancels the question.
+    /// Requests the current state of a task. Dropping the future cancels the request.
     ///
-    /// A task that the server does not know, or no longer, is [`TaskEnd::Gone`].
+    /// A task that the server does not know (any more) is [`TaskEnd::NotFound`].
     pub async fn task(&self, handle: &TaskHandle) -> Result<Task> {
         let method = method::TASKS_GET;
         self.speaks(handle, method).await?;
@@ -106,19 +109,20 @@ impl Client {
         self.shared().state(method, handle, &json)
     }
 
-    /// Waits for the end of a task and gives its result, exactly as the call would have been answered: an error
-    /// of the server's is one here, and a tool that failed says so in its result.
+    /// Waits for a task to end and returns its result as the call would have returned it: a server
+    /// error becomes an `Err`, and a failed tool says so in its result.
     ///
-    /// What the task asks for meanwhile is put to the host's handler. Sessions that are lost, and servers that
-    /// are restarted, are waited for. Without a limit in `options` the wait lasts for as long as the server keeps
-    /// the task, or a day where it does not say; progress of a task is any change of its state.
+    /// Input that the task requires is requested from the host's handler. The wait continues across
+    /// lost sessions and restarted servers. Without a timeout in `options` it lasts as long as the
+    /// server keeps the task, or a day if the server does not say. Any change of state counts as
+    /// progress.
     ///
-    /// Dropping the future leaves the task as it is: it can be waited for again.
+    /// Dropping the future leaves the task running: it can be waited for again.
     pub async fn wait_task(&self, handle: &TaskHandle, options: &CallOptions) -> Result<CallToolResult> {
         let method = method::TASKS_GET;
         self.speaks(handle, method).await?;
         let left = handle.ttl.map_or(LONGEST, |ttl| {
-            // The last look is made after its time.
+            // The last poll is made after the lifetime has ended.
             ttl.saturating_sub(handle.age(SystemTime::now())).saturating_add(AFTER)
         });
         let total = options.total.unwrap_or(left);
@@ -136,8 +140,9 @@ impl Client {
         decoded(self.shared(), method, &result, CallToolResult::decode(&result))
     }
 
-    /// All tasks that the server has of ours, over all pages. Only servers of 2025-11-25 can be asked, and of
-    /// those only some: [`ErrorKind::NotOffered`] otherwise (TA-05, TN-10). Dropping the future cancels it.
+    /// Lists our tasks on the server, over all pages. Only some servers of 2025-11-25 offer this;
+    /// otherwise it is [`ErrorKind::NotOffered`]. Dropping the future cancels it.
+    // TA-05, TN-10
     pub async fn list_tasks(&self) -> Result<List<Task>> {
         let method = method::TASKS_LIST;
         let live = self.live(method).await?;
@@ -147,10 +152,12 @@ impl Client {
         lists::all(self.shared(), &live, method, &CallOptions::new()).await
     }
 
-    /// Asks the server to end a task, and gives how it stands then. That need not be cancelled: the server may
-    /// take its time, and the task may still complete (TN-06). One that is over already stays as it ended.
+    /// Asks the server to cancel a task and returns its state after that. The state need not be
+    /// canceled: the server may take its time, and the task may still complete. An ended task keeps
+    /// its state.
     ///
     /// Dropping the future may leave the server untold.
+    // TN-06
     pub async fn cancel_task(&self, handle: &TaskHandle) -> Result<Task> {
         let method = method::TASKS_CANCEL;
         let live = self.speaks(handle, method).await?;
@@ -163,31 +170,31 @@ impl Client {
             ));
         }
         match self.about(method, handle).await {
-            // The experiment answers with the state.
+            // A server of 2025-11-25 answers with the state.
             Ok(json) if handle.dialect == Dialect::Experiment && json.member("taskId").is_some() => {
                 self.shared().state(method, handle, &json)
             }
             Ok(_) => self.task(handle).await,
-            // Unknown, or over.
+            // The task is unknown or has ended.
             Err(error) if matches!(error.kind(), ErrorKind::Task(TaskEnd::Gone)) => self.task(handle).await,
             Err(error) => Err(error),
         }
     }
 
-    /// The handle of a task from [`Client::list_tasks`]. When it was created is the server's word.
+    /// Creates a handle for a task from [`Client::list_tasks`]. The creation time is the server's.
     pub fn handle_of(&self, task: &Task) -> TaskHandle {
         let created = task.created_at().and_then(|at| at.parse::<jiff::Timestamp>().ok());
         TaskHandle::new(task, created.map_or_else(SystemTime::now, SystemTime::from))
     }
 
-    /// A handle for an id that somebody else has kept, in the form that the connection speaks. When the task was
-    /// created is not known, nor for how long it is kept.
+    /// Creates a handle for a stored task id, in the form of this connection. Creation time and
+    /// lifetime are unknown.
     pub async fn task_by_id(&self, id: &str) -> Result<TaskHandle> {
         let live = self.live(method::TASKS_GET).await?;
         Ok(TaskHandle::of_id(id, dialect(&live), SystemTime::now()))
     }
 
-    /// A link that speaks the form of tasks that the handle is of.
+    /// Returns a link whose revision has the handle's form of tasks.
     async fn speaks(&self, handle: &TaskHandle, method: &str) -> Result<Arc<Live>> {
         let live = self.live(method).await?;
         if dialect(&live) == handle.dialect {
@@ -207,8 +214,8 @@ impl Client {
         })
     }
 
-    /// A tool of 2025-11-25 that can only be called as a task, called as one and waited for (TA-01). Dropping the
-    /// future cancels the task.
+    /// Calls a tool of 2025-11-25 that can only be called as a task, and waits for the result
+    /// (TA-01). Dropping the future cancels the task.
     pub(crate) async fn call_required(
         &self,
         live: &Arc<Live>,
@@ -237,10 +244,10 @@ impl Client {
     }
 }
 
-/// What came of asking for a task.
+/// The response to a call that was requested as a task.
 enum Begun {
     Task(Task),
-    /// The server answered at once, whatever it was asked for.
+    /// The server answered at once instead.
     Done(Json),
 }
 
@@ -276,7 +283,7 @@ async fn begin(
     }
 }
 
-/// Whether a tool of 2025-11-25 may be called as a task. The tools are listed if nobody has.
+/// Whether a tool of 2025-11-25 may be called as a task. Lists the tools if that was not done yet.
 async fn support(
     shared: &Arc<Shared>,
     live: &Arc<Live>,
@@ -294,9 +301,9 @@ async fn support(
     Ok(shared.task_support(tool).unwrap_or_default())
 }
 
-/// Whether a tool can be called as a task only (TA-01). `None`: the tools were not listed yet.
+/// Whether a tool can only be called as a task (TA-01). `None` if the tools were not listed yet.
 pub(crate) fn is_required(shared: &Shared, live: &Live, tool: &str) -> Option<bool> {
-    // In this order: nearly no server does, and of those that do nearly no tool.
+    // Cheap checks first: hardly any server has such tools.
     if live.peer.revision != Revision::V2025_11_25 || !takes_tasks(live) {
         return Some(false);
     }
@@ -307,10 +314,11 @@ pub(crate) fn is_required(shared: &Shared, live: &Live, tool: &str) -> Option<bo
     }
 }
 
-/// The same where the tools have to be listed first: what a server says to a call of such a tool that is none
-/// differs from server to server. Without a list the call itself will tell.
+/// Whether a tool can only be called as a task, listing the tools if needed. Servers react
+/// differently to a wrong kind of call, so it is worth knowing. If listing fails, the call is sent
+/// as usual.
 ///
-/// The list is fetched in the call's own time.
+/// The list is fetched within the call's own timeout.
 pub(crate) async fn turns_out_required(
     shared: &Arc<Shared>,
     live: &Arc<Live>,
@@ -324,7 +332,7 @@ pub(crate) async fn turns_out_required(
     support == TaskSupport::Required
 }
 
-/// TA-01: whether the server makes tasks of calls when it is asked to.
+/// Whether the server accepts tool calls as tasks (TA-01).
 fn takes_tasks(live: &Live) -> bool {
     live.peer.revision == Revision::V2025_11_25
         && live.peer.capabilities.at(&["tasks", "requests", "tools", "call"]).is_some()
@@ -347,9 +355,9 @@ fn tell(options: &CallOptions, task: &Task) {
     }
 }
 
-/// Where the server does not say how long it keeps a task.
+/// Assumed lifetime of a task if the server does not give one.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// For a task that is kept a little longer than was said.
+/// How much longer than its lifetime a task is waited for.
 const AFTER: Duration = Duration::from_secs(60);
-/// Of an id that is shown to a person.
+/// Maximum length of a task id that is shown to a person.
 const LONGEST_SHOWN: usize = 80;

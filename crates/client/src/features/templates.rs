@@ -1,7 +1,8 @@
-//! Resource templates (RS-05): RFC 6570, all four levels, with limits.
+//! Resource templates: RFC 6570, all four levels, with limits.
 //!
-//! A template is written by a server and its variables by a model, so neither is trusted: both are bounded, and
-//! what cannot be expanded is an error, never a half-expanded URI.
+//! A template comes from a server and its values from a model, so neither is trusted: both are
+//! bounded, and what cannot be expanded is an error, never a half-expanded URI.
+// RS-05
 
 mod expand;
 mod parse;
@@ -25,44 +26,45 @@ use std::collections::BTreeMap;
 /// ```
 ///
 /// # What a value can do to the URI
-/// In every expression but two, whatever is not a letter, a digit or one of `-._~` is percent-encoded: a value
-/// with `/`, `?` or `#` stays within its place. `{+name}` and `{#name}` are the server's wish that the value be
-/// taken as it is: `../`, `?` and `#` in it go through, and it is the server that must bear them.
+/// In every expression but two, whatever is not a letter, a digit or one of `-._~` is
+/// percent-encoded: a value with `/`, `?` or `#` stays within its component. `{+name}` and
+/// `{#name}` ask for the value to be inserted as it is: `../`, `?` and `#` pass through, and the
+/// server must handle them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
 }
 
-/// The value of a variable. An empty list or map counts as not given.
+/// The value of a variable. An empty list or map counts as undefined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Text, which may be empty.
+    /// A string, which may be empty.
     Text(String),
-    /// Several texts, in order.
+    /// Several strings, in order.
     List(Vec<String>),
-    /// Texts by key, in order.
+    /// Strings by key, in order.
     Map(Vec<(String, String)>),
 }
 
-/// Why a template cannot be used, or not with these values.
+/// Why a template cannot be parsed, or not be expanded with these values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// Not RFC 6570.
+    /// The template is not valid RFC 6570.
     #[error("no URI template: {what} at byte {at}")]
     Syntax {
-        /// Where.
+        /// Byte offset of the error.
         at: usize,
         /// What is wrong.
         what: &'static str,
     },
-    /// Longer, or with more variables, than any honest template.
+    /// The template is too long or has too many variables.
     #[error("the template is too large ({0})")]
     TooLarge(&'static str),
-    /// A prefix such as `{name:3}` of a value that is no text.
+    /// The template takes a prefix (`{name:3}`) of a value that is not a string.
     #[error("{0} must be a text: the template takes the beginning of it")]
     NotText(Box<str>),
-    /// The values make it longer than any URI may be.
+    /// The expanded URI would be too long.
     #[error("the expanded URI would be longer than {LONGEST_URI} bytes")]
     TooLong,
 }
@@ -73,7 +75,7 @@ impl Template {
         parse::template(text)
     }
 
-    /// The names of its variables, each once, in the order of their first use.
+    /// The names of its variables, each once, in order of first use.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         let mut seen = std::collections::HashSet::new();
         let specs = self.parts.iter().flat_map(|part| match part {
@@ -83,17 +85,17 @@ impl Template {
         specs.map(|spec| &*spec.name).filter(move |name| seen.insert(*name))
     }
 
-    /// The URI for these values. Variables without a value are left out, as the RFC says; values of no variable
-    /// are ignored.
+    /// Expands the template. Variables without a value are left out, as the RFC says; unknown
+    /// values are ignored.
     pub fn expand(&self, values: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
         expand::parts(&self.parts, values)
     }
 }
 
-/// A piece of a template.
+/// A literal or an expression of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
-    /// Goes into the URI as it is; percent-encoded where it must be.
+    /// Copied into the URI; percent-encoded where necessary.
     Literal(Box<str>),
     Expression {
         operator: Operator,
@@ -111,9 +113,9 @@ struct Spec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Modifier {
     None,
-    /// `:n`: the first so many characters.
+    /// `:n`: the first `n` characters.
     Prefix(usize),
-    /// `*`: each element by itself.
+    /// `*`: each element separately.
     Explode,
 }
 
@@ -153,11 +155,11 @@ impl<const N: usize> From<[(&str, &str); N]> for Value {
     }
 }
 
-/// The longest template that is looked at.
+/// Maximum size of a template, in bytes.
 const LONGEST_TEMPLATE: usize = 8 * 1024;
 
-/// The most variables of one template.
+/// Maximum number of variables of one template.
 const MOST_VARIABLES: usize = 256;
 
-/// The longest URI that is made. Servers and proxies stop well before.
+/// Maximum size of an expanded URI, in bytes. Servers and proxies accept less.
 const LONGEST_URI: usize = 64 * 1024;

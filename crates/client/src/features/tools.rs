@@ -15,24 +15,25 @@ use crate::connection::{CallOptions, Digest, Live, Shared};
 use crate::error::Result;
 
 impl Client {
-    /// All tools of the server, over all pages, in its order.
+    /// Lists all tools of the server, over all pages, in the server's order.
     ///
-    /// A server that offers no tools has none; it is not asked. A tool that cannot be read is left out
-    /// with a warning in the log; [`Client::list_tools_full`] says which. Dropping the future cancels it.
+    /// Empty for a server that offers no tools, which is not asked. An invalid tool is left out
+    /// with a warning in the log; [`Client::list_tools_full`] says which. Dropping the future
+    /// cancels it.
     pub async fn list_tools(&self) -> Result<Vec<Tool>> {
         self.list_tools_full().await.map(|list| list.items)
     }
 
-    /// [`Client::list_tools`], with what was left out.
+    /// [`Client::list_tools`], with the elements that were left out.
     pub async fn list_tools_full(&self) -> Result<List<Tool>> {
         let live = self.live(method::TOOLS_LIST).await?;
         list(self.shared(), &live, &CallOptions::new()).await
     }
 
-    /// Runs a tool. `arguments` must serialise to an object, or to `null` for none.
+    /// Calls a tool. `arguments` must serialize to an object, or to `null` for none.
     ///
-    /// A tool that fails says so in the result (`is_error`), which is for the model to see; an `Err` means
-    /// that the call itself failed. Dropping the future cancels the call on the server.
+    /// A tool that fails says so in the result (`is_error`), which is for the model to see; an
+    /// `Err` means that the call itself failed. Dropping the future cancels the call on the server.
     pub async fn call_tool<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -41,7 +42,7 @@ impl Client {
         self.call_tool_with(name, arguments, &CallOptions::new()).await
     }
 
-    /// [`Client::call_tool`] with other limits, or with progress.
+    /// [`Client::call_tool`] with other timeouts, or with progress.
     pub async fn call_tool_with<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -61,8 +62,8 @@ impl Client {
         decoded(self.shared(), method, &result, CallToolResult::decode(&result))
     }
 
-    /// Of a server whose tools nobody has listed, and which may want this one called as a task. The list is fetched in
-    /// the call's own time.
+    /// Calls a tool of a server whose tools were not listed yet and may require a call as a task.
+    /// The list is fetched within the call's own timeout.
     async fn call_unlisted(
         &self,
         live: &Arc<Live>,
@@ -86,7 +87,7 @@ impl Client {
     }
 }
 
-/// All tools over `live`. Their header annotations are kept for the calls to come.
+/// Lists all tools on `live`. Their header annotations are recorded for later calls.
 pub(crate) async fn list(
     shared: &Arc<Shared>,
     live: &Arc<Live>,

@@ -1,4 +1,4 @@
-//! Owns what a hook's command is told: the facts, on stdin as JSON and in the environment.
+//! Runs a hook's command, with the notice as JSON on stdin and in environment variables.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use bowline_transport::process::{OneShot, OneShotOutput};
 
 use super::notice::Notice;
 
-/// What is run.
+/// The command of a hook.
 pub(super) struct Run<'a> {
     pub(super) program: &'a str,
     pub(super) args: &'a [String],
@@ -17,11 +17,11 @@ pub(super) struct Run<'a> {
     pub(super) limit: Duration,
 }
 
-/// How much of its output is kept for the log.
+/// Maximum size of its output that is logged, in bytes.
 const OUTPUT: usize = 4096;
 
 impl Run<'_> {
-    /// Runs it once. Dropping the future kills it, and everything in its process group.
+    /// Runs it once. Dropping the future kills it and its process group.
     pub(super) async fn run(&self, notice: &Notice) -> io::Result<OneShotOutput> {
         let Self { program, args, env, cwd, limit } = *self;
         let json = format!("{}\n", notice.to_json());

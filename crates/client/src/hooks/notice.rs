@@ -1,4 +1,4 @@
-//! Owns what a hook is told: the same facts whether they go to a command, to a webhook or to a terminal.
+//! What a hook receives: the same facts for a command, a webhook or a terminal.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::events::{Event, Topic};
 
-/// Something that happened to a server, as hooks are told.
+/// An event of a server, as hooks receive it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Notice {
@@ -18,23 +18,24 @@ pub struct Notice {
     pub event: HookEvent,
     /// The configured name of the server.
     pub server: Arc<str>,
-    /// When.
+    /// When it happened.
     pub at: SystemTime,
-    /// Why, where there is a reason: one line, bounded and without control characters. A server's words
-    /// may be in it.
+    /// The cause, if there is one: one line, bounded and without control characters. May contain
+    /// text of the server.
     pub cause: Option<String>,
-    /// Which kind of reason, as one word that does not change: `refused`, `timeout`, `session_lost`.
+    /// The kind of the cause, as a stable identifier such as `refused`, `timeout` or
+    /// `session_lost`.
     pub cause_kind: Option<&'static str>,
-    /// How many attempts to connect were made since the connection was last good.
+    /// Connection attempts since the connection was last ready.
     pub attempt: u32,
-    /// How long the server could not be called, once it can be again.
+    /// How long the server was unavailable, once it is available again.
     pub outage: Option<Duration>,
-    /// How many events before this one were dropped, because whoever is told could not keep up.
+    /// Number of events before this one that were dropped because the hook was too slow.
     pub missed: u64,
 }
 
 impl Notice {
-    /// The notice of an event, if it is one that hooks are told about.
+    /// The notice for an event, if hooks receive events of its kind.
     pub fn of(server: &Arc<str>, event: &Event) -> Option<Self> {
         match event {
             Event::Life(life) => Some(Self {
@@ -66,7 +67,7 @@ impl Notice {
         rfc3339(self.at)
     }
 
-    /// All of it as one JSON object on one line.
+    /// The notice as one JSON object on one line.
     pub fn to_json(&self) -> String {
         let value: Value = json!({
             "event": self.event.as_str(),
@@ -81,7 +82,7 @@ impl Notice {
         value.to_string()
     }
 
-    /// The key facts as environment variables. Those that are not known are not set.
+    /// The main facts as environment variables. Unknown ones are not set.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         [
             ("BOWLINE_EVENT", Some(self.event.as_str().to_owned())),
@@ -96,16 +97,16 @@ impl Notice {
     }
 }
 
-/// How much of a reason is told.
+/// Maximum length of a text, in characters.
 const LONGEST: usize = 500;
 
-/// The cause and our own sentence about it. Neither the body of an answer nor stderr: both are the server's
-/// own words at length, and can hold what it was trusted with.
+/// The cause with our own note. Response bodies and stderr are left out: they are long text of the
+/// server and may contain secrets.
 fn told(fault: &Fault) -> String {
     clean(&fault.to_string())
 }
 
-/// One bounded line that is only data: nothing in it ends a variable, a line of a log or a colour.
+/// Makes a bounded line in which nothing ends a variable, a log line or a color sequence.
 fn clean(text: &str) -> String {
     let mut out = String::new();
     for (count, c) in text.chars().enumerate() {
@@ -126,7 +127,7 @@ fn millis(time: Duration) -> u64 {
 }
 
 fn rfc3339(at: SystemTime) -> String {
-    // A clock that is set to where no calendar reaches is as good as none.
+    // A time outside the calendar is shown as the epoch.
     let stamp = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
     format!("{stamp:.3}")
 }

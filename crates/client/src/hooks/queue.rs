@@ -1,4 +1,4 @@
-//! Owns what waits for a hook: in order, bounded, and honest about what was dropped.
+//! The bounded queue of a hook, which counts what it drops.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::notice::Notice;
 
-/// What a hook has not been told yet.
+/// Notices that a hook has not received yet, in order.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -18,20 +18,20 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     pending: VecDeque<Notice>,
-    /// Dropped since the last one that was handed out.
+    /// Notices dropped since the last one that was taken.
     missed: u64,
     closed: bool,
 }
 
-/// How many may wait. A hook that is further behind has other worries than the oldest of them.
+/// Maximum number of pending notices; beyond it the oldest is dropped.
 pub(super) const MOST: usize = 256;
 
 impl Queue {
-    /// Adds one; drops the oldest if there are too many. Never waits.
+    /// Adds a notice and drops the oldest if there are too many. Never waits.
     pub(super) fn push(&self, notice: Notice) {
         let mut state = self.state();
-        // Twice "the tools are others" says no more than once, and a server can say it without end: it must
-        // not be able to push out what else happened.
+        // Repeated tool changes add nothing, and a server that sends them endlessly must not push
+        // out other notices.
         let said = |last: &Notice| last.event == notice.event && notice.event == HookEvent::ToolsChanged;
         if state.pending.back().is_some_and(said) {
             return;
@@ -45,19 +45,20 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Counts what was lost on the way here.
+    /// Counts notices that were lost before they reached the queue.
     pub(super) fn miss(&self, count: u64) {
         let mut state = self.state();
         state.missed = state.missed.saturating_add(count);
     }
 
-    /// No more will come. What waits is still handed out.
+    /// Closes the queue. Pending notices are still delivered.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.changed.notify_one();
     }
 
-    /// The next, with how many were dropped before it. For one caller at a time.
+    /// Takes the next notice, with the number of notices dropped before it. For one caller at a
+    /// time.
     pub(super) async fn next(&self) -> Option<Notice> {
         loop {
             {

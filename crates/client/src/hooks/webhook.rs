@@ -1,4 +1,4 @@
-//! Owns how a webhook is called: one POST, and once more only if nobody was there.
+//! Calls a webhook: one POST, and a second one only if the first was not received.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,37 +11,37 @@ use http::HeaderMap;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-/// The way to one webhook. Its connection is kept for the next event.
+/// A webhook. Its connection is reused for the next event.
 pub(super) struct Webhook {
     link: HttpLink,
     limit: Duration,
 }
 
-/// How it went.
+/// The outcome of a webhook call.
 #[derive(Debug)]
 pub(super) enum Posted {
     /// It answered with this status.
     Status(u16),
-    /// It got no request, or gave no answer that could be read.
+    /// The request was not delivered, or the response was not readable.
     Fault(Fault),
-    /// It took too long.
+    /// It took longer than the timeout.
     TooLong,
 }
 
-/// Before the second attempt. A receiver that is being restarted is back soon, or not soon.
+/// Delay before the second attempt, for a receiver that is being restarted.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How much of an answer is read: nothing of it is of interest.
+/// Maximum size of a response that is read, in bytes. Its contents are ignored.
 const ANSWER: usize = 64 * 1024;
 
 impl Webhook {
     pub(super) fn new(url: &Url, headers: &[(String, Secret)], limit: Duration) -> Result<Self, Fault> {
-        // What a webhook is sent, and over what, is for whoever wrote it down.
+        // Plain HTTP is allowed: whoever configured the webhook chose it.
         let config = Http { headers: headers.to_vec(), allow_http: true, ..Http::plain(url.clone()) };
         let limits = Limits { connect: limit, body: ANSWER, event: ANSWER };
         Ok(Self { link: HttpLink::new(&config, limits)?, limit })
     }
 
-    /// Posts `json`, within the limit whatever happens.
+    /// Posts `json`, within the timeout in any case.
     pub(super) async fn post(&self, json: String) -> Posted {
         self.post_again_after(json, sleep(PAUSE)).await
     }
@@ -50,7 +50,7 @@ impl Webhook {
         let body = Bytes::from(json);
         let posting = async {
             match self.once(body.clone()).await {
-                // It cannot have arrived, so it does not arrive twice.
+                // It was certainly not received, so a second attempt cannot duplicate it.
                 Err(fault) if fault.is_outage() && fault.execution == Execution::NotExecuted => {
                     pause.await;
                     self.once(body).await
@@ -85,7 +85,7 @@ mod tests {
         Webhook::new(&url, &[], Duration::from_secs(20)).unwrap()
     }
 
-    /// Takes one request, gives this answer, and hangs up.
+    /// Accepts one request, sends this response, and closes the connection.
     fn serve_once(listener: TcpListener, answer: &'static [u8]) -> JoinHandle<String> {
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -96,7 +96,7 @@ mod tests {
         })
     }
 
-    /// Bound and not listening: the first attempt is refused.
+    /// The socket is bound but not listening, so the first attempt is refused.
     #[tokio::test]
     async fn one_that_was_not_there_is_called_once_more() {
         let socket = TcpSocket::new_v4().unwrap();
@@ -111,7 +111,7 @@ mod tests {
         assert!(served.expect("there was a second attempt").await.unwrap().starts_with("POST / HTTP/1.1"));
     }
 
-    /// It may have acted on what it got: to tell it again would be to tell it twice.
+    /// It may have acted on the request, so another attempt could duplicate it.
     #[tokio::test]
     async fn one_that_hung_up_is_not_called_again() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

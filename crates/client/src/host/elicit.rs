@@ -1,4 +1,4 @@
-//! Questions to a person: which may be asked, and what may leave as their answer (group EL).
+//! Elicitation: which questions are put to a person, and what may be sent as the answer (group EL).
 
 use std::sync::Arc;
 
@@ -12,37 +12,43 @@ use super::turns::Turns;
 use super::{Asked, internal, invalid};
 use crate::handler::{Answer, Onward, ServerRequest};
 
-/// Asks a person. A dialog names the server, and offers to decline and to dismiss (EL-03).
+/// Asks a person. A dialog names the server, and offers to decline and to dismiss.
 ///
-/// Whatever is shown must go when the future is dropped: the server has taken its question back, or nobody
-/// answered in time (CN-04).
+/// Whatever is shown must be closed when the future is dropped: the server has canceled its
+/// request, or the time is up.
+// EL-03, CN-04
 pub trait Elicit: Send + Sync + 'static {
-    /// What it can show. Asked when the client connects, and again for every question.
+    /// The supported modes. Called when the client connects, and again for every question.
     fn modes(&self) -> Modes {
         Modes::BOTH
     }
 
-    /// Shows a form. What is accepted is checked before it is sent: content that does not fit is an error on
-    /// our side, so a dialog asks [`form::check`] itself while there is somebody to correct it.
+    /// Shows a form. Accepted content is checked before it is sent, and invalid content is an error
+    /// on our side, so a dialog should call [`form::check`] while the person can still correct it.
     fn form(&self, request: FormRequest) -> Asked<'_, Reply>;
 
-    /// Asks whether a page may be opened, and opens it if so. Nothing may be fetched from it, before or after:
-    /// it is between the person and the server (EL-09). [`Look`] says what to show and warn of.
+    /// Asks whether a URL may be opened, and opens it if so. Nothing may be fetched from it, before
+    /// or after: it is between the person and the server. [`UrlPreview`] says what to show and to
+    /// warn of.
+    // EL-09
     fn page(&self, request: PageRequest) -> Asked<'_, Reply>;
 
-    /// A question was declined without being put to anybody, as it cannot be: a page that must not be opened (EL-09), or
-    /// a form that nobody can fill in (EL-04). A person who hears of it understands why a call came to nothing.
+    /// Called when a question was declined without asking: a URL that must not be opened, or a form
+    /// that cannot be filled in. Showing it explains to a person why a call failed.
+    // EL-04, EL-09
     fn declined(&self, declined: DeclinedRequest) {
         let _ = declined;
     }
 
-    /// The server says that a page that was agreed to is done with (EL-11).
+    /// Called when the server reports that an accepted URL elicitation is complete.
+    // EL-11
     fn page_completed(&self, server: &str, id: &str) {
         let _ = (server, id);
     }
 
-    /// A call waits until the server says that the person is done at these pages. Here the person can say so
-    /// first, or give up (EL-10).
+    /// Waits while a call is blocked on these URL elicitations. The person can confirm before the
+    /// server does, or give up.
+    // EL-10
     fn await_page(&self, server: Arc<str>, ids: Vec<Box<str>>) -> Asked<'_, Onward> {
         let _ = (server, ids);
         Box::pin(std::future::pending())
@@ -52,56 +58,56 @@ pub trait Elicit: Send + Sync + 'static {
 /// A form to be shown.
 #[derive(Clone, Debug)]
 pub struct FormRequest {
-    /// Who asks: the configured name.
+    /// The configured name of the server.
     pub server: Arc<str>,
-    /// What of ours the server needs it for, such as `tools/call search`.
+    /// Our request that needs it, such as `tools/call search`.
     pub during: Option<Arc<str>>,
-    /// What is asked. Its words are the server's.
+    /// The form, with text of the server.
     pub form: Form,
 }
 
-/// A page to be opened.
+/// A URL to be opened.
 #[derive(Clone, Debug)]
 pub struct PageRequest {
-    /// Who asks: the configured name.
+    /// The configured name of the server.
     pub server: Arc<str>,
-    /// What of ours the server needs it for, such as `tools/call search`.
+    /// Our request that needs it, such as `tools/call search`.
     pub during: Option<Arc<str>>,
-    /// Where to, and why. Its words are the server's; its URL is one that [`Look`] takes.
+    /// The URL and the reason, with text of the server. The URL is one that [`UrlPreview`] accepts.
     pub page: UrlElicitation,
 }
 
-/// A question that was not put to anybody.
+/// A question that was declined without asking a person.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeclinedRequest {
-    /// Who asks: the configured name.
+    /// The configured name of the server.
     pub server: Arc<str>,
-    /// What of ours the server needs it for, such as `tools/call search`.
+    /// Our request that needs it, such as `tools/call search`.
     pub during: Option<Arc<str>>,
-    /// The server's words to the person.
+    /// The server's message to the person.
     pub message: Box<str>,
-    /// Where a page was to be opened; `None` for a form.
+    /// The URL to be opened; `None` for a form.
     pub url: Option<Box<str>>,
-    /// Why it cannot be put to anybody, in a sentence without a full stop.
+    /// Why it was declined, in a sentence without a period.
     pub why: String,
 }
 
-/// The ways in which a person can be asked.
+/// The modes in which a person can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modes {
-    /// By a form.
+    /// Forms.
     pub form: bool,
-    /// By a page.
+    /// URLs.
     pub url: bool,
 }
 
 impl Modes {
-    /// Both.
+    /// Both modes.
     pub const BOTH: Self = Self { form: true, url: true };
     /// Forms only.
     pub const FORM: Self = Self { form: true, url: false };
-    /// Pages only.
+    /// URLs only.
     pub const URL: Self = Self { form: false, url: true };
 
     pub(super) fn any(self) -> bool {
@@ -109,7 +115,7 @@ impl Modes {
     }
 }
 
-/// Answers `elicitation/create`.
+/// Handles `elicitation/create`.
 pub(super) async fn answer(
     elicit: &dyn Elicit,
     turns: &Turns,
@@ -117,10 +123,10 @@ pub(super) async fn answer(
     request: ServerRequest,
 ) -> Answer {
     let ServerRequest { server, params, during, .. } = request;
-    // A server that asks too much is refused whatever it asks: what cannot be shown costs work too.
+    // Limits apply to all questions, since declining one also costs work.
     let ticket = turns.take(&server)?;
     let modes = elicit.modes();
-    // EL-12: the mode is judged before what it asks, which only that mode can make sense of.
+    // EL-12: check the mode first; the other params depend on it.
     if mode_is_url(&params) && !modes.url {
         return Err(invalid("elicitation by URL is not offered here"));
     }
@@ -132,7 +138,7 @@ pub(super) async fn answer(
     };
     let asked = match Elicitation::decode(&params) {
         Ok(asked) => asked,
-        // EL-04: a schema of another kind is a question that cannot be put, not a broken request.
+        // EL-04: an unsupported schema is declined; it is not an invalid request.
         Err(error) if error.path.starts_with("requestedSchema.") && modes.form => {
             let message = params.member("message").and_then(|message| message.decode().ok());
             let why = format!("its form is of a kind that cannot be shown ({error})");
@@ -159,7 +165,7 @@ pub(super) async fn answer(
             }
             let entry = page.id.clone().map(|id| pages.begin(&server, id));
             let reply = turns.ask(ticket, || elicit.page(PageRequest { server, during, page })).await;
-            // EL-10: consent is all that is said.
+            // EL-10: only the consent is sent.
             match reply {
                 Reply::Accept(_) => {
                     if let Some(entry) = entry {
@@ -174,12 +180,12 @@ pub(super) async fn answer(
     Ok(reply.to_json())
 }
 
-/// EL-06, EL-07: what is sent holds the defaults that were left alone, and fits.
+/// Completes accepted content with the untouched defaults and checks it (EL-06, EL-07).
 fn accepted(server: &str, form: &Form, reply: Reply) -> Result<Reply, bowline_proto::wire::RpcError> {
     let Reply::Accept(content) = reply else { return Ok(reply) };
     let content = form::complete(form, &content.unwrap_or_else(Json::empty_object));
     if let Err(errors) = form::check(form, &content) {
-        // The values are the person's; the log gets only what is wrong with them.
+        // The values are private; only the errors are logged.
         let errors: Vec<String> = errors.iter().take(MOST_LOGGED).map(ToString::to_string).collect();
         tracing::error!(%server, errors = errors.join("; "), "an accepted form does not fit and was not sent");
         return Err(internal("the form was not filled in as asked"));
@@ -191,8 +197,8 @@ fn mode_is_url(params: &Json) -> bool {
     params.member("mode").is_some_and(|mode| mode.decode::<String>().is_ok_and(|mode| mode == "url"))
 }
 
-/// More complaints about one form help nobody.
+/// Maximum number of form errors in one log line.
 const MOST_LOGGED: usize = 8;
 
-/// A form of more fields is not one that a person would fill in.
+/// Maximum number of fields of a form that is shown.
 const MOST_FIELDS: usize = 500;

@@ -1,20 +1,20 @@
-//! [`Line`]: who is next where several servers wait for the same thing.
+//! [`FairQueue`]: decides which of several servers is next for a shared resource.
 //!
-//! Not first come, first served: a server that asks ten times would then make all others wait for ten answers.
-//! Next is the server whose last turn is longest ago, so that others wait for one turn of each server.
+//! It is not first come, first served, because a server with ten requests would make all others
+//! wait for ten. The next permit goes to the server whose last one is longest ago.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// A line in front of something that so many can have at the same time.
+/// A queue for a resource that has several permits.
 #[derive(Debug)]
 pub(crate) struct Line {
     state: Arc<Mutex<State>>,
 }
 
-/// What was waited for. Dropping it gives it to the next in the line.
+/// A permit of a [`FairQueue`]. Dropping it passes it to the next in the queue.
 #[derive(Debug)]
 pub(crate) struct Turn {
     state: Arc<Mutex<State>>,
@@ -24,11 +24,11 @@ pub(crate) struct Turn {
 struct State {
     places: usize,
     free: usize,
-    /// In the order in which they came. Nobody waits while there is a free place.
+    /// Waiting requests in order of arrival. Empty while there is a free permit.
     waiting: Vec<(Arc<str>, oneshot::Sender<Turn>)>,
-    /// How many turns there have been.
+    /// Number of permits given so far.
     turns: u64,
-    /// Which of them was the last of each server, since there was last nothing to do.
+    /// Number of the last permit of each server, cleared when the queue is idle.
     last: HashMap<Arc<str>, u64>,
 }
 
@@ -44,7 +44,7 @@ impl Line {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Waits for a turn. Dropping the future leaves the line.
+    /// Waits for a permit. Dropping the future leaves the queue.
     pub(crate) async fn turn(&self, server: &Arc<str>) -> Turn {
         let mine = {
             let mut state = lock(&self.state);
@@ -67,10 +67,11 @@ impl State {
         self.last.insert(Arc::clone(server), self.turns);
     }
 
-    /// Who has the place that became free, if anybody wants it.
+    /// Selects who gets the permit that became free, or frees it.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         self.waiting.retain(|(_, next)| !next.is_closed());
-        // The first of those that are equal: within a server, and among new ones, it is who came first.
+        // `min_by_key` takes the first of equals: within a server, and among new servers, the
+        // earliest.
         let longest_ago = |(_, (server, _)): &(usize, &(Arc<str>, _))| self.last.get(server).copied();
         let Some((at, _)) = self.waiting.iter().enumerate().min_by_key(longest_ago) else {
             self.free += 1;
@@ -89,7 +90,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let next = lock(&self.state).next();
         if let Some(next) = next {
-            // Who has left just now cannot take it; the turn is dropped here then, and goes on to the one after.
+            // If the receiver has just left, the permit is dropped here and passes on.
             let _ = next.send(Self { state: Arc::clone(&self.state) });
         }
     }
@@ -106,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Other servers wait for one turn of each, however many of one are in the line.
+    /// Other servers wait for one permit of each, however many requests one server has.
     #[tokio::test]
     async fn servers_take_turns() {
         let line = Line::new(1);
@@ -122,7 +123,7 @@ mod tests {
         assert!(lock(&line.state).last.is_empty(), "nothing is kept when there is nothing to do");
     }
 
-    /// Who leaves, with a turn or without, keeps nobody waiting.
+    /// Leaving the queue, with a permit or without, blocks nobody.
     #[tokio::test]
     async fn whoever_leaves_makes_room() {
         let line = Line::new(2);
@@ -130,7 +131,7 @@ mod tests {
         let (first, second) = (line.turn(&server).await, line.turn(&server).await);
         let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(line.turn(&server))).collect();
         assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()), "two places are taken");
-        // The second of those that wait leaves, then the first: its turn has come, and it never looked.
+        // The second waiter leaves, then the first, which had been given a permit without noticing.
         drop(waiting.remove(1));
         drop(first);
         drop(waiting.remove(0));

@@ -1,49 +1,50 @@
-//! [`Look`]: what to show of a page before a person agrees to open it (EL-09).
+//! [`UrlPreview`]: what to show of a URL before a person agrees to open it.
+// EL-09
 
 use std::fmt;
 
 use url::{Host, Url};
 
-/// A page that may be shown to a person, and what to tell them of it. Nothing is fetched.
+/// A URL that may be shown to a person, with warnings. Nothing is fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// What will be opened, whole. Show this, and open this: what the server wrote may read differently.
+    /// The normalized URL. Show and open this one: the server's text may read differently.
     pub url: Url,
-    /// Where it leads, to be set off from the rest. Letters beyond ASCII stand as `xn--`, so that nothing can
-    /// look like what it is not.
+    /// The host, to be highlighted. Non-ASCII labels are shown as `xn--`, so that they cannot
+    /// imitate others.
     pub host: String,
-    /// What to warn of.
+    /// Warnings to show.
     pub warnings: Vec<Warning>,
 }
 
-/// Something about a page that a person should know.
+/// A warning about a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// The host has letters that may look like others.
+    /// The host has non-ASCII letters that may imitate others.
     Punycode,
-    /// There is a name before the host, as in `https://bank.example@evil.example`.
+    /// There is a user name before the host, as in `https://bank.example@evil.example`.
     Userinfo,
-    /// What is entered there can be read on the way.
+    /// The connection is not encrypted.
     NotEncrypted,
-    /// The host is a bare address.
+    /// The host is an IP address.
     Address,
 }
 
-/// Why a page cannot be opened.
+/// Why a URL cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// No URL that can be read.
+    /// It is not a valid URL.
     #[error("it is no URL")]
     NotAUrl,
-    /// Other schemes run programs.
+    /// The scheme is not `http` or `https`; others may run programs.
     #[error("only http and https pages can be opened")]
     Scheme,
 }
 
 impl Look {
-    /// Looks at what the server wrote.
+    /// Parses the server's text.
     pub fn at(url: &str) -> Result<Self, Unfit> {
-        // The parser leaves out tabs and newlines; a URL that has some was meant to mislead.
+        // The parser strips tabs and newlines; a URL that contains them is meant to mislead.
         if url.len() > LONGEST_URL || url.chars().any(|char| char.is_control() || char.is_whitespace()) {
             return Err(Unfit::NotAUrl);
         }
@@ -83,14 +84,14 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Browsers take more, people do not.
+/// Maximum size of a URL, in bytes.
 const LONGEST_URL: usize = 8 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// EL-09: what a person is told before they agree.
+    /// EL-09: the host and the warnings that a person sees.
     #[test]
     fn el_09_hosts_and_warnings() {
         for (url, host, warnings) in [
@@ -101,7 +102,7 @@ mod tests {
             ("https://xn--pypal-4ve.example/", "xn--pypal-4ve.example", vec![Warning::Punycode]),
             ("https://bank.example@evil.example/", "evil.example", vec![Warning::Userinfo]),
             ("https://bank.example:pw@evil.example/", "evil.example", vec![Warning::Userinfo]),
-            // What a browser makes of it, not what it looks like.
+            // As a browser parses it, not as it looks.
             ("https://evil.example\\@bank.example/", "evil.example", vec![]),
             ("http://srv.example/", "srv.example", vec![Warning::NotEncrypted]),
             ("http://127.0.0.1:3000/", "127.0.0.1", vec![]),
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(Look::at("https://a.example/x y").unwrap_err(), Unfit::NotAUrl);
     }
 
-    /// EL-09: only pages.
+    /// EL-09: other schemes and invalid URLs are refused.
     #[test]
     fn el_09_other_schemes_are_unfit() {
         for url in

@@ -1,14 +1,16 @@
-//! [`Pages`]: the pages that people were sent to and that servers have not called done (EL-11).
+//! [`PendingUrls`]: the URL elicitations that a person accepted and the server has not completed
+//! (EL-11).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The ids of pages under way. A server decides how many it opens and whether it ever calls one done, so the
-/// oldest are forgotten.
+/// Ids of pending URL elicitations. The server decides how many there are and whether they ever
+/// complete, so the oldest are dropped.
 #[derive(Debug, Default)]
 pub(super) struct Pages(Mutex<VecDeque<(Arc<str>, Box<str>)>>);
 
-/// A page that is being asked about. Unless it is kept, it is forgotten: nobody went there.
+/// A URL elicitation that is being asked about. It is removed when dropped, unless it was
+/// confirmed.
 pub(super) struct Entry {
     pages: Arc<Pages>,
     server: Arc<str>,
@@ -16,7 +18,8 @@ pub(super) struct Entry {
 }
 
 impl Pages {
-    /// Before the question: the person may be done before we hear of their consent.
+    /// Registers an elicitation before the question is shown: the person may be done before their
+    /// consent arrives.
     pub(super) fn begin(self: &Arc<Self>, server: &Arc<str>, id: Box<str>) -> Entry {
         let mut pages = self.lock();
         if pages.len() >= MOST_PAGES {
@@ -27,7 +30,7 @@ impl Pages {
         Entry { pages: Arc::clone(self), server: Arc::clone(server), id: Some(id) }
     }
 
-    /// Whether the page was under way. It no longer is.
+    /// Removes an elicitation. Returns whether it was pending.
     pub(super) fn finish(&self, server: &str, id: &str) -> bool {
         let mut pages = self.lock();
         let at = pages.iter().position(|(of, known)| **of == *server && **known == *id);
@@ -40,7 +43,7 @@ impl Pages {
 }
 
 impl Entry {
-    /// The person agreed to go.
+    /// Keeps the elicitation pending, because the person accepted.
     pub(super) fn keep(mut self) {
         self.id = None;
     }

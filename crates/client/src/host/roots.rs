@@ -1,4 +1,4 @@
-//! [`Roots`]: the folders that servers are told to work in (group RT).
+//! [`Roots`]: the folders that servers should work in (group RT).
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,9 @@ use url::Url;
 use super::internal;
 use crate::handler::Answer;
 
-/// The folders that servers are told to work in. Clones are the same list: change one, and every server that
-/// was told is told again (RT-03). It is guidance; a server can reach whatever its process can.
+/// The folders that servers should work in. Clones share one list: a change is announced to every
+/// server that has them. This is guidance; a server can reach whatever its process can.
+// RT-03
 #[derive(Clone, Debug)]
 pub struct Roots(Arc<Inner>);
 
@@ -26,8 +27,7 @@ struct Inner {
 #[derive(Clone, Debug)]
 struct Kept {
     root: Root,
-    /// Whoever looks whether it is there. A file system that never says keeps one thread, however often a
-    /// server asks.
+    /// Held while the folder is checked, so that a hanging file system blocks only one thread.
     look: Arc<Semaphore>,
 }
 
@@ -39,24 +39,24 @@ pub struct Root {
     path: PathBuf,
 }
 
-/// What cannot be a root.
+/// A folder that cannot be a root.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path} cannot be a root: {why}")]
 pub struct RootError {
-    /// As it was given.
+    /// The path or URI as given.
     pub path: String,
-    /// Why not.
+    /// The reason.
     pub why: &'static str,
 }
 
 impl Roots {
-    /// These folders. The same one twice is one.
+    /// Creates a list of folders, without duplicates.
     pub fn new(roots: impl IntoIterator<Item = Root>) -> Self {
         let list = distinct(roots).into_iter().map(Kept::new).collect();
         Self(Arc::new(Inner { list: Mutex::new(list), changed: watch::Sender::new(0) }))
     }
 
-    /// Other folders from now on. Servers are told only if something is different.
+    /// Replaces the folders. Servers are notified only if the list changed.
     pub fn set(&self, roots: impl IntoIterator<Item = Root>) {
         let roots = distinct(roots);
         let mut list = self.list();
@@ -67,17 +67,18 @@ impl Roots {
         }
     }
 
-    /// The folders, those included that are not there at the moment.
+    /// The folders, including those that do not exist at the moment.
     pub fn get(&self) -> Vec<Root> {
         self.list().iter().map(|kept| kept.root.clone()).collect()
     }
 
-    /// Changes when the folders do.
+    /// Changes whenever the list does.
     pub(super) fn changed(&self) -> watch::Receiver<u64> {
         self.0.changed.subscribe()
     }
 
-    /// Answers `roots/list`. A folder that is gone is left out until it is back (RT-02).
+    /// The result of `roots/list`. A folder that does not exist is left out until it is back
+    /// (RT-02).
     pub(super) async fn answer(&self, server: &str) -> Answer {
         #[derive(Serialize)]
         struct List<'a> {
@@ -109,8 +110,9 @@ impl Roots {
 }
 
 impl Root {
-    /// The folder at `path`, named like its last part. A relative path begins where the program runs. `..` is
-    /// followed as the file system does, links included, so that path has to exist.
+    /// Creates a root for the folder at `path`, named after its last component. A relative path is
+    /// resolved against the working directory. `..` is resolved by the file system, links included,
+    /// so such a path must exist.
     pub fn folder(path: impl AsRef<Path>) -> Result<Self, RootError> {
         let given = path.as_ref();
         let refuse = |why| RootError { path: given.display().to_string(), why };
@@ -123,7 +125,7 @@ impl Root {
         Ok(Self { uri: url.as_str().into(), name, path })
     }
 
-    /// The folder of a `file://` URI.
+    /// Creates a root for a `file://` URI.
     pub fn parse(uri: &str) -> Result<Self, RootError> {
         let refuse = |why| RootError { path: uri.to_owned(), why };
         let url = Url::parse(uri).map_err(|_| refuse("it is no URI"))?;
@@ -131,11 +133,11 @@ impl Root {
             return Err(refuse("only file:// URIs are roots"));
         }
         let path = url.to_file_path().map_err(|()| refuse("it is on another machine"))?;
-        // `%2E%2E` is taken for `..` by the parser, but `%2F..` is not: only the path shows it.
+        // The URL parser resolves `%2E%2E` but not `%2F..`, which shows only in the path.
         Self::folder(path).map_err(|error| refuse(error.why))
     }
 
-    /// The same under another name.
+    /// Sets another name.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.into());
@@ -147,12 +149,12 @@ impl Root {
         &self.uri
     }
 
-    /// Its name for people.
+    /// The display name.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -163,7 +165,8 @@ impl Kept {
         Self { root, look: Arc::new(Semaphore::new(1)) }
     }
 
-    /// A file system on a network that is away may never say, so its answer is waited for in bounded time.
+    /// Whether the folder exists. An unavailable network file system may never answer, so the check
+    /// has a timeout.
     async fn is_there(&self) -> bool {
         let look = async {
             let permit = Arc::clone(&self.look).acquire_owned().await.ok()?;
@@ -199,7 +202,7 @@ mod tests {
         roots.answer("test").await.unwrap().decode().unwrap()
     }
 
-    /// RT-02: absolute, without `..`, escaped, and `file://` only.
+    /// RT-02: roots are absolute `file://` URIs, escaped and without `..`.
     #[test]
     fn rt_02_uris_are_normal() {
         let folder = tempfile::tempdir().unwrap();
@@ -225,7 +228,7 @@ mod tests {
         assert!(here.path().is_absolute() && here.uri().ends_with("/src"));
     }
 
-    /// RT-02: a link in the way of `..` is followed as the file system does.
+    /// RT-02: a link before `..` is followed as the file system does.
     #[cfg(unix)]
     #[test]
     fn rt_02_links_are_followed() {
@@ -236,7 +239,7 @@ mod tests {
         assert_eq!(Root::folder(base.join("link/..")).unwrap(), Root::folder(base.join("far")).unwrap());
     }
 
-    /// RT-01, RT-02: what is answered, as long as it is there.
+    /// RT-01, RT-02: the result holds the folders that exist.
     #[tokio::test]
     async fn rt_02_a_folder_that_is_gone_is_left_out() {
         let (stays, goes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -255,7 +258,7 @@ mod tests {
         assert_eq!(answered(&roots).await, serde_json::json!({ "roots": [] }));
     }
 
-    /// RT-03: only what is different is told.
+    /// RT-03: only real changes are announced.
     #[test]
     fn rt_03_only_a_change_is_told() {
         let root = |name: &str| Root::folder(std::env::temp_dir().join(name)).unwrap();

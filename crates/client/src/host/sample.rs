@@ -1,4 +1,4 @@
-//! Questions to a model: which may be asked, and what may leave as the answer (group SA).
+//! Sampling: which requests are put to a model, and what may be sent as the answer (group SA).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,49 +9,53 @@ use bowline_proto::wire::{RpcError, code};
 use super::{Asked, internal, invalid};
 use crate::handler::{Answer, ServerRequest};
 
-/// Asks a model. Unless its user said otherwise, a person sees the request before it is made and the answer
-/// before it is sent (SA-02).
+/// Asks a model. Unless the user configured otherwise, a person sees the request before it is sent
+/// and the answer before the server gets it.
+// SA-02
 pub trait Sample: Send + Sync + 'static {
-    /// Whether the model can be given tools. Without, requests with tools are refused unseen (SA-04).
+    /// Whether the model can use tools. Otherwise requests with tools are refused without asking.
+    // SA-04
     fn tools(&self) -> bool {
         false
     }
 
-    /// Whether [`SamplingRequest::include_context`] is followed. Without, it always says
+    /// Whether [`SamplingRequest::include_context`] is honored. Otherwise it is always
     /// [`IncludeContext::None`].
     fn context(&self) -> bool {
         false
     }
 
-    /// Asks the model. No more than [`SamplingRequest::max_tokens`] may be spent on the answer (SA-03), and
-    /// nothing of it may be kept for the next request (SA-07).
+    /// Asks the model. The answer must not exceed [`SamplingRequest::max_tokens`], and nothing of
+    /// it may be kept for the next request.
+    // SA-03, SA-07
     fn sample(&self, request: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>>;
 }
 
 /// A request to a model.
 #[derive(Clone, Debug)]
 pub struct SampleRequest {
-    /// Who asks: the configured name.
+    /// The configured name of the server.
     pub server: Arc<str>,
-    /// What of ours the server needs it for, such as `tools/call search`.
+    /// Our request that needs it, such as `tools/call search`.
     pub during: Option<Arc<str>>,
-    /// What is asked. Its words are the server's.
+    /// The request, with text of the server.
     pub request: SamplingRequest,
 }
 
-/// Why there is no answer. A legacy server is told; with a modern one the call that needed it fails here,
-/// and the server hears nothing (SA-07).
+/// Why there is no answer. A legacy server is told; with a modern one the call that needed it fails
+/// here, and the server learns nothing.
+// SA-07
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A person or a policy said no.
+    /// A person or a policy refused.
     Declined,
-    /// Too much was asked. The text goes to the server.
+    /// A limit was exceeded. The text is sent to the server.
     Limited(String),
-    /// The model could not be asked. The text goes to the server.
+    /// The model could not be asked. The text is sent to the server.
     Failed(String),
 }
 
-/// Answers `sampling/createMessage`.
+/// Handles `sampling/createMessage`.
 pub(super) async fn answer(sample: &dyn Sample, patience: Duration, request: ServerRequest) -> Answer {
     let ServerRequest { server, revision, params, during, .. } = request;
     let mut request = SamplingRequest::decode(&params).map_err(invalid)?;

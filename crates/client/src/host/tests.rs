@@ -1,4 +1,4 @@
-//! The host by itself: what it declares, what it takes, what it lets out. One file per kind of request.
+//! Tests of the host alone: what it declares, accepts and sends. One file per kind of request.
 
 mod elicit;
 mod sample;
@@ -14,20 +14,20 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::*;
 
-/// What a person was shown, and what became of it.
+/// What a person was shown, and what happened to it.
 #[derive(Debug, PartialEq)]
 enum Seen {
-    /// A form: its server, what it is for, its message.
+    /// A form: its server, purpose and message.
     Form(String, Option<String>, String),
-    /// A page: its server and URL.
+    /// A URL: its server and the URL.
     Page(String, String),
-    /// A dialog went away without an answer.
+    /// A dialog was closed without an answer.
     Dismissed,
-    /// A page is done with.
+    /// A URL elicitation was completed.
     Completed(String),
 }
 
-/// A person who answers what they were told to, and thinks for ever when they were told nothing.
+/// A person who gives the scripted replies, and never answers without one.
 struct Person {
     modes: Modes,
     replies: Mutex<VecDeque<Reply>>,
@@ -92,7 +92,7 @@ fn request(server: &str, method: &str, params: &Value) -> ServerRequest {
     ServerRequest::new(server, Revision::V2025_11_25, method, json_of(params))
 }
 
-/// The answer as a value, or the code of the error.
+/// The result as a value, or the code of the error.
 async fn ask(host: &Host, method: &str, params: Value) -> Result<Value, i64> {
     let answer = host.handle(request("test", method, &params)).await;
     answer.map(|json| json.decode().unwrap()).map_err(|error| error.code)
@@ -106,7 +106,7 @@ fn page(url: &str) -> Value {
     json!({ "mode": "url", "message": "?", "url": url, "elicitationId": "e1" })
 }
 
-/// A model that says what it was told to, with flags.
+/// A model with a scripted answer, and flags.
 struct Model {
     tools: bool,
     context: bool,
@@ -136,7 +136,7 @@ impl Sample for Model {
     }
 }
 
-/// RT-01, SA-01, EL-01: what there is a part for, and nothing else.
+/// RT-01, SA-01, EL-01: only the parts that are set are declared.
 #[test]
 fn capabilities_are_those_of_the_parts() {
     let declared = |host: Host| host.capabilities().decode::<Value>().unwrap();
@@ -169,7 +169,7 @@ fn capabilities_are_those_of_the_parts() {
     assert_eq!(declared(host), json!({ "extensions": extensions }));
 }
 
-/// RT-04: what has no part is refused, whatever the engine lets through.
+/// RT-04: a request without a part is refused.
 #[tokio::test]
 async fn rt_04_without_a_part_there_is_no_answer() {
     let none = Person::new(Modes { form: false, url: false }, []).0;

@@ -1,7 +1,8 @@
-//! [`Turns`]: whose question a person is asked next, and who has asked too much (EL-12).
+//! [`QuestionQueue`]: whose question a person is asked next, and which server has asked too much
+//! (EL-12).
 //!
-//! A person answers one question at a time, and servers take turns. One that asks often or piles up questions is
-//! refused, so that it can neither wear a person out nor keep other servers' questions away.
+//! A person answers one question at a time, and servers take turns. A server with too many
+//! questions is refused, so that it can neither exhaust a person nor block other servers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +15,15 @@ use tokio::time::Instant;
 use super::line::Line;
 use super::{Asked, internal};
 
-/// How much may be asked of a person.
+/// Limits for questions to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Questions {
-    /// How many questions of one server are taken in a minute.
+    /// Maximum number of questions of one server per minute (default 60).
     pub per_minute: usize,
-    /// How many questions of one server are open, that being asked included.
+    /// Maximum number of open questions of one server, including the one being asked (default 8).
     pub open: usize,
-    /// How long a person has for one answer; after that the question is dismissed. Also how long a model has.
+    /// How long a person has for one answer before the question is dismissed (default 15 minutes).
+    /// Also limits the answer of a model.
     pub patience: Duration,
 }
 
@@ -38,14 +40,14 @@ pub(super) struct Turns {
     servers: Arc<Mutex<HashMap<Arc<str>, Asker>>>,
 }
 
-/// What one server has asked.
+/// The questions of one server.
 #[derive(Debug, Default)]
 struct Asker {
     open: usize,
     recent: VecDeque<Instant>,
 }
 
-/// A question that may be asked. Dropping it takes it back.
+/// A question that was admitted. Dropping it withdraws the question.
 #[derive(Debug)]
 pub(super) struct Ticket {
     server: Arc<str>,
@@ -61,7 +63,7 @@ impl Turns {
         self.limits.patience
     }
 
-    /// Takes a question of `server`, or refuses it.
+    /// Admits a question of `server`, or refuses it.
     pub(super) fn take(&self, server: &Arc<str>) -> Result<Ticket, RpcError> {
         let now = Instant::now();
         let mut servers = lock(&self.servers);
@@ -79,7 +81,7 @@ impl Turns {
         Ok(Ticket { server: Arc::clone(server), servers: Arc::clone(&self.servers) })
     }
 
-    /// Asks when it is this question's turn. One that nobody answers in time is dismissed (EL-08).
+    /// Asks the question when its turn comes. Without an answer in time it is dismissed (EL-08).
     pub(super) async fn ask<'a>(&self, ticket: Ticket, question: impl FnOnce() -> Asked<'a, Reply>) -> Reply {
         let turn = self.person.turn(&ticket.server).await;
         let reply = tokio::time::timeout(self.limits.patience, question()).await;

@@ -1,8 +1,8 @@
-//! What bytes are a picture, read from their headers alone: nothing is decoded here.
+//! Identifies pictures by their headers, without decoding them.
 
 use super::Refused;
 
-/// A format that is shown.
+/// A picture format that is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `image/png`
@@ -13,21 +13,21 @@ pub enum Kind {
     Webp,
 }
 
-/// What the headers of a picture say.
+/// The facts in the headers of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Its format, by its bytes.
+    /// The format, by the bytes.
     pub kind: Kind,
-    /// In pixels.
+    /// Width in pixels.
     pub width: u32,
-    /// In pixels.
+    /// Height in pixels.
     pub height: u32,
-    /// One, unless it moves.
+    /// Number of frames; one unless it is animated.
     pub frames: u32,
 }
 
-/// What the bytes are, if they are a picture of a size that may be decoded. `declared` is the media type that the
-/// server gave, if any: one that is not that of the bytes is refused.
+/// Identifies the bytes, if they are a picture of a size that may be decoded. `declared` is the
+/// server's media type, if any; a mismatch is refused.
 pub fn inspect(bytes: &[u8], declared: Option<&str>) -> Result<Picture, Refused> {
     if bytes.len() > MOST_BYTES {
         return Err(Refused::TooLarge(MOST_BYTES));
@@ -50,7 +50,7 @@ pub fn inspect(bytes: &[u8], declared: Option<&str>) -> Result<Picture, Refused>
 }
 
 impl Kind {
-    /// Its media type.
+    /// The media type.
     pub fn mime_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -69,7 +69,8 @@ impl Kind {
 fn png(bytes: &[u8]) -> Option<Picture> {
     let mut rest = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n")?;
     let mut picture = None;
-    // Length, name, data, checksum; the header first, and animation, if any, before the data.
+    // A chunk is length, name, data and checksum. The header comes first; animation, if any, before
+    // the data.
     while let (Some(length), Some(name)) = (be32(rest, 0), rest.get(4..8)) {
         let data = rest.get(8..)?;
         match (name, &mut picture) {
@@ -133,7 +134,7 @@ fn webp(bytes: &[u8]) -> Option<Picture> {
     }
 }
 
-/// The chunks of a RIFF file: name, length, data, and a byte to make it even.
+/// The chunks of a RIFF file: name, length, data, and padding to an even length.
 struct Chunks<'a>(&'a [u8]);
 
 impl<'a> Iterator for Chunks<'a> {
@@ -148,7 +149,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// Text that begins as XML does: whatever it is, it is no picture of bytes.
+/// Whether the bytes look like SVG or other XML.
 fn looks_like_svg(bytes: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]).to_ascii_lowercase();
     head.contains("<svg") || head.trim_start_matches('\u{feff}').trim_start().starts_with("<?xml")
@@ -166,11 +167,11 @@ fn le16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes)
 }
 
-/// The largest icon, in bytes.
+/// Maximum size of an icon, in bytes.
 pub(super) const MOST_BYTES: usize = 1024 * 1024;
 
-/// The widest and the highest.
+/// Maximum width and height, in pixels.
 const MOST_PIXELS: u32 = 1024;
 
-/// The longest animation.
+/// Maximum number of frames.
 const MOST_FRAMES: u32 = 60;

@@ -1,32 +1,33 @@
-//! Owns whether a tool may be called without asking a person (TL-03, TL-08).
+//! Decides whether a tool may be called without asking a person (TL-03, TL-08).
 
 use bowline_proto::wire::view::Tool;
 
-/// Whether the host believes what a server says of its tools. That is a decision of the person who
-/// configured it, and nothing the server can say changes it.
+/// Whether the host believes a server's tool annotations. The person who configures the server
+/// decides that; the server cannot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Its annotations are claims, and count for nothing.
+    /// The annotations are ignored.
     #[default]
     Untrusted,
-    /// Its annotations are believed.
+    /// The annotations are believed.
     Trusted,
 }
 
-/// What a call of a tool needs.
+/// The approval that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval {
     /// A person's consent.
     Ask,
-    /// A person's consent, and a warning: it may destroy something.
+    /// A person's consent with a warning, since the call may be destructive.
     AskTwice,
-    /// Nothing: it changes nothing, and whoever says so is trusted.
+    /// None: the tool is read-only according to a trusted server.
     Free,
 }
 
-/// What a call of this tool needs, by its annotations and by what they are worth (TL-03).
+/// The approval that a call of this tool needs, by its annotations and the trust in its server.
 ///
-/// What is not said counts as the worse: a tool may write, and may destroy.
+/// A missing annotation counts as the worse case: the tool may write and be destructive.
+// TL-03
 pub fn approval(tool: &Tool, trust: Trust) -> Approval {
     match trust {
         Trust::Trusted if tool.is_read_only() => Approval::Free,
@@ -48,7 +49,8 @@ mod tests {
         Tool::decode(&Json::of(&tool).unwrap()).unwrap()
     }
 
-    /// TL-03: claims of an untrusted server skip nothing, and the defaults are the spec's.
+    /// TL-03: an untrusted server cannot skip the approval, and the defaults are those of the
+    /// specification.
     #[test]
     fn tl_03_hints_are_worth_what_the_server_is() {
         let read_only = tool(json!({ "readOnlyHint": true, "destructiveHint": false }));

@@ -1,4 +1,4 @@
-//! Owns whether what a model wants to call a tool with is what the tool takes.
+//! Checks the arguments of a model's tool call against the tool's schema.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,10 +11,11 @@ use super::{ModelContext, ModelTool};
 use crate::schema::{Schema, Verdict, Violation};
 
 impl ModelContext {
-    /// The arguments as the server knows them, or what is wrong with them, to be told to the model.
+    /// Returns the arguments for the server, or what is wrong with them, for the model.
     ///
-    /// Checked against the tool's own schema, not the one that the model saw. Members that the model knows
-    /// by another name get theirs back. A schema that cannot be used stops nothing: the server checks too.
+    /// They are checked against the tool's own schema, not the one that the model saw. Renamed
+    /// members get their original names back. A schema that cannot be used is skipped: the server
+    /// checks too.
     pub fn check_arguments(&self, name: &str, arguments: &Json) -> Result<Json, Vec<Violation>> {
         let Some(tool) = self.resolve(name) else {
             return Err(whole("there is no tool of that name"));
@@ -24,16 +25,16 @@ impl ModelContext {
 }
 
 impl ModelTool {
-    /// [`ModelContext::check_arguments`], where the tool is known.
+    /// [`ModelContext::check_arguments`] for a known tool.
     pub fn check_arguments(&self, arguments: &Json) -> Result<Json, Vec<Violation>> {
-        // A model that has nothing to say says so in one of two ways.
+        // Models express missing arguments as `null` or `{}`.
         if arguments.is_null() {
             return self.check_arguments(&Json::empty_object());
         }
         if !arguments.is_object() {
             return Err(whole("the arguments must be an object"));
         }
-        // From here on it is the text that is kept: numbers survive only as they were written.
+        // The text is kept as it is, since parsing would change large numbers.
         let arguments = self.keys.meant(arguments);
         let Ok(value) = arguments.decode::<Value>() else {
             return Err(whole("the arguments cannot be read, or are nested too deeply"));
@@ -50,7 +51,7 @@ impl ModelTool {
     }
 }
 
-/// JSON in which no member stands twice. Of two, one is checked, and the server may take the other.
+/// JSON without duplicate members. Otherwise one is checked, and the server may use the other.
 struct Once;
 
 impl<'de> Deserialize<'de> for Once {

@@ -1,4 +1,4 @@
-//! Owns how instructions and tools of one or more servers become one context.
+//! Assembles the instructions and tools of one or more servers into one context.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -13,12 +13,12 @@ use super::{LeftOut, ModelContext, ModelTool, text};
 use crate::client::Client;
 use crate::error::Result;
 
-/// What one server has to offer.
+/// The instructions and tools of one server.
 pub(super) struct Source {
     pub(super) server: Arc<str>,
     pub(super) instructions: Option<String>,
     pub(super) tools: Vec<Tool>,
-    /// What could not even be read.
+    /// Tools that could not be decoded.
     pub(super) left_out: Vec<LeftOut>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn context(sources: Vec<Source>, options: &ModelOptions) -> ModelCont
     let instructions = Some(instructions.join("\n\n")).filter(|text| !text.is_empty());
     let mut left_out = Vec::new();
     let mut candidates: Vec<(Arc<str>, Tool)> = Vec::new();
-    // How many there are of each server, which stand together.
+    // Number of candidates per server; those of one server are contiguous.
     let mut counts = Vec::new();
     for source in sources {
         left_out.extend(source.left_out);
@@ -75,15 +75,15 @@ pub(super) fn context(sources: Vec<Source>, options: &ModelOptions) -> ModelCont
     ModelContext { instructions, tools, left_out, options: options.clone() }
 }
 
-/// A tool that may be given, under the name that it would have.
+/// A tool that may be included, with its model name.
 struct Candidate {
     server: Arc<str>,
     tool: Tool,
     name: String,
 }
 
-/// As many tools as there is room for. Where there is not enough, servers take turns: none can fill the room of
-/// the others with its own.
+/// Selects tools up to the limit. Servers take turns, so that none can use up the limit for the
+/// others.
 fn share(
     mut queues: Vec<VecDeque<Candidate>>,
     options: &ModelOptions,
@@ -93,7 +93,7 @@ fn share(
     let mut room = options.max_tools;
     while room > 0 && queues.iter().any(|queue| !queue.is_empty()) {
         for (queue, given) in queues.iter_mut().zip(&mut given) {
-            // A tool that cannot be said does not cost its server the turn.
+            // A tool that cannot be expressed does not cost its server the turn.
             while room > 0
                 && let Some(Candidate { server, tool, name }) = queue.pop_front()
             {
@@ -131,10 +131,10 @@ fn leave(server: &Arc<str>, tool: &Tool, reason: &str) -> LeftOut {
     }
 }
 
-/// Characters of a tool's name that are shown where it is left out.
+/// Maximum length of an omitted tool's name, in characters.
 const MAX_SHOWN: usize = 128;
 
-/// A tool in the provider's shape, or why it has none.
+/// The definition of a tool in the provider's format, or why there is none.
 fn define(
     tool: &Tool,
     name: &str,
@@ -150,7 +150,7 @@ fn define(
         None => said,
     };
     let description = text::tidy(&said, options.max_description);
-    // A model that is told nothing is told the name, which one provider wants said twice.
+    // Without a description the name is used, since one provider requires a description.
     let description = if text::is_blank(&description) { name } else { &description };
     let definition = match options.dialect {
         Dialect::OpenAi => {
@@ -160,7 +160,7 @@ fn define(
             }
             json!({ "type": "function", "function": function })
         }
-        // There strict is what is meant if nothing is said.
+        // The Responses API defaults to strict, so it is always written.
         Dialect::OpenAiResponses => json!({
             "type": "function",
             "name": name,

@@ -1,34 +1,33 @@
-//! Owns what a model calls a tool (TL-02, TL-09).
+//! Assigns the names by which a model calls tools (TL-02, TL-09).
 //!
-//! All providers take up to 64 characters of `a-zA-Z0-9_-`; one of them wants a letter or an underscore
-//! first. Servers may use other names, longer ones, and each other's.
+//! All providers accept up to 64 characters of `a-zA-Z0-9_-`; one requires a letter or an
+//! underscore first. Servers may use other names, longer ones, and the same ones.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-/// The most characters in a name.
+/// Maximum length of a name, in characters.
 pub(super) const MAX_NAME: usize = 64;
-/// Between a prefix and the tool's own name.
+/// Separates a prefix from the tool's own name.
 const BETWEEN: &str = "__";
-/// Hexadecimal digits of the mark that tells two names apart.
+/// Number of hexadecimal digits in the suffix that makes a name unique.
 const DIGITS: usize = 8;
 
-/// A tool to be named.
+/// Identifies a tool that needs a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Wanted<'a> {
-    /// Whose it is: two servers may have a tool of the same name.
+    /// Its server: two servers may have a tool of the same name.
     pub(super) server: &'a str,
-    /// Goes in front; empty for none.
+    /// Prefix of the name; empty for none.
     pub(super) prefix: &'a str,
-    /// The name that the server gives it.
+    /// The server's own name for it.
     pub(super) name: &'a str,
 }
 
-/// Names for all of them, which must differ from each other. A name depends on which tools there are, not on
-/// their order.
+/// Assigns a unique name to each tool. A name depends on the set of tools, not on their order.
 ///
-/// A tool keeps its name if it can. Of several that would be called the same, the one that needed no change
-/// keeps it, and the others get a mark made of what they are really called.
+/// A tool keeps its name if possible. Of several that would share one, the one that needed no
+/// change keeps it, and the others get a suffix that is a hash of their original names.
 pub(super) fn all(wanted: &[Wanted<'_>]) -> Vec<String> {
     let candidates: Vec<Candidate> = wanted.iter().map(Candidate::of).collect();
     let mut same: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -53,10 +52,10 @@ pub(super) fn all(wanted: &[Wanted<'_>]) -> Vec<String> {
         }
     }
     let mut taken: BTreeSet<String> = names.iter().filter(|name| !name.is_empty()).cloned().collect();
-    // In an order of their own, so that theirs does not matter.
+    // Sorted, so that the order of the input does not matter.
     marked.sort_unstable_by_key(|&at| wanted[at]);
     for at in marked {
-        // A server may have a tool that is called like another with its mark, so there is a next one.
+        // A server may have a tool named like another with its suffix, so try further ones.
         let mut tries = (0_u32..).map(|salt| mark(&candidates[at].name, &wanted[at], salt));
         let name = tries.find(|name| !taken.contains(name)).expect("there are more marks than tools");
         taken.insert(name.clone());
@@ -67,9 +66,9 @@ pub(super) fn all(wanted: &[Wanted<'_>]) -> Vec<String> {
 
 struct Candidate {
     name: String,
-    /// Nothing had to be changed.
+    /// Nothing was replaced.
     exact: bool,
-    /// Nothing had to be cut off.
+    /// Nothing was cut off.
     whole: bool,
 }
 
@@ -80,7 +79,7 @@ impl Candidate {
         let mut characters = asked.iter().flat_map(|part| part.chars());
         let mut name = String::new();
         let mut exact = true;
-        // The rest of a name of a megabyte is not looked at.
+        // Of a huge name only the beginning is read.
         for character in characters.by_ref().take(MAX_NAME) {
             let fits = character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
             name.push(if fits { character } else { '_' });
@@ -97,12 +96,12 @@ impl Candidate {
     }
 }
 
-/// A name with a mark at its end.
+/// Appends a suffix to a name.
 fn mark(name: &str, wanted: &Wanted<'_>, salt: u32) -> String {
     let mut hash = Hash::new();
     for part in [wanted.server, wanted.prefix, wanted.name] {
         hash.add(part.as_bytes());
-        // No text has this byte, so no two lists of parts run together.
+        // This byte does not occur in UTF-8, so it separates the parts unambiguously.
         hash.add(&[0xff]);
     }
     if salt > 0 {
@@ -113,8 +112,8 @@ fn mark(name: &str, wanted: &Wanted<'_>, salt: u32) -> String {
     marked
 }
 
-/// FNV-1a: the same on every machine and in every version, unlike the hashes made for tables. Collisions
-/// are dealt with, not feared.
+/// FNV-1a: the same on every machine and in every version, unlike hashes for tables. Collisions are
+/// handled.
 pub(super) struct Hash(u64);
 
 impl Hash {
@@ -150,7 +149,7 @@ mod tests {
             && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
     }
 
-    /// TL-02: case counts, and a name that can be kept is kept.
+    /// TL-02: names are case-sensitive, and a valid name is kept.
     #[test]
     fn tl_02_names_are_kept_where_they_can_be() {
         assert_eq!(
@@ -166,7 +165,7 @@ mod tests {
         assert_ne!(bare(&[&long])[0], "x".repeat(64));
     }
 
-    /// TL-09: whichever way prefix and name are put together, both can be called.
+    /// TL-09: ambiguous combinations of prefix and name stay distinct.
     #[test]
     fn tl_09_prefixes_that_run_into_each_other() {
         let wanted = [
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!(all(&[same[1], same[0]]), [names[1].clone(), names[0].clone()]);
     }
 
-    /// A server that knows how names are marked cannot take another's.
+    /// A server that knows how suffixes are made cannot take another's name.
     #[test]
     fn a_mark_that_is_taken_already() {
         let first = bare(&["a.b", "a b"]);
@@ -209,7 +208,7 @@ mod tests {
             fn asked(names: &BTreeSet<(String, String, String)>) -> Vec<Wanted<'_>> {
                 names.iter().map(|(server, prefix, name)| Wanted { server, prefix, name }).collect()
             }
-            // The hostile part: tools that are called what others would be.
+            // Add hostile tools that are named like the generated names.
             let copies: Vec<_> = all(&asked(&names));
             names.extend(copies.into_iter().map(|name| ("hostile".to_owned(), String::new(), name)));
             let wanted = asked(&names);

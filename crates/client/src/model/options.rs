@@ -1,12 +1,12 @@
-//! Owns how a host wants its model's context.
+//! Options for a model's context.
 
-/// Whose API the model is reached by.
+/// The API of the model's provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// OpenAI Chat Completions, and everything that is compatible with it.
+    /// OpenAI Chat Completions, and compatible services.
     OpenAi,
-    /// OpenAI Responses: the same, one level flatter.
+    /// OpenAI Responses, whose tool definitions are one level flatter.
     OpenAiResponses,
     /// Anthropic Messages.
     Anthropic,
@@ -14,57 +14,61 @@ pub enum Dialect {
     Gemini,
 }
 
-/// What goes in front of a tool's name.
+/// The prefix of a tool's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prefix {
-    /// Nothing where there is one server, the configured name in a registry of servers (TL-09).
+    /// None for a single server, the configured name in a registry.
+    // TL-09
     Auto,
-    /// Nothing. Names that clash are told apart by a mark.
+    /// None. Names that clash get a suffix.
     None,
     /// The configured name of its server.
     Server,
-    /// This.
+    /// This text.
     Text(String),
 }
 
-/// Whom a result is for (RS-06).
+/// Who a result is for.
+// RS-06
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Audience {
-    /// The model: content that is meant for the person alone is left out.
+    /// The model: content for the person only is left out.
     #[default]
     Assistant,
-    /// Everybody: the hints are ignored.
+    /// Everyone: the audience hints are ignored.
     Everyone,
 }
 
-/// How a model's context is made. Start from [`ModelOptions::new`].
+/// Options for a model's context. Start from [`ModelOptions::new`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelOptions {
-    /// Whose API it is for.
+    /// The API of the provider.
     pub dialect: Dialect,
-    /// Characters of one server's instructions (default 2048; 0 for none).
+    /// Maximum length of one server's instructions, in characters (default 2048; 0 for none).
     pub max_instructions: usize,
-    /// Characters of a description. Default 4096; for OpenAI 1024, which is all that some of its models and
-    /// many compatible services take, and they refuse the whole request otherwise.
+    /// Maximum length of a description, in characters. Default 4096; for OpenAI 1024, because some
+    /// of its models and many compatible services refuse the whole request otherwise.
     pub max_description: usize,
-    /// Bytes of one definition (default 64 KiB). A tool that needs more is left out.
+    /// Maximum size of one definition, in bytes (default 64 KiB). A larger tool is left out.
     pub max_definition: usize,
-    /// How many tools (default what the provider takes: 128 for OpenAI, 512 for Gemini; 1000 elsewhere).
+    /// Maximum number of tools (default: the provider's limit of 128 for OpenAI and 512 for Gemini;
+    /// 1000 elsewhere).
     pub max_tools: usize,
-    /// Characters of a tool's result (default 100,000).
+    /// Maximum length of a tool's result, in characters (default 100,000).
     pub max_result: usize,
-    /// Bytes of one picture, in Base64 (default 5 MiB).
+    /// Maximum size of one picture, in bytes of Base64 (default 5 MiB).
     pub max_media: usize,
-    /// Bytes of all pictures of one result, in Base64 (default 10 MiB).
+    /// Maximum size of all pictures of one result, in bytes of Base64 (default 10 MiB).
     pub max_media_total: usize,
-    /// How many pictures of one result (default 10). They stay in the conversation, whose requests have limits.
+    /// Maximum number of pictures of one result (default 10). They stay in the conversation, whose
+    /// requests are limited.
     pub max_pictures: usize,
-    /// What goes in front of a tool's name (default [`Prefix::Auto`]).
+    /// The prefix of a tool's name (default [`Prefix::Auto`]).
     pub prefix: Prefix,
-    /// Whom results are for (default the model).
+    /// Who results are for (default the model).
     pub audience: Audience,
-    /// Whether tools are put into OpenAI's strict mode where they can be (default no).
+    /// Whether tools use OpenAI's strict mode where possible (default no).
     pub strict: bool,
 }
 
@@ -92,7 +96,7 @@ impl ModelOptions {
         }
     }
 
-    /// Other limits for the server's texts, in characters.
+    /// Sets the maximum length of instructions and descriptions, in characters.
     #[must_use]
     pub fn texts(mut self, instructions: usize, description: usize) -> Self {
         self.max_instructions = instructions;
@@ -100,21 +104,21 @@ impl ModelOptions {
         self
     }
 
-    /// What goes in front of a tool's name.
+    /// Sets the prefix of tool names.
     #[must_use]
     pub fn prefix(mut self, prefix: Prefix) -> Self {
         self.prefix = prefix;
         self
     }
 
-    /// Whom results are for.
+    /// Sets who results are for.
     #[must_use]
     pub fn audience(mut self, audience: Audience) -> Self {
         self.audience = audience;
         self
     }
 
-    /// Puts tools into OpenAI's strict mode where they can be.
+    /// Uses OpenAI's strict mode where possible.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;

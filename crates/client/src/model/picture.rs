@@ -1,19 +1,18 @@
-//! Owns which pictures a model is shown: those that the provider will take for what they are called.
+//! Decides which pictures a model is shown: those whose bytes match their media type.
 //!
-//! A picture that is something else than it is called makes the provider refuse the request, and every later one of
-//! that conversation.
+//! With a mismatch the provider refuses the request, and every later one of that conversation.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::icons::{Refused, inspect};
 
-/// Pixels on a side.
+/// Maximum width and height, in pixels.
 const MOST_PIXELS: u32 = 8_000;
-/// Bytes of a picture in which its headers are.
+/// Maximum number of bytes in which the headers are searched.
 const HEAD: usize = 1 << 20;
 
-/// The media type of a picture in Base64, by its bytes. `None`: it is not shown.
+/// The media type of a Base64 picture, verified by its bytes. `None` if it is not shown.
 pub(super) fn media_type(data: &str, declared: &str) -> Option<&'static str> {
     let essence = declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let kind = match essence.as_str() {
@@ -31,7 +30,7 @@ pub(super) fn media_type(data: &str, declared: &str) -> Option<&'static str> {
 fn is_still(bytes: &[u8], kind: &str) -> bool {
     match inspect(&bytes[..bytes.len().min(HEAD)], Some(kind)) {
         Ok(_) => true,
-        // An icon would be smaller, and would not move.
+        // Only icons are limited to a small size and few frames.
         Err(Refused::Dimensions { width, height }) => fits(width) && fits(height),
         Err(Refused::Frames(_)) => true,
         Err(_) => false,

@@ -1,4 +1,4 @@
-//! Owns the context of many servers: names are unique over all of them (TL-09).
+//! Builds the context of many servers, with unique names over all of them (TL-09).
 
 use tokio::task::JoinSet;
 
@@ -8,11 +8,11 @@ use super::{LeftOut, ModelContext};
 use crate::registry::{Registry, State};
 
 impl Registry {
-    /// The instructions and tools of all servers that are ready, for a model. Tools are called by their
-    /// server's configured name and their own, unless [`ModelOptions::prefix`] says otherwise.
+    /// Builds the context of all servers that are ready, for a model. Tool names are prefixed with
+    /// the configured name of their server, unless [`ModelOptions::prefix`] says otherwise.
     ///
-    /// A server that is not ready is not waited for; it is in [`ModelContext::left_out`], and so is one that
-    /// fails. [`Registry::settled`] waits. Dropping the future cancels it.
+    /// A server that is not ready or fails is in [`ModelContext::omissions`]. [`Registry::settled`]
+    /// waits for servers. Dropping the future cancels it.
     pub async fn model_context(&self, options: &ModelOptions) -> ModelContext {
         let mut asking = JoinSet::new();
         let mut left_out = Vec::new();
@@ -37,7 +37,7 @@ impl Registry {
                 Ok((_, server, Err(error))) => {
                     left_out.push(LeftOut { server, name: None, reason: error.to_string() });
                 }
-                // Only a panic ends a task that nobody aborts.
+                // The tasks are never aborted, so only a panic can end one.
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             }
         }
@@ -46,7 +46,7 @@ impl Registry {
         let sources = sources.into_iter().map(|(_, source)| source).collect();
         let mut options = options.clone();
         if options.prefix == Prefix::Auto {
-            // Also while there is only one: a tool's name must not change when another server comes.
+            // Even for a single server: a tool's name must not change when another server is added.
             options.prefix = Prefix::Server;
         }
         let mut context = assemble::context(sources, &options);

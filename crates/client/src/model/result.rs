@@ -1,4 +1,4 @@
-//! Owns what of a tool's result a model sees (TL-07, RS-06).
+//! Converts a tool's result for a model (TL-07, RS-06).
 
 use bowline_proto::wire::view::{Body, CallToolResult, Content, MediaContent, Role};
 use serde_json::{Value, json};
@@ -10,38 +10,39 @@ use super::{ModelContext, picture, text};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelResult {
-    /// In the shape that the provider takes: the `content` of a `tool` message or the `output` of a function
-    /// call (OpenAI), the `content` of a `tool_result` (Anthropic), the `response` of a `functionResponse`
-    /// (Gemini).
+    /// The content in the provider's format: the `content` of a `tool` message or the `output` of a
+    /// function call (OpenAI), the `content` of a `tool_result` (Anthropic), the `response` of a
+    /// `functionResponse` (Gemini).
     pub content: Value,
-    /// All text of it.
+    /// All text of the result.
     pub text: String,
-    /// The tool failed, and the text says how: the model may correct itself (TL-07).
+    /// Whether the tool failed. The text says how, so that the model can correct itself.
+    // TL-07
     pub is_error: bool,
-    /// What the model does not see.
+    /// Content that was left out.
     pub left_out: Vec<LeftOutContent>,
 }
 
-/// A block of content that the model does not see.
+/// A block of content that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOutContent {
-    /// Its place among the blocks.
+    /// Index of the block.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
 }
 
 impl ModelContext {
-    /// A tool's result, as the model is to see it: what is meant for the person alone is left out, what it
-    /// cannot take is said in words, and all of it is bounded.
+    /// Converts a tool's result for the model: content for the person only is left out, unsupported
+    /// content is described in words, and all of it is bounded.
     pub fn tool_result(&self, result: &CallToolResult) -> ModelResult {
         tool_result(result, &self.options)
     }
 }
 
 fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
-    // What a tool says of its failure is text to a provider, and nothing else.
+    // Providers accept only text for a failure.
     let pictures = options.dialect == Dialect::Anthropic && !result.is_error;
     let mut out = Collected {
         options,
@@ -59,7 +60,7 @@ fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
         }
     }
     if out.blocks.is_empty() {
-        // The same in words is what a server should give beside it, and many do not.
+        // Servers should repeat structured content as text, but many do not.
         if let Some(structured) = &result.structured {
             let _ = out.text(structured.as_str());
         } else if result.is_error {
@@ -79,7 +80,7 @@ fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
 const FOR_THE_PERSON: &str = "it is for the person alone";
 const TOO_MUCH: &str = "the result is too large";
 
-/// RS-06: a hint, and it is taken: what is for the person alone is not forced upon the model.
+/// Whether the audience hint restricts the content to the person (RS-06).
 fn is_for_person(block: &Content, options: &ModelOptions) -> bool {
     let audience = block.annotations().audience;
     options.audience == Audience::Assistant && !audience.is_empty() && !audience.contains(&Role::Assistant)
@@ -89,9 +90,9 @@ struct Collected<'a> {
     options: &'a ModelOptions,
     texts: Vec<String>,
     blocks: Vec<Value>,
-    /// Characters.
+    /// Remaining characters.
     left: usize,
-    /// Pictures that may yet come, and their bytes.
+    /// Remaining pictures, and their remaining bytes.
     pictures: usize,
     media: usize,
 }
@@ -132,7 +133,7 @@ impl Collected<'_> {
             return Err(TOO_MUCH);
         }
         let said = text::cap(said, self.left);
-        // A block of nothing is refused, and with it the conversation.
+        // Providers refuse an empty block, and with it the conversation.
         if text::is_blank(&said) {
             return Ok(());
         }
@@ -142,7 +143,7 @@ impl Collected<'_> {
         Ok(())
     }
 
-    /// One provider takes pictures here; for the others there is a word in its place.
+    /// Adds a picture for the provider that accepts them, or a description in its place.
     fn image(&mut self, media: &MediaContent) -> Result<(), &'static str> {
         let data = media.data.get();
         let room = self.pictures > 0 && data.len() <= self.options.max_media.min(self.media);

@@ -1,18 +1,18 @@
-//! Owns how a tool's input schema is said to a provider's model.
+//! Rewrites a tool's input schema for a provider.
 //!
-//! What a provider takes is less than JSON Schema, and a single tool that it does not take fails the whole
-//! request. So a schema is written anew from the keywords that are known to be taken, instead of having the
-//! others removed. What is lost on the way (a `not`, a condition, which members exclude each other) is no
+//! Providers accept a subset of JSON Schema, and a single unsupported tool fails the whole request.
+//! So a schema is rebuilt from the keywords that are known to be accepted, instead of having the
+//! others removed. Losing a constraint on the way (a `not`, a condition, exclusive members) is no
 //! loss of safety: arguments are checked against the original.
 //!
-//! Everything is bounded by the steps of one rewriting; a schema that needs more is not said at all.
+//! The number of steps is limited; a schema that needs more is an error.
 //!
 //! For the rest of the crate:
 //!
 //! ```text
-//! for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, Keys), Unsayable>   (Unsayable: Display)
-//! Keys::meant(&self, arguments: &Json) -> Json    what the model sent, with the server's names for members
-//! Keys::said(&self, arguments: &Json) -> Json     what the server sent, with the model's names for members
+//! for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, KeyMap), RewriteError>
+//! KeyMap::to_server(&self, arguments: &Json) -> Json  arguments of the model, server's names
+//! KeyMap::to_model(&self, arguments: &Json) -> Json   arguments of the server, model's names
 //! ```
 
 mod flat;
@@ -36,15 +36,15 @@ use super::options::{Dialect, ModelOptions};
 use super::text;
 use crate::schema::{Read, SchemaError, Targets};
 
-/// Whose rules apply.
+/// The schema rules of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rules {
-    /// JSON Schema with `$defs`; no composition at the root; arrays say what is in them. `strict` where
-    /// it is possible.
+    /// JSON Schema with `$defs`; no composition at the root; arrays need `items`. Strict mode where
+    /// possible.
     OpenAi { strict: bool },
-    /// The same; members have names of a fixed alphabet.
+    /// JSON Schema as for OpenAI; member names have a fixed alphabet.
     Anthropic,
-    /// The subset of OpenAPI 3.0 that `parameters` takes: no references.
+    /// The subset of OpenAPI 3.0 that `parameters` accepts, without references.
     Gemini,
 }
 
@@ -60,17 +60,17 @@ impl Rules {
 
 /// A schema in a provider's dialect.
 pub(super) struct Rewritten {
-    /// `None` where there are no arguments and the provider wants it left out.
+    /// `None` if there are no arguments and the provider requires it to be left out.
     pub(super) parameters: Option<Value>,
-    /// Members that had to be called otherwise.
+    /// Members that were renamed.
     pub(super) keys: Keys,
-    /// It is in the form that the provider can enforce.
+    /// Whether it is in the strict form, which the provider enforces.
     pub(super) strict: bool,
-    /// A condition on the arguments as a whole that the dialect cannot say.
+    /// Text for the model about conditions that the dialect cannot express.
     pub(super) note: Option<String>,
 }
 
-/// Why a schema cannot be said.
+/// Why a schema cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unsayable {
     #[error("{0}")]
@@ -85,16 +85,18 @@ pub(crate) enum Unsayable {
     TooLarge,
 }
 
-/// `schema` as the provider takes it, and the names of members that it had to change. Not in strict mode.
+/// Rewrites `schema` for a provider, without strict mode. Returns the schema and the renamed
+/// members.
 ///
-/// An object, except for a Gemini tool without arguments: there it is null, and `parameters` must be left out.
+/// The schema is an object, except for a Gemini tool without arguments: there it is null, and
+/// `parameters` must be left out.
 pub(crate) fn for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, Keys), Unsayable> {
     let most = ModelOptions::new(dialect).max_description;
     let Rewritten { parameters, keys, .. } = rewrite(schema, Rules::of(dialect, false), most)?;
     Ok((parameters.unwrap_or(Value::Null), keys))
 }
 
-/// Writes `schema` anew. Texts in it have at most `most` characters.
+/// Rewrites `schema`. Texts in it have at most `max_text_chars` characters.
 pub(super) fn rewrite(schema: &Json, rules: Rules, most: usize) -> Result<Rewritten, Unsayable> {
     let read = Read::of(schema)?;
     let mut rewriter = Rewriter {
@@ -124,11 +126,11 @@ pub(super) fn rewrite(schema: &Json, rules: Rules, most: usize) -> Result<Rewrit
     Ok(Rewritten { parameters, keys: rewriter.keys, strict, note: note(&read.value) })
 }
 
-/// Parts of a schema and values in it that are written, those written twice counted twice.
+/// Maximum number of parts and values written; repeated ones count each time.
 const MAX_STEPS: usize = 20_000;
-/// How deeply parts may be within each other, references followed.
+/// Maximum nesting of parts, with references followed.
 const MAX_DEPTH: usize = 64;
-/// Bytes of a condition that is told.
+/// Maximum size of the text about conditions, in bytes.
 const MAX_NOTE: usize = 300;
 
 struct Rewriter<'s> {
@@ -138,15 +140,15 @@ struct Rewriter<'s> {
     left: usize,
     patterns: pattern::Budget,
     keys: Keys,
-    /// What is being written just now.
+    /// Parts that are being written.
     open: Vec<*const Value>,
-    /// What others refer to, by its name in `$defs`.
+    /// Parts that others refer to, with their names in `$defs`.
     names: HashMap<*const Value, String>,
     defs: BTreeMap<String, Value>,
 }
 
 impl<'s> Rewriter<'s> {
-    /// The arguments as a whole: an object, whatever it is composed of.
+    /// Rewrites the root, which is always an object.
     fn root(&mut self, schema: &'s Value) -> Result<Value, Unsayable> {
         let union = Union::of(self, schema)?;
         if !union.may_be_object() {
@@ -166,14 +168,14 @@ impl<'s> Rewriter<'s> {
         Ok(Value::Object(root))
     }
 
-    /// `type`, `properties` and `required` of an object.
+    /// Writes `type`, `properties` and `required` of an object.
     fn object(&mut self, union: &Union<'s>, depth: usize) -> Result<Map<String, Value>, Unsayable> {
         let gemini = self.rules == Rules::Gemini;
         let mut out = Map::new();
         out.insert("type".to_owned(), json!(if gemini { "OBJECT" } else { "object" }));
         let mut properties = Map::new();
         for (&name, alternatives) in &union.properties {
-            // A member that may never be there.
+            // The member can never be present.
             if alternatives.iter().all(|nodes| nodes.iter().any(|node| **node == Value::Bool(false))) {
                 continue;
             }
@@ -207,7 +209,7 @@ impl<'s> Rewriter<'s> {
         Ok(out)
     }
 
-    /// One part, or several that hold together.
+    /// Rewrites one part, or several that apply together.
     fn schema(&mut self, nodes: &[&'s Value], depth: usize) -> Result<Value, Unsayable> {
         self.step(depth)?;
         let &[node] = nodes else { return self.body(nodes, depth) };
@@ -221,7 +223,7 @@ impl<'s> Rewriter<'s> {
             && let Some(&target) = self.targets.get(&place)
         {
             let mut reference = self.definition(target, depth)?;
-            // What it is here is often said only here: the definition has other uses.
+            // A description next to the reference is specific to this member.
             if let Some(words) = node.get("description").and_then(Value::as_str) {
                 self.pay(1 + words.len() / 64)?;
                 let words = self.text(words);
@@ -235,7 +237,7 @@ impl<'s> Rewriter<'s> {
             if !refers {
                 return Err(Unsayable::Recursive);
             }
-            // It is within itself: what is being written becomes a definition.
+            // The part contains itself, so it becomes a definition.
             return Ok(reference(&self.name(node)));
         }
         self.open.push(place);
@@ -246,7 +248,7 @@ impl<'s> Rewriter<'s> {
         Ok(reference(name))
     }
 
-    /// A reference to `target`, which is written if it was not yet.
+    /// Returns a reference to `target`, and writes the definition if needed.
     fn definition(&mut self, target: &'s Value, depth: usize) -> Result<Value, Unsayable> {
         if let Some(name) = self.names.get(&std::ptr::from_ref(target)) {
             return Ok(reference(name));
@@ -257,7 +259,7 @@ impl<'s> Rewriter<'s> {
         Ok(reference(&name))
     }
 
-    /// Names are counted in the order they are met: those of the schema may be anything.
+    /// Names are numbered, since those of the schema may be anything.
     fn name(&mut self, node: &'s Value) -> String {
         let name = format!("d{}", self.names.len() + 1);
         self.names.insert(node, name.clone());
@@ -285,7 +287,7 @@ impl<'s> Rewriter<'s> {
         Ok(())
     }
 
-    /// What a schema with a reference refers to.
+    /// The target of a schema with a reference.
     fn target(&self, node: &Value) -> Option<&'s Value> {
         self.targets.get(&std::ptr::from_ref(node)).copied()
     }
@@ -299,7 +301,7 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/$defs/{name}") })
 }
 
-/// Conditions on the arguments as a whole, which no dialect takes, for the model to read.
+/// Describes conditions on the arguments as a whole, which no dialect supports, for the model.
 fn note(root: &Value) -> Option<String> {
     const LOST: [&str; 9] =
         ["anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependencies", "minProperties"];
@@ -311,7 +313,7 @@ fn note(root: &Value) -> Option<String> {
         return None;
     }
     let text = Value::Object(lost).to_string();
-    // A reference would lead nowhere for whoever reads it.
+    // A reference would have no target in this text.
     let readable = text.len() <= MAX_NOTE && !text.contains("$ref");
     readable.then(|| format!("The arguments must also fit this JSON Schema: {text}"))
 }

@@ -1,7 +1,9 @@
-//! Owns the findings that outlive a process: one small file for each server, which only its owner can read.
+//! A cache of negotiation records in a folder: one small file per server, readable by its owner
+//! only.
 //!
-//! Any number of processes share a folder. A file is replaced as a whole, so that the last writer wins and nobody reads
-//! half of one; a file that cannot be used counts as absent, and is replaced by the next finding.
+//! Any number of processes share a folder. A file is replaced as a whole, so the last writer wins
+//! and readers never see half a file. An unusable file counts as absent and is replaced by the next
+//! record.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -14,23 +16,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{Carrier, Finding, MAX_AGE, MAX_SERVERS, NegotiationCache, ServerKey};
 
-/// A [`NegotiationCache`] in a folder. There is no secret in it, and it may be deleted at any time.
+/// A [`NegotiationCache`] in a folder. It contains no secrets and may be deleted at any time.
 #[derive(Clone, Debug)]
 pub struct FolderCache {
     folder: PathBuf,
 }
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     version: u32,
     revision: String,
     transport: Transport,
-    /// When the server was asked, in seconds since 1970.
+    /// When the server was probed, in seconds since 1970.
     asked_at: u64,
 }
 
-/// [`Carrier`] as it is written.
+/// A [`TransportKind`] in the file format.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Transport {
@@ -40,7 +42,7 @@ enum Transport {
 }
 
 impl FolderCache {
-    /// Keeps findings in this folder, which is made when there is something to keep.
+    /// Uses this folder, which is created when needed.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -60,8 +62,8 @@ impl FolderCache {
         Ok(())
     }
 
-    /// Deletes what is too much: files that have not been written for [`MAX_AGE`], drafts of processes that were killed,
-    /// and the oldest where there are more than [`MAX_SERVERS`]. What is not of this cache is left alone.
+    /// Deletes files older than [`MAX_AGE`], drafts of killed processes, and the oldest files
+    /// beyond [`MAX_SERVERS`]. Other files are left alone.
     fn prune(&self) -> io::Result<()> {
         let now = SystemTime::now();
         let mut kept = Vec::new();
@@ -92,7 +94,7 @@ impl NegotiationCache for FolderCache {
 
     fn record(&self, server: &ServerKey, finding: Finding) {
         let now = SystemTime::now();
-        // A server that is asked by every command is not written down by every command.
+        // A fresh record is not written again, since every command may get here.
         let known = read(&self.path(server)).and_then(|record| record.finding(now, MAX_AGE / 2));
         if known == Some(finding) {
             return;
@@ -126,7 +128,7 @@ impl Record {
         }
     }
 
-    /// What it says, unless it is older than `limit`, of the future, or of a later version.
+    /// The record, unless it is older than `limit`, in the future, or of a later version.
     fn finding(&self, now: SystemTime, limit: Duration) -> Option<Finding> {
         let asked_at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.asked_at))?;
         let is_fresh = match now.duration_since(asked_at) {
@@ -143,7 +145,7 @@ impl Record {
     }
 }
 
-/// A record, if the file is one. Neither a link nor a pipe makes us wait or read elsewhere.
+/// Reads a file, if it is a valid record. Links and pipes are not followed.
 fn read(path: &Path) -> Option<Record> {
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
@@ -153,7 +155,7 @@ fn read(path: &Path) -> Option<Record> {
     serde_json::from_slice(&text).ok()
 }
 
-/// How long a file of this cache is left in the folder; `None`, it is not of this cache.
+/// How long a file of this cache may stay; `None` for other files.
 fn age_limit(path: &Path) -> Option<Duration> {
     match path.extension()?.to_str()? {
         EXTENSION => Some(MAX_AGE),
@@ -164,13 +166,13 @@ fn age_limit(path: &Path) -> Option<Duration> {
 
 const VERSION: u32 = 1;
 const EXTENSION: &str = "json";
-/// More is not read of a file: a record is a tenth of it.
+/// Maximum number of bytes read of a file; a record has about a tenth of that.
 const MAX_FILE_SIZE: u64 = 1024;
-/// More files are not looked at. The rest is looked at when these are gone.
+/// Maximum number of files examined at once; the rest is examined later.
 const MAX_FILES: usize = 4 * MAX_SERVERS;
-/// A draft that is older is nobody's any more.
+/// A draft that is older was abandoned.
 const MAX_DRAFT_AGE: Duration = Duration::from_secs(60);
-/// How far a record may be ahead of this machine's clock.
+/// Maximum time that a record may be ahead of the local clock.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,17 +1,18 @@
-//! Owns what tells one server from another, without saying where it is.
+//! Identifies a server without revealing its address.
 
 use std::fmt;
 
 use bowline_config::{Server, Transport};
 use ring::digest::{Context, SHA256};
 
-/// Names a server in a [`NegotiationCache`](super::NegotiationCache): a hash of its URL, or of its command line, working
-/// directory and configured environment, since people put secrets into all of them. It is the same in every process.
-/// Headers do not count: credentials change, and the server is the same.
+/// Identifies a server in a [`NegotiationCache`](super::NegotiationCache): a hash of its URL, or of
+/// its command line, working directory and configured environment, since all of them may contain
+/// secrets. It is the same in every process. Headers do not count: credentials change, and the
+/// server stays the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerKey([u8; LENGTH]);
 
-/// As many bytes as nobody finds a second server for.
+/// Length of the hash in bytes, enough to make a collision infeasible.
 const LENGTH: usize = 16;
 
 impl ServerKey {
@@ -22,7 +23,7 @@ impl ServerKey {
                 let cwd = stdio.cwd.as_ref().map(|cwd| cwd.display().to_string()).unwrap_or_default();
                 let command = ["stdio", &stdio.command, &cwd].into_iter();
                 let args = stdio.args.iter().map(String::as_str);
-                // What a command does is as often said in a variable as in an argument.
+                // Variables configure a command as often as arguments do.
                 let env = stdio.env.iter().flat_map(|(name, value)| ["env", name, value.expose()]);
                 Self::of_parts(command.chain(args).chain(env))
             }
@@ -30,7 +31,7 @@ impl ServerKey {
         }
     }
 
-    /// Where one part ends and the next begins counts.
+    /// Hashes the parts with their lengths, so that their boundaries count.
     fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Context::new(&SHA256);
         for part in parts {
@@ -43,7 +44,7 @@ impl ServerKey {
     }
 }
 
-/// In hexadecimal digits.
+/// Hexadecimal digits.
 impl fmt::Display for ServerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -78,7 +79,7 @@ mod tests {
         assert_eq!(ServerKey::of(&base), ServerKey::of(&renamed));
     }
 
-    /// Files are named by it: another value would be another server to every later version.
+    /// Files are named by the key, so it must never change.
     #[test]
     fn a_key_is_the_same_in_every_process() {
         let key = ServerKey::of(&Server::http("s", "https://h/mcp?key=s3cret").unwrap());

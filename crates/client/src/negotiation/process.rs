@@ -1,4 +1,4 @@
-//! Owns the findings of one process, which end with it.
+//! The cache of negotiation records of one process.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use super::{Finding, MAX_AGE, MAX_SERVERS, NegotiationCache, ServerKey};
 
-/// The findings of all connections of this process that were given no other cache.
+/// The records of all connections of this process that use no other cache.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessCache(Mutex<Option<HashMap<ServerKey, (Finding, Instant)>>>);
 
-/// The one that is shared by all.
+/// The shared instance.
 static SHARED: ProcessCache = ProcessCache(Mutex::new(None));
 
 impl ProcessCache {

@@ -1,5 +1,5 @@
-//! Owns the reading of one client's events: nothing is lost between connecting and listening, and the end
-//! of the client is the end of the feed.
+//! Reads the events of one client, without losing those between connecting and subscribing, until
+//! the client is closed.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,36 +20,36 @@ pub(crate) struct Feed {
     present: Present,
 }
 
-/// What comes out of a feed.
+/// An item of a feed.
 #[derive(Debug)]
 pub(crate) enum Fed {
     Event(Event),
-    /// So many were lost, because nobody took them in time.
+    /// Number of events that were lost because they were not taken in time.
     Missed(u64),
 }
 
-/// The event that led to where the client was when the feed began.
+/// The event that led to the client's state when the feed was created.
 #[derive(Debug)]
 enum Present {
-    /// There is none, or it has come.
+    /// There is none, or it was received in the ordinary way.
     None,
-    /// To be told next.
+    /// It is delivered next.
     Untold(Life),
-    /// It was told; if it comes by the ordinary way as well, that is once too often.
+    /// It was delivered; if it is received again, it is skipped.
     Told(SystemTime),
 }
 
 impl Feed {
-    /// What happens from now on.
+    /// The events from now on.
     pub(crate) fn from_now(client: &Client) -> Self {
         Self { events: client.events(), status: client.status(), present: Present::None }
     }
 
-    /// What happens from now on, and before it how things stand. A client begins to connect before anybody
-    /// can listen to it: what it said until then is not lost this way.
+    /// The current state as an event, then the events from now on. A client starts connecting
+    /// before anyone can subscribe, so earlier events are not lost.
     pub(crate) fn with_present(client: &Client) -> Self {
         let mut feed = Self::from_now(client);
-        // Whatever has come already tells how things stand.
+        // An event that was already received implies the state.
         if feed.events.is_empty()
             && let Some(life) = present(client)
         {
@@ -58,13 +58,13 @@ impl Feed {
         feed
     }
 
-    /// One event, of a client that never was.
+    /// A single event, for a client that could not be created.
     pub(crate) fn only(life: Life) -> Self {
         let (events, status) = (channel(1).1, watch::channel(Status::Closed).1);
         Self { events, status, present: Present::Untold(life) }
     }
 
-    /// The next. `None`: the client is closed, and everything was told.
+    /// Waits for the next item. `None` once the client is closed and everything was delivered.
     pub(crate) async fn next(&mut self) -> Option<Fed> {
         if let Present::Untold(life) = std::mem::replace(&mut self.present, Present::None) {
             self.present = Present::Told(life.at);
@@ -72,7 +72,7 @@ impl Feed {
         }
         loop {
             let received = tokio::select! {
-                // What was said before the end comes before the end.
+                // Events before the end are delivered before the end.
                 biased;
                 received = self.events.recv() => received,
                 _ = self.status.wait_for(|status| *status == Status::Closed) => return None,

@@ -1,4 +1,4 @@
-//! Owns the place of one server in a registry: what is there, and how it is replaced.
+//! One server of a registry: its client, its hooks, and how they are replaced.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,11 +16,11 @@ use crate::events::{Event, EventSender, Life, Turn};
 use crate::hooks::Hooks;
 use crate::status::Health;
 
-/// The place of one server.
+/// One server of a registry.
 pub(super) struct Slot {
     pub(super) name: Arc<str>,
     content: Mutex<Content>,
-    /// Whether its turn has come: there is something other than [`Phase::Waiting`].
+    /// Whether the phase is neither [`Phase::Waiting`] nor [`Phase::Replacing`].
     moved: watch::Sender<bool>,
 }
 
@@ -31,13 +31,13 @@ struct Content {
 
 enum Phase {
     Disabled,
-    /// For its turn.
+    /// It waits for its turn.
     Waiting,
     Open {
         client: Client,
         hooks: Option<Hooks>,
     },
-    /// It could not even be tried. Its hooks are being told.
+    /// The client could not be created. Its hooks receive that.
     Broken {
         at: SystemTime,
         fault: Fault,
@@ -48,9 +48,9 @@ enum Phase {
     Closed,
 }
 
-/// For a connection to be closed: longer than a process is given to end.
+/// Maximum time for closing a connection: longer than a process is given to end.
 const CLOSING: Duration = Duration::from_secs(10);
-/// For hooks to be told what they were not told yet.
+/// Maximum time for hooks to receive their pending events.
 const LAST_HOOKS: Duration = Duration::from_secs(5);
 
 impl Slot {
@@ -63,7 +63,7 @@ impl Slot {
         }
     }
 
-    /// The client, which is opened if nobody has done that yet.
+    /// Returns the client, which is created if needed.
     pub(super) fn open(&self, common: &Common) -> Option<Client> {
         let mut content = self.content();
         let Content { server, phase } = &mut *content;
@@ -96,7 +96,7 @@ impl Slot {
                 let hooks = Hooks::start(&self.name, Feed::only(life.clone()), server.hooks.clone());
                 *phase = Phase::Broken { at, fault, hooks };
                 let server = Arc::clone(&self.name);
-                // Nobody need listen.
+                // There may be no subscriber.
                 common.events.send(Named { server, event: Event::Life(life), missed: 0 });
                 None
             }
@@ -126,7 +126,8 @@ impl Slot {
         }
     }
 
-    /// Makes it another server of the same name. Gives what is left to do, if anything changed.
+    /// Replaces the server by another of the same name. Returns the remaining work if anything
+    /// changed.
     pub(super) fn change(
         self: &Arc<Self>,
         server: Server,
@@ -141,7 +142,7 @@ impl Slot {
         let (old_client, old_hooks) = if only_hooks {
             let mut old = None;
             if let Phase::Open { client, hooks } = &mut content.phase {
-                // From now on: the new ones did not see it connect, and need not hear of it again.
+                // From now on: the new hooks need not learn of the existing connection.
                 let new = (!server.hooks.is_empty())
                     .then(|| Hooks::start(&self.name, Feed::from_now(client), server.hooks.clone()));
                 if Hooks::want_tools(&server.hooks) {
@@ -161,7 +162,7 @@ impl Slot {
         let (slot, common) = (Arc::clone(self), Arc::clone(common));
         Some(async move {
             match old_hooks {
-                // Those that take their place are told what comes.
+                // The new hooks receive what comes.
                 Some(hooks) if only_hooks => hooks.stop(),
                 hooks => end(old_client, hooks).await,
             }
@@ -237,7 +238,7 @@ impl Phase {
         if server.enabled { Self::Waiting } else { Self::Disabled }
     }
 
-    /// What there is to be closed.
+    /// The client and hooks to be closed.
     fn into_parts(self) -> (Option<Client>, Option<Hooks>) {
         match self {
             Self::Open { client, hooks } => (Some(client), hooks),
@@ -251,7 +252,7 @@ impl Phase {
     }
 }
 
-/// Closes a connection, then sees its hooks off. Neither may take for ever.
+/// Closes a client and then waits for its hooks, each with a timeout.
 async fn end(client: Option<Client>, hooks: Option<Hooks>) {
     if let Some(client) = client {
         let _ = timeout(CLOSING, client.close()).await;
@@ -261,7 +262,7 @@ async fn end(client: Option<Client>, hooks: Option<Hooks>) {
     }
 }
 
-/// Passes the events of one client on to those who listen to all.
+/// Forwards the events of one client to the subscribers of the registry.
 async fn pass_on(server: Arc<str>, mut feed: Feed, events: EventSender<Named>) {
     let mut missed = 0;
     while let Some(fed) = feed.next().await {
@@ -269,7 +270,7 @@ async fn pass_on(server: Arc<str>, mut feed: Feed, events: EventSender<Named>) {
             Fed::Missed(count) => missed += count,
             Fed::Event(event) => {
                 let named = Named { server: Arc::clone(&server), event, missed: std::mem::take(&mut missed) };
-                // Nobody need listen.
+                // There may be no subscriber.
                 events.send(named);
             }
         }

@@ -1,4 +1,4 @@
-//! Owns the form of messages: `POST BASE_URL/v1/messages`.
+//! The messages API: `POST BASE_URL/v1/messages`.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ use super::words::{self, Said, Unreadable, Unsayable};
 
 pub(super) const PATH: &str = "v1/messages";
 
-/// The header that says which form of the API is meant, and the form that this file owns.
+/// The version header of the API, and the version that this file implements.
 pub(super) const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
-/// An answer of more blocks is not read.
+/// Maximum number of text blocks in an answer.
 const MOST_BLOCKS: usize = 64;
 
-/// The request, in the form that this model takes.
+/// Writes the request body.
 pub(super) fn write(
     request: &SamplingRequest,
     plan: &Plan,
@@ -33,7 +33,7 @@ pub(super) fn write(
     let mut messages = Vec::new();
     for message in &request.messages {
         let blocks = turn(message, tools)?;
-        // A turn of nothing is refused here, and says nothing.
+        // The API refuses an empty message.
         if !blocks.is_empty() {
             messages.push(json!({ "role": message.role.as_str(), "content": blocks }));
         }
@@ -62,14 +62,15 @@ pub(super) fn write(
             body["tool_choice"] = json!({ "type": choice });
         }
     } else if super::tool_rounds(request) > 0 {
-        // A conversation with tools needs their definitions, though none may be used any more.
+        // A conversation with tool uses needs tool definitions, even if no tool may be used any
+        // more.
         body["tools"] = used(request, tools).into();
         body["tool_choice"] = json!({ "type": "none" });
     }
     Ok(body)
 }
 
-/// The tools of the conversation, each once, as far as they are known.
+/// Definitions of the tools used in the conversation, each once, without their schemas.
 fn used(request: &SamplingRequest, tools: &Tools) -> Vec<Value> {
     let blocks = request.messages.iter().flat_map(|message| &message.content);
     let used: BTreeSet<&str> = blocks
@@ -120,7 +121,7 @@ fn turn(message: &SamplingMessage, tools: &Tools) -> Result<Vec<Value>, Unsayabl
     Ok(blocks)
 }
 
-/// A block, unless it is a text of nothing.
+/// Converts a content block; `None` for an empty text.
 fn said(content: &Content) -> Result<Option<Value>, Unsayable> {
     if let Some(text) = words::text(content) {
         return Ok((!is_blank(&text)).then(|| json!({ "type": "text", "text": text })));
@@ -134,7 +135,7 @@ fn said(content: &Content) -> Result<Option<Value>, Unsayable> {
     }
 }
 
-/// Blanks alone are refused wherever there is a text.
+/// The API refuses blank texts.
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
@@ -143,7 +144,7 @@ fn is_known(image: &MediaContent) -> bool {
     matches!(&*image.mime_type, "image/jpeg" | "image/png" | "image/gif" | "image/webp")
 }
 
-// === the answer ===
+// === response ===
 
 #[derive(Deserialize)]
 struct Message {
@@ -164,7 +165,7 @@ enum Block {
         name: String,
         input: Value,
     },
-    /// Thoughts, and what is not known yet: not for the server.
+    /// Thinking and unknown blocks, which are not for the server.
     #[serde(other)]
     Other,
 }
@@ -177,7 +178,7 @@ struct Usage {
     output_tokens: u64,
 }
 
-/// Reads a message.
+/// Reads the response body.
 pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unreadable> {
     let message: Message =
         serde_json::from_slice(body).map_err(|_| Unreadable("the answer is not a message"))?;

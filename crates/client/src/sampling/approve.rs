@@ -1,22 +1,22 @@
-//! [`Approve`]: the person without whom no model is asked and no answer is sent (SA-02).
+//! [`Approve`]: a person's approval of each request to a model and of each answer (SA-02).
 
 use bowline_proto::wire::view::{SamplingRequest, SamplingResult};
 
 use crate::host::{Asked, SampleRequest};
 
-/// Asks a person, twice for each request. One question at a time is asked of it.
+/// Asks a person twice for each request. It is called for one question at a time.
 ///
-/// Whatever is shown must go when the future is dropped: the server has taken its request back.
+/// Whatever is shown must be closed when the future is dropped: the server has canceled its
+/// request.
 pub trait Approve: Send + Sync + 'static {
-    /// Shows what a server wants to have asked, and where that would go. The person may change it: the answer
-    /// is then that to the changed request.
+    /// Shows the request of a server and where it would be sent. The person may change it.
     fn request<'a>(
         &'a self,
         request: &'a SampleRequest,
         plan: &'a Plan,
     ) -> Asked<'a, Verdict<SamplingRequest>>;
 
-    /// Shows what the model said, before the server sees it. The person may change it.
+    /// Shows the model's answer before the server gets it. The person may change it.
     fn result<'a>(
         &'a self,
         request: &'a SampleRequest,
@@ -24,25 +24,25 @@ pub trait Approve: Send + Sync + 'static {
     ) -> Asked<'a, Verdict<SamplingResult>>;
 }
 
-/// What a person says to something that is shown.
+/// A person's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<T> {
-    /// As it is.
+    /// Accept it as it is.
     Accept,
-    /// Like this.
+    /// Accept this in its place.
     Replace(Box<T>),
-    /// No.
+    /// Refuse it.
     Refuse,
 }
 
-/// What would be done.
+/// How a request would be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Which model would be asked.
+    /// The model that would be asked.
     pub model: Box<str>,
-    /// How many tokens the answer could have at most.
+    /// Maximum number of tokens of the answer.
     pub max_tokens: u64,
-    /// Where the conversation would be sent: the origin of the endpoint.
+    /// Origin of the endpoint that the conversation would be sent to.
     pub endpoint: Box<str>,
 }

@@ -1,5 +1,5 @@
-//! Owns the exchange with the endpoint of a model: where it is, who we are to it, and what may be told of its
-//! failures.
+//! The exchange with the endpoint of a model: its URL, the credentials, and what may be revealed
+//! about failures.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,21 +28,21 @@ mod veil;
 
 use veil::Veil;
 
-/// The way to the endpoint.
+/// The endpoint of a model.
 pub(super) struct Endpoint {
     pub(super) settings: Sampling,
     link: HttpLink,
     veil: Veil,
-    /// What its models have turned out not to take, by the configured name.
+    /// Parameters that its models have refused, by configured model name.
     quirks: Mutex<HashMap<Box<str>, Quirks>>,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    /// What the server is told.
+    /// The message for the server.
     told: String,
-    /// What is for the log only: an endpoint may speak of accounts and keys.
+    /// A note for the log only, since endpoints may mention accounts and keys.
     note: Option<String>,
 }
 
@@ -53,29 +53,29 @@ pub struct ProviderError {
     problem: Problem,
 }
 
-/// What is wrong with it.
+/// What is wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The environment variable that should hold the key is not set, or empty.
+    /// The environment variable for the key is not set, or empty.
     #[error("the environment variable that `key_env` names is not set")]
     KeyMissing,
-    /// The key has characters that no header can carry.
+    /// The key has characters that a header cannot carry.
     #[error("the key holds characters that cannot be sent")]
     KeyUnsendable,
-    /// No model is named.
+    /// No model is configured.
     #[error("no model is named")]
     NoModel,
-    /// The URL or a header cannot be used.
+    /// The URL or a header is invalid.
     #[error("{0}")]
     Unreachable(String),
 }
 
-/// The largest answer: far more than a model says, and far less than hurts.
+/// Maximum size of a response, in bytes.
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
-/// How long making a connection may take.
+/// Maximum time for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
-/// How much of a sentence of the endpoint is written down.
+/// Maximum length of an endpoint's message in the log, in characters.
 const LONGEST_NOTE: usize = 300;
 
 impl ProviderError {
@@ -125,12 +125,12 @@ impl Endpoint {
         }
     }
 
-    /// Where it is, without what may be a key.
+    /// The origin of the endpoint, without parts that may be secret.
     pub(super) fn origin(&self) -> String {
         self.settings.base_url.origin().ascii_serialization()
     }
 
-    /// Asks the model, once. What that cost is settled in `budget`.
+    /// Asks the model once. The cost is settled in `budget`.
     pub(super) async fn ask(
         &self,
         request: &SamplingRequest,
@@ -194,7 +194,7 @@ impl Endpoint {
             };
             let bytes = match (answer.status, &answer.body) {
                 (200..300, Body::Json(bytes)) => {
-                    // Not before it helped: the complaint may have been about something else.
+                    // Recorded only after it helped: the refusal may have had another reason.
                     if quirks != known {
                         self.quirks().insert(plan.model.clone(), quirks);
                     }
@@ -204,7 +204,7 @@ impl Endpoint {
                 (_, Body::Json(bytes) | Body::Other(bytes)) => bytes.clone(),
                 (_, Body::Empty | Body::Events(_)) => Bytes::new(),
             };
-            // It was refused, so no model has worked on it.
+            // A refused request costs nothing.
             budget.settle(0);
             let adapted = quirks.after(api, &bytes).filter(|_| answer.status == 400);
             let other = adapted.map(write).transpose()?.filter(|other| *other != body);
@@ -215,7 +215,7 @@ impl Endpoint {
         }
     }
 
-    /// A status, and for the log what the endpoint says about it, short and without the key.
+    /// The error for a status, with the endpoint's message for the log, shortened and redacted.
     fn refused(&self, status: u16, body: &[u8]) -> Trouble {
         let note = sentence(body).map(|note| self.veil.over(&note, LONGEST_NOTE));
         Trouble { told: format!("the model's endpoint answered with HTTP status {status}"), note }
@@ -227,7 +227,7 @@ impl Endpoint {
 }
 
 impl Trouble {
-    /// Writes down what happened to a request of `server`, and keeps what that server is told.
+    /// Logs the error of a request of `server`, and returns what the server is told.
     pub(super) fn logged(self, server: &str) -> Refusal {
         let Self { told, note } = self;
         tracing::warn!(server, why = told, note, "no model answered");
@@ -247,7 +247,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Adds a header that the configuration does not give itself.
+/// Adds a header unless the configuration sets it.
 fn add(headers: &mut Vec<(String, Secret)>, name: &str, value: Secret) {
     if !headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
         headers.push((name.to_owned(), value));
@@ -258,7 +258,7 @@ fn failed<T>(told: impl Into<String>) -> Result<T, Trouble> {
     Err(Trouble { told: told.into(), note: None })
 }
 
-/// The base URL with the path of the API, however much of it the base has already.
+/// The base URL with the API path, of which the base may already have a part.
 fn endpoint_url(settings: &Sampling) -> Url {
     let mut url = settings.base_url.clone();
     let path = match settings.api {
@@ -276,7 +276,7 @@ fn endpoint_url(settings: &Sampling) -> Url {
     url
 }
 
-/// What an endpoint says about a refusal: both APIs have `error.message`, and some have less.
+/// The message in an error response: both APIs have `error.message`, others have less.
 fn sentence(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let error = &body["error"];

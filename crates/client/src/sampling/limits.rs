@@ -1,5 +1,5 @@
-//! Owns what servers may cost: how often one may ask, how long a loop of tools may go on, how many tokens all may
-//! use, and how much happens at the same time (SA-02, SA-07).
+//! Limits of sampling: requests per server, tool rounds, tokens of all servers, and concurrency
+//! (SA-02, SA-07).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use tokio::time::{Instant, timeout};
 use crate::host::Refusal;
 use crate::host::line::{Line, Turn};
 
-/// What was asked and used so far. Only numbers are kept, and none for longer than an hour.
+/// Counts requests and tokens. Only numbers are kept, for at most an hour.
 #[derive(Debug)]
 pub(super) struct Meter {
     per_minute: usize,
     tool_rounds: usize,
     per_hour: Option<u64>,
-    /// How long a request waits for others to end.
+    /// Maximum time that a request waits for others.
     patience: Duration,
     turns: Line,
     person: Line,
@@ -26,14 +26,14 @@ pub(super) struct Meter {
     spent: Arc<Mutex<Spent>>,
 }
 
-/// What one server has asked.
+/// The requests of one server.
 #[derive(Debug, Default)]
 struct Asker {
     open: usize,
     recent: VecDeque<Instant>,
 }
 
-/// A request that was let in, until it is answered or taken back.
+/// An admitted request, until it is answered or canceled.
 #[derive(Debug)]
 pub(super) struct Open {
     server: Arc<str>,
@@ -44,21 +44,22 @@ pub(super) struct Open {
 struct Spent {
     /// When, and how many.
     used: VecDeque<(Instant, u64)>,
-    /// Set aside for requests under way.
+    /// Tokens reserved for requests in flight.
     reserved: u64,
 }
 
-/// Tokens set aside for one request. What it did not settle counts as used: once a model was asked, nobody can
-/// tell what it cost.
+/// Tokens reserved for one request. Without a settled cost all of them count as used, since a
+/// request that was sent may have cost that much.
 #[derive(Debug)]
 pub(super) struct Budget {
     tokens: u64,
-    /// What is charged at the end.
+    /// Tokens charged when this is dropped.
     cost: u64,
     spent: Arc<Mutex<Spent>>,
 }
 
-/// How many requests of one server may be open: waiting for a person, for others or for the model.
+/// Maximum number of open requests of one server: waiting for a person, for others or for the
+/// model.
 const MOST_OPEN: usize = 8;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -78,8 +79,8 @@ impl Meter {
         }
     }
 
-    /// SA-07: a conversation that has used tools often enough does not go on, whoever speaks last in it: those are
-    /// the server's words too. The history itself is the count, so that none has to be kept.
+    /// Refuses a conversation with too many tool rounds. The history is the count, so none has to
+    /// be kept; it is the server's text, whoever speaks last (SA-07).
     pub(super) fn rounds(&self, request: &SamplingRequest) -> Result<(), Refusal> {
         let rounds = super::tool_rounds(request);
         if rounds > self.tool_rounds {
@@ -93,7 +94,7 @@ impl Meter {
     pub(super) fn admit(&self, server: &Arc<str>) -> Result<Open, Refusal> {
         let now = Instant::now();
         let mut servers = lock(&self.asked);
-        // Servers that were quiet for a minute leave nothing behind.
+        // A server that was idle for a minute is removed.
         servers.retain(|_, asker| {
             while asker.recent.front().is_some_and(|time| now.duration_since(*time) >= MINUTE) {
                 asker.recent.pop_front();
@@ -112,23 +113,23 @@ impl Meter {
         Ok(Open { server: Arc::clone(server), asked: Arc::clone(&self.asked) })
     }
 
-    /// Waits until there is room for another request at the model. Servers take turns.
+    /// Waits for the model. Servers take turns.
     pub(super) async fn turn(&self, server: &Arc<str>) -> Result<Turn, Refusal> {
         let busy = |_| Refusal::Limited("too many requests are under way".to_owned());
         timeout(self.patience, self.turns.turn(server)).await.map_err(busy)
     }
 
-    /// Waits until the person is free. Servers take turns.
+    /// Waits for the person. Servers take turns.
     pub(super) async fn person(&self, server: &Arc<str>) -> Turn {
         self.person.turn(server).await
     }
 
-    /// `tokens`, or as many as are left just now. Nothing is set aside.
+    /// Returns `tokens`, or as many as are left, without reserving them.
     pub(super) fn left(&self, tokens: u64) -> Result<u64, Refusal> {
         self.left_of(&mut lock(&self.spent), tokens)
     }
 
-    /// Sets `tokens` aside, or as many as are left.
+    /// Reserves `tokens`, or as many as are left.
     pub(super) fn budget(&self, tokens: u64) -> Result<Budget, Refusal> {
         let mut spent = lock(&self.spent);
         let tokens = self.left_of(&mut spent, tokens)?;
@@ -149,17 +150,17 @@ impl Meter {
 }
 
 impl Budget {
-    /// How many tokens the answer may have.
+    /// Maximum number of tokens of the answer.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// From here on the model may be at work.
+    /// Marks the request as sent: from now on it may cost all its tokens.
     pub(super) fn start(&mut self) {
         self.cost = self.tokens;
     }
 
-    /// It is known what it cost.
+    /// Sets the actual cost.
     pub(super) fn settle(&mut self, tokens: u64) {
         self.cost = tokens;
     }
@@ -217,7 +218,7 @@ mod tests {
         }
     }
 
-    /// SA-02: within any minute, and each server by itself.
+    /// SA-02: requests per minute are limited for each server.
     #[tokio::test(start_paused = true)]
     async fn sa_02_a_server_asks_so_often_and_no_more() {
         let meter = meter(|settings| settings.per_minute = 2);
@@ -240,7 +241,7 @@ mod tests {
         let meter = meter(|settings| settings.tokens_per_hour = Some(100));
         let mut first = meter.budget(60).unwrap();
         first.start();
-        // What is under way is set aside, and the next gets what is left.
+        // Tokens of requests in flight are reserved, and the next gets the rest.
         let second = meter.budget(60).unwrap();
         assert_eq!(second.tokens(), 40);
         assert_eq!(limited(meter.budget(1)), "the tokens of this hour are used up");
@@ -267,7 +268,7 @@ mod tests {
         drop(second.unwrap());
     }
 
-    /// SA-02: requests of one server that are not answered yet do not pile up, however slowly they come.
+    /// SA-02: open requests of one server are limited, however slowly they come.
     #[tokio::test(start_paused = true)]
     async fn sa_02_open_requests_are_limited() {
         let meter = meter(|_| {});

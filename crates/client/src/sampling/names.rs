@@ -1,24 +1,24 @@
-//! Owns what a tool is called when a model is told of it: the APIs take fewer letters than servers give.
+//! Maps tool names to those that the APIs accept, which allow fewer characters than servers use.
 
 use std::collections::HashMap;
 
 use bowline_proto::wire::view::{SamplingBlock, SamplingRequest};
 
-/// The names of a request's tools, both ways. A name that the APIs take stays as it is.
+/// The tool names of a request, in both directions. A valid name stays as it is.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     sent: HashMap<Box<str>, Box<str>>,
     meant: HashMap<Box<str>, Box<str>>,
-    /// The last number that a name was made unique with. One for all: a server that gives thousands of names
-    /// which become the same costs a number for each, and not a search.
+    /// The last number used to make a name unique. It is shared by all names, so that thousands of
+    /// names that become the same need one number each, and no search.
     number: usize,
 }
 
-/// Both APIs take this many characters.
+/// Maximum length of a name in both APIs, in characters.
 const LONGEST: usize = 64;
 
 impl Names {
-    /// Of the tools that are offered and of those that the conversation used.
+    /// The names of the offered tools and of those used in the conversation.
     pub(super) fn of(request: &SamplingRequest) -> Self {
         let used = request.messages.iter().flat_map(|message| &message.content);
         let used = used.filter_map(|block| match block {
@@ -27,7 +27,7 @@ impl Names {
         });
         let all: Vec<&str> = request.tools.iter().map(|tool| &*tool.name).chain(used).collect();
         let mut names = Self::default();
-        // Those that fit come first, so that none is pushed aside by another that was made to fit.
+        // Valid names come first, so that none is displaced by a converted one.
         let (fitting, others): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| fits(name));
         for name in fitting {
             names.put(name, name.into());
@@ -41,12 +41,12 @@ impl Names {
         names
     }
 
-    /// What `name` is sent as.
+    /// The name for the model.
     pub(super) fn sent<'a>(&'a self, name: &'a str) -> &'a str {
         self.sent.get(name).map_or(name, |sent| sent)
     }
 
-    /// Which tool a model means. One that was never offered is called what the model calls it.
+    /// The tool that a model means. A tool that was never offered keeps the model's name.
     pub(super) fn meant<'a>(&'a self, sent: &'a str) -> &'a str {
         self.meant.get(sent).map_or(sent, |name| name)
     }
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(names.meant("made_up"), "made_up");
     }
 
-    /// Names that become the same do not cost the square of their number.
+    /// Names that become the same do not take quadratic time.
     #[test]
     fn a_flood_of_names_that_become_the_same_is_quick() {
         let used = |at: u32| {

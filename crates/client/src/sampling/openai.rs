@@ -1,4 +1,4 @@
-//! Owns the form of chat completions: `POST BASE_URL/chat/completions`.
+//! The chat completions API: `POST BASE_URL/chat/completions`.
 
 use bowline_proto::wire::Json;
 use bowline_proto::wire::view::{
@@ -15,12 +15,12 @@ use super::words::{self, Said, Unreadable, Unsayable};
 
 pub(super) const PATH: &str = "chat/completions";
 
-/// More stop sequences are refused by most endpoints.
+/// Maximum number of stop sequences; most endpoints refuse more.
 const MOST_STOPS: usize = 4;
-/// More parts of one text are not read.
+/// Maximum number of text parts in an answer.
 const MOST_PARTS: usize = 64;
 
-/// The request, in the form that this model takes.
+/// Writes the request body.
 pub(super) fn write(
     request: &SamplingRequest,
     plan: &Plan,
@@ -72,7 +72,7 @@ fn function(tool: &Tool, name: &str, schema: &Value) -> Value {
     json!({ "type": "function", "function": function })
 }
 
-/// One turn. Each result of a tool is a message of its own here.
+/// Writes one message. Each tool result becomes a message of its own.
 fn turn(message: &SamplingMessage, tools: &Tools, messages: &mut Vec<Value>) -> Result<(), Unsayable> {
     let mut parts = Vec::new();
     let mut calls = Vec::new();
@@ -95,7 +95,7 @@ fn turn(message: &SamplingMessage, tools: &Tools, messages: &mut Vec<Value>) -> 
     }
     let mut turn = Map::new();
     turn.insert("role".to_owned(), message.role.as_str().into());
-    // Every endpoint takes a plain text; not every one a list.
+    // Every endpoint accepts a plain string; not every one a list.
     let content = match &*parts {
         [] => Value::Null,
         [only] if only["type"] == "text" => only["text"].clone(),
@@ -140,7 +140,7 @@ fn unsayable(content: &Content, role: &Role) -> Unsayable {
     Unsayable(format!("{} of the {} cannot be told to this model", words::kind(content), role.as_str()))
 }
 
-/// There is no mark for failure here, so the text says it.
+/// Tool results have no error flag, so the text says it.
 fn result_text(content: &[Content], structured: Option<&Json>, is_error: bool) -> Result<String, Unsayable> {
     let mut lines = Vec::new();
     for block in content {
@@ -154,7 +154,7 @@ fn result_text(content: &[Content], structured: Option<&Json>, is_error: bool) -
     Ok(if is_error { format!("The tool failed: {text}") } else { text })
 }
 
-// === the answer ===
+// === response ===
 
 #[derive(Deserialize)]
 struct Completion {
@@ -167,7 +167,7 @@ struct Completion {
 struct Choice {
     message: Message,
     finish_reason: Option<String>,
-    /// The sequence that ended the answer. Only some endpoints say so.
+    /// The stop sequence that ended the answer. Only some endpoints report it.
     #[serde(default)]
     stop_reason: Value,
 }
@@ -203,13 +203,13 @@ struct Usage {
     completion: Option<u64>,
 }
 
-/// Reads a completion.
+/// Reads the response body.
 pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unreadable> {
     let completion: Completion =
         serde_json::from_slice(body).map_err(|_| Unreadable("the answer is not a chat completion"))?;
     let choice = completion.choices.into_iter().next().ok_or(Unreadable("the answer holds no choice"))?;
     let Message { content, refusal, tool_calls } = choice.message;
-    // A text, or parts, of which those without a text are the model's thoughts.
+    // A string, or parts, of which those without a text are the model's thoughts.
     let parts = match &content {
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         other => Vec::from_iter(other.as_str()),
@@ -233,7 +233,8 @@ pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unr
     Ok(Said { result: words::result(blocks, completion.model.as_deref(), stop, asked), tokens, length })
 }
 
-/// Arguments are JSON in a string. Some endpoints leave the string out, or have it empty where there are none.
+/// Parses arguments, which are JSON in a string. Some endpoints send an object, null or an empty
+/// string.
 fn arguments(written: &Value) -> Result<Json, Unreadable> {
     let input = match written {
         Value::Null => Ok(Json::empty_object()),

@@ -1,12 +1,13 @@
-//! Owns what a model does not take of a request's wishes, and how that is found out: only by asking.
+//! Learns which optional parameters a model does not accept, from its refusals.
 
 use bowline_config::SamplingApi;
 use serde::Deserialize;
 
-/// What one model has refused. Wishes are left out after that; nothing that a server says is.
+/// Optional parameters that one model has refused and that are left out. The server's content is
+/// never left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Quirks {
-    /// It knows the limit of the answer by its newer name only.
+    /// Whether the token limit must use its newer name, `max_completion_tokens`.
     pub(super) completion_tokens: bool,
     pub(super) no_temperature: bool,
     pub(super) no_stop: bool,
@@ -19,27 +20,28 @@ struct Refused {
 
 #[derive(Deserialize)]
 struct Complaint {
-    /// Chat completions: the member that is not taken, and why.
+    /// Chat completions: the parameter that was refused, and why.
     param: Option<String>,
     code: Option<String>,
-    /// Messages: the kind of error. The member is named in the sentence only.
+    /// Messages: the kind of the error. Only the message names the parameter.
     #[serde(rename = "type")]
     kind: Option<String>,
     message: Option<String>,
 }
 
 impl Quirks {
-    /// What is to be done differently after a refusal with status 400, if it is about a wish.
+    /// What to change after a refusal with status 400, if it is about an optional parameter.
     ///
-    /// Each refusal adds something, so that there are no more attempts than wishes.
+    /// Each refusal adds a change, so the number of attempts is bounded.
     pub(super) fn after(self, api: SamplingApi, refusal: &[u8]) -> Option<Self> {
         let Refused { error } = serde_json::from_slice(refusal).ok()?;
         let next = match api {
             SamplingApi::OpenAi => self.after_completion(error.param.as_deref()?, error.code.as_deref()?),
             SamplingApi::Anthropic => {
                 let invalid = error.kind.as_deref() == Some("invalid_request_error");
-                // This API says nowhere else which member is meant. Should the word stand there for another
-                // reason, the request is refused again without it, and nothing is learnt.
+                // This API names the parameter only in the message. If the word is there for
+                // another reason, the request is refused again without the parameter, and nothing
+                // is learned.
                 let named = error.message.is_some_and(|message| message.contains("temperature"));
                 (invalid && named).then_some(Self { no_temperature: true, ..self })
             }
@@ -47,7 +49,8 @@ impl Quirks {
         next.filter(|next| *next != self)
     }
 
-    /// A value that is refused says nothing about others, unless the model takes no other than its own.
+    /// Handles a refusal of chat completions. A refused value says nothing about other values,
+    /// unless the model accepts only its default.
     fn after_completion(self, param: &str, code: &str) -> Option<Self> {
         let unknown = matches!(code, "unsupported_parameter" | "unknown_parameter");
         let unsupported = unknown || code == "unsupported_value";
@@ -80,7 +83,7 @@ mod tests {
             ("max_tokens", "unknown_parameter", Some(Quirks { completion_tokens: true, ..none })),
             ("temperature", "unsupported_value", Some(Quirks { no_temperature: true, ..none })),
             ("stop", "unsupported_parameter", Some(Quirks { no_stop: true, ..none })),
-            // This value is too large; the next may not be.
+            // This value is too large; another may not be.
             ("max_tokens", "unsupported_value", None),
             ("max_tokens", "invalid_value", None),
             ("temperature", "decimal_above_max_value", None),

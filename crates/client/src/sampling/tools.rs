@@ -1,5 +1,5 @@
-//! Owns how the tools of a request are told to a model, and which call its answer means: APIs take fewer names and
-//! less of JSON Schema than servers give, and one tool that is not taken fails the whole request.
+//! Converts the tools of a request for an API, and tool calls back. The APIs accept fewer names and
+//! less of JSON Schema than servers use, and one unsupported tool fails the whole request.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use super::words::{self, Unsayable};
 use crate::model::Dialect;
 use crate::model::rewrite::{Keys, for_provider};
 
-/// The tools of a request, in the form of one API.
+/// The tools of a request, in the format of one API.
 pub(super) struct Tools {
     names: Names,
     /// In the order of the request.
     schemas: Vec<Value>,
-    /// By the server's name of the tool.
+    /// Renamed members, by the server's name of the tool.
     keys: HashMap<Box<str>, Keys>,
 }
 
-/// No model chooses among more, and each has a schema to be written.
+/// Maximum number of tools, each of which has a schema to be rewritten.
 const MOST_TOOLS: usize = 512;
 
 impl Tools {
-    /// `Err` where a schema has no form in the API.
+    /// Converts the tools of a request. Fails if a schema cannot be expressed in the API.
     pub(super) fn of(request: &SamplingRequest, api: SamplingApi) -> Result<Self, Unsayable> {
         let dialect = match api {
             SamplingApi::OpenAi => Dialect::OpenAi,
@@ -58,17 +58,17 @@ impl Tools {
         request.tools.iter().map(|tool| self.name(&tool.name)).zip(&self.schemas)
     }
 
-    /// What the model knows the tool by.
+    /// The model's name of a tool.
     pub(super) fn name<'a>(&'a self, name: &'a str) -> &'a str {
         self.names.sent(name)
     }
 
-    /// The input of an earlier call of the tool, with the members that the model knows.
+    /// The input of an earlier call, with the model's member names.
     pub(super) fn input(&self, name: &str, input: &Json) -> Json {
         self.keys.get(name).map_or_else(|| input.clone(), |keys| keys.said(input))
     }
 
-    /// The tool and the input that the model means, in the server's words.
+    /// The tool and the input that the model means, with the server's names.
     pub(super) fn meant<'a>(&'a self, name: &'a str, input: &Json) -> (&'a str, Json) {
         let name = self.names.meant(name);
         let input = self.keys.get(name).map_or_else(|| input.clone(), |keys| keys.meant(input));

@@ -1,4 +1,4 @@
-//! Owns what is common to both APIs: how content becomes text, and what cannot be said.
+//! What both APIs share: converting content to text, and assembling the result.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::tools::Tools;
 
-/// Something that the model's API has no form for. The text is for people.
+/// Content that the API cannot express. The text is for people.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unsayable(pub(super) String);
 
-/// What a model said, and what that cost.
+/// The answer of a model and its cost.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) result: SamplingResult,
@@ -22,11 +22,11 @@ pub(super) struct Said {
     pub(super) length: Option<u64>,
 }
 
-/// An answer that is none. The text is for people.
+/// A response that is not an answer. The text is for people.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable(pub(super) &'static str);
 
-/// The text of a block that is text or can be told as text.
+/// The text of a block that is text or can be expressed as text.
 pub(super) fn text(content: &Content) -> Option<Cow<'_, str>> {
     match content {
         Content::Text(block) => Some(block.text.get()),
@@ -39,7 +39,7 @@ pub(super) fn text(content: &Content) -> Option<Cow<'_, str>> {
     }
 }
 
-/// What a block is called when it cannot be said.
+/// Describes a block that cannot be expressed.
 pub(super) fn kind(content: &Content) -> String {
     match content {
         Content::Text(_) => "text".to_owned(),
@@ -51,21 +51,21 @@ pub(super) fn kind(content: &Content) -> String {
     }
 }
 
-/// What of a tool's result is said where there is no content: the structured result.
+/// The structured result of a tool as text, if there is no other content.
 pub(super) fn structured(content: &[Content], structured: Option<&Json>) -> Option<String> {
     structured.filter(|_| content.is_empty()).map(ToString::to_string)
 }
 
-/// JSON as a tree. What is nested too deep for one is not worth sending.
+/// Parses JSON into a tree. Fails if it is nested too deeply.
 pub(super) fn tree(json: &Json, what: &str) -> Result<Value, Unsayable> {
     json.decode().map_err(|_| Unsayable(format!("{what} is nested too deep")))
 }
 
-/// More calls in one answer are not read.
+/// Maximum number of blocks before a tool call.
 const MOST_CALLS: usize = 128;
 
-/// The call of a tool as the server is to see it. `taken` are the blocks before it: results are matched by id, and
-/// endpoints exist that give none or the same to all.
+/// Converts a tool call for the server. `taken` holds the blocks before it: results are matched by
+/// id, and some endpoints give no ids or the same to all.
 pub(super) fn tool_use(
     id: Option<&str>,
     name: &str,
@@ -88,7 +88,8 @@ pub(super) fn tool_use(
     Ok(SamplingBlock::tool_use(&id, name, &input))
 }
 
-/// Puts the parts together. An answer of nothing is an empty text: the protocol wants a block.
+/// Assembles the result. An empty answer becomes an empty text, since the protocol requires a
+/// block.
 pub(super) fn result(
     mut content: Vec<SamplingBlock>,
     model: Option<&str>,
@@ -99,7 +100,7 @@ pub(super) fn result(
         content.push(SamplingBlock::text(""));
     }
     let uses = content.iter().any(|block| matches!(block, SamplingBlock::ToolUse { .. }));
-    // Some endpoints say that the model stopped where it waits for its tools.
+    // Some endpoints report another reason although the model waits for tools.
     let stop_reason = if uses { Some("toolUse".to_owned()) } else { stop_reason };
     let model = model.filter(|model| !model.is_empty()).map_or_else(|| asked.to_owned(), short);
     SamplingResult {
@@ -109,7 +110,7 @@ pub(super) fn result(
     }
 }
 
-/// A word of somebody else's, short enough to be shown.
+/// Shortens foreign text for display.
 pub(super) fn short(word: &str) -> String {
     let letters = word.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     letters.take(LONGEST_WORD).collect()

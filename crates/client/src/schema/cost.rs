@@ -1,57 +1,58 @@
-//! Owns how much work it is to check a value against a schema, found out before it is done.
+//! Estimates the work of checking a value against a schema before it is done.
 //!
-//! What could make a check run for ever, or nearly, is the number of times that schemas are applied: with
-//! references a schema of a few hundred bytes is applied 2^n times, or as often as the value is deep. So the
-//! same way is gone first, without looking at any outcome, and with a budget. Where the budget ends there
-//! is no check. Going the way costs less than checking does, and at most the budget.
+//! A check can take nearly forever because of how often schemas are applied: with references, a
+//! small schema can be applied 2^n times, or as often as the value is deep. So the same steps are
+//! walked first without evaluating anything, up to a budget. Beyond the budget there is no check.
+//! The walk costs less than the check.
 
 use serde_json::Value;
 
 use super::graph::{Graph, Node, NodeId, ROOT};
 
-/// How much work a check is: less than the budget.
+/// The cost of a check, within the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
     units: u64,
-    /// Bytes of the longest way to a value, and of names that a reason may list.
+    /// Size of the longest path to a value, and of the names that a reason may list, in bytes.
     longest: u64,
 }
 
 impl Cost {
-    /// Whether all reasons can be collected: at most one for each unit, and each says where.
+    /// Whether all reasons can be collected: at most one per unit, each with its path.
     pub(super) fn is_small(self) -> bool {
         self.units <= SMALL && self.units.saturating_mul(self.longest) <= SMALL_BYTES
     }
 }
 
-/// A unit is about one keyword applied to one value: some 50 ns. In all, a quarter of a second.
+/// Maximum cost of a check. A unit is about one keyword applied to one value, some 50 ns, so a
+/// check takes up to a quarter of a second.
 const BUDGET: u64 = 5_000_000;
-/// Up to here reasons are collected; they take memory.
+/// Maximum cost up to which reasons are collected, since they take memory.
 const SMALL: u64 = 100_000;
-/// The same in bytes of places: a server may call a member by a name of megabytes.
+/// Maximum size of all paths in the reasons, in bytes: a member's name may have megabytes.
 const SMALL_BYTES: u64 = 64 << 20;
-/// How deeply schemas may be applied within each other. The validator recurses the same way, on the stack.
+/// Maximum nesting of applied schemas. The validator recurses in the same way, on the stack.
 const MAX_DEPTH: usize = 400;
-/// Steps of a pattern that are one unit.
+/// Pattern steps per unit.
 const STEPS: u64 = 32;
 
-/// What a check would cost. `None`: too much, or too deep.
+/// The cost of a check. `None` if it exceeds the budget or the maximum depth.
 pub(super) fn of(graph: &Graph, value: &Value) -> Option<Cost> {
     let mut walk = Walk { graph, left: BUDGET, scope: Vec::new(), path: 0, longest: 0 };
     walk.apply(ROOT, value, 0)?;
     Some(Cost { units: BUDGET - walk.left, longest: walk.longest })
 }
 
-/// Goes the way of a check. Bounded by three things: `left`, which every step takes from; the depth; and
-/// the graph, whose parts are as many as the schema has.
+/// Walks the steps of a check. It is bounded by `left`, which every step spends; by the depth; and
+/// by the size of the graph.
 ///
-/// It may take more steps than the check will (both sides of an `if`, all of an `anyOf`), never fewer.
+/// It may take more steps than the check (both sides of an `if`, all of an `anyOf`), never fewer.
 struct Walk<'g> {
     graph: &'g Graph,
     left: u64,
-    /// The resources that were entered and not left: where `$dynamicRef` looks.
+    /// The resources that were entered, which `$dynamicRef` searches.
     scope: Vec<u32>,
-    /// Bytes of the names on the way to where it is.
+    /// Size of the names on the current path, in bytes.
     path: u64,
     longest: u64,
 }
@@ -68,7 +69,7 @@ impl Walk<'_> {
         if entered {
             self.scope.push(node.resource);
         }
-        // `unevaluated…` asks again what the schemas beside it have looked at.
+        // `unevaluated…` evaluates the schemas beside it again.
         for _ in 0..=u8::from(node.unevaluated) {
             for &same in &node.same {
                 self.apply(same, value, depth + 1)?;
@@ -106,11 +107,11 @@ impl Walk<'_> {
     }
 
     fn members(&mut self, node: &Node, members: &serde_json::Map<String, Value>, depth: usize) -> Option<()> {
-        // Each is looked up, whether or not it is there.
+        // Each property is looked up, present or not.
         self.take(node.properties.len() as u64)?;
         let before = self.path;
         if !node.each_member.is_empty() {
-            // A reason may list all members that should not be there.
+            // A reason may list all unexpected members.
             let names: u64 = members.keys().map(|name| name.len() as u64).sum();
             self.longest = self.longest.max(before + names);
         }
@@ -135,12 +136,12 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// Patterns and formats look at every byte, some of them many times.
+    /// Spends the cost of patterns and formats, which read every byte, some of them many times.
     fn text(&mut self, node: &Node, text: &str) -> Option<()> {
         self.take((text.len() as u64).saturating_mul(node.steps_per_byte) / STEPS)
     }
 
-    /// Elements that must differ are compared whole.
+    /// Spends the cost of comparing whole elements for uniqueness.
     fn whole(&mut self, value: &Value) -> Option<()> {
         match value {
             Value::String(text) => self.take(1 + text.len() as u64 / STEPS),

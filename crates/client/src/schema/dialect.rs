@@ -1,11 +1,11 @@
-//! Owns which dialects of JSON Schema are understood (JS-01).
+//! The supported dialects of JSON Schema (JS-01).
 
 use jsonschema::Draft;
 use serde_json::Value;
 
 use super::{SchemaError, short};
 
-/// Which dialect the schema is written in. Its name is put into the one spelling the validator knows.
+/// Returns the dialect of a schema, and normalizes its name for the validator.
 pub(super) fn settle(schema: &mut Value) -> Result<Draft, SchemaError> {
     let Some(named) = schema.get_mut("$schema") else { return Ok(Draft::Draft202012) };
     let dialect = named.as_str().and_then(of);
@@ -14,7 +14,7 @@ pub(super) fn settle(schema: &mut Value) -> Result<Draft, SchemaError> {
     Ok(draft)
 }
 
-/// The dialect of that name. Both schemes are in use, and so are names with and without `#`.
+/// The dialect with this name. Both URL schemes are in use, with and without `#`.
 pub(super) fn of(name: &str) -> Option<(Draft, &'static str)> {
     let plain = name.strip_suffix('#').unwrap_or(name);
     let plain = plain.strip_prefix("https://").or_else(|| plain.strip_prefix("http://"))?;

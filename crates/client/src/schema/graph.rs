@@ -1,7 +1,7 @@
-//! Owns what a schema consists of: its parts, and which is applied to what by which.
+//! The graph of a schema: its parts, and which part applies which to what.
 //!
-//! Every reference is resolved here, before the validator sees the schema. One that leads out of it ends
-//! there (JS-03).
+//! Every reference is resolved here, before the validator sees the schema; one that points outside
+//! is an error (JS-03).
 
 mod places;
 mod read;
@@ -19,64 +19,65 @@ pub(super) struct Graph {
     anchors: Anchors,
 }
 
-/// By name, and then by resource, the part that a `$dynamicRef` means there.
+/// The target of a `$dynamicRef`, by name and resource.
 type Anchors = HashMap<Box<str>, HashMap<u32, NodeId>>;
 
-/// The place of a part among all parts.
+/// Index of a part.
 pub(super) type NodeId = usize;
 
 /// The schema as a whole.
 pub(super) const ROOT: NodeId = 0;
 
-/// One schema, with what it applies to the value, to its elements and to its members.
+/// One schema, with what it applies to the value, its elements and its members.
 #[derive(Default)]
 pub(super) struct Node {
-    /// What it costs by itself.
+    /// Its own cost.
     pub(super) weight: u64,
-    /// The `$id` it is under.
+    /// The resource (`$id`) that it belongs to.
     pub(super) resource: u32,
-    /// Applied to the same value: `$ref`, `allOf` and the like.
+    /// Parts applied to the same value: `$ref`, `allOf` and the like.
     pub(super) same: Vec<NodeId>,
-    /// Applied to the same value, found on the way.
+    /// A part applied to the same value that is resolved during the walk.
     pub(super) dynamic: Option<Dynamic>,
-    /// It has `unevaluatedProperties` or `unevaluatedItems`.
+    /// Whether it has `unevaluatedProperties` or `unevaluatedItems`.
     pub(super) unevaluated: bool,
     pub(super) properties: HashMap<Box<str>, NodeId>,
-    /// States of the pattern, and what it leads to.
+    /// The number of states of each pattern, and the part that it applies.
     pub(super) patterns: Vec<(u64, NodeId)>,
-    /// Applied to the name of each member.
+    /// The part applied to the name of each member.
     pub(super) names: Option<NodeId>,
     pub(super) each_member: Vec<NodeId>,
     pub(super) prefix: Vec<NodeId>,
     pub(super) each_element: Vec<NodeId>,
-    /// How often each byte of a text is looked at.
+    /// How often each byte of a string is read.
     pub(super) steps_per_byte: u64,
-    /// Its elements must differ.
+    /// Whether its elements must be unique.
     pub(super) unique: bool,
 }
 
 /// A `$dynamicRef` or `$recursiveRef`.
 pub(super) struct Dynamic {
-    /// What is looked for in the resources that were entered, outermost first.
+    /// The name that is looked up in the entered resources, outermost first.
     name: Box<str>,
-    /// What is meant where none has it.
+    /// The part if no resource has the name.
     otherwise: NodeId,
 }
 
-/// States of all patterns of a schema together: compiling them takes time, and up to 400 bytes each.
+/// Maximum number of states of all patterns of a schema: compiling takes time, and up to 400 bytes
+/// per state.
 const MAX_STATES: u64 = 50_000;
 
-/// What each schema with a reference refers to, by where it is in memory.
+/// The target of each schema with a reference, by its address in memory.
 pub(crate) type Targets<'s> = HashMap<*const Value, &'s Value>;
 
 impl Graph {
-    /// Reads `schema`, whose nesting the parser has bounded.
+    /// Reads `schema`, whose nesting is bounded by the parser.
     pub(super) fn of(schema: &Value, dialect: Draft) -> Result<Self, SchemaError> {
         let (graph, _, states) = Self::read(schema, dialect)?;
         if states > MAX_STATES { Err(SchemaError::Patterns) } else { Ok(graph) }
     }
 
-    /// What its references mean. Its patterns may be of any size: nothing is compiled.
+    /// The targets of its references. Patterns may have any size, since nothing is compiled.
     pub(super) fn targets(schema: &Value, dialect: Draft) -> Result<Targets<'_>, SchemaError> {
         Self::read(schema, dialect).map(|(_, targets, _)| targets)
     }
@@ -95,17 +96,17 @@ impl Graph {
         self.nodes.len()
     }
 
-    /// What a dynamic reference means where these resources were entered.
+    /// Resolves a dynamic reference with the entered resources.
     pub(super) fn resolve(&self, dynamic: &Dynamic, scope: &[u32]) -> NodeId {
         let named = self.anchors.get(&dynamic.name);
         let found = named.and_then(|named| scope.iter().find_map(|resource| named.get(resource)));
         found.copied().unwrap_or(dynamic.otherwise)
     }
 
-    /// Whether a part is applied to the value that it is being applied to. A dynamic reference counts as
-    /// one to all that it could mean.
+    /// Whether a part is applied to the same value again without end. A dynamic reference counts as
+    /// one to all its possible targets.
     fn is_endless(&self) -> bool {
-        // A name has a place behind the parts, from where it leads to all that have it.
+        // A name is a node after the parts, with edges to all parts that have it.
         let names: HashMap<&str, NodeId> =
             self.anchors.keys().enumerate().map(|(at, name)| (&**name, self.nodes.len() + at)).collect();
         let mut edges = vec![Vec::new(); self.nodes.len() + names.len()];
@@ -119,7 +120,7 @@ impl Graph {
         for (name, targets) in &self.anchors {
             edges[names[&**name]].extend(targets.values());
         }
-        // What nothing leads to any more is taken away. A circle stays.
+        // Remove nodes without incoming edges; only a cycle remains.
         let mut leading = vec![0_usize; edges.len()];
         for &target in edges.iter().flatten() {
             leading[target] += 1;

@@ -1,37 +1,37 @@
-//! Owns whether a tool's result keeps what its output schema promises (TL-06).
+//! Checks a tool's result against its output schema (TL-06).
 
 use bowline_proto::revision::{Era, Revision};
 use bowline_proto::wire::view::{CallToolResult, Tool};
 
 use super::{Schema, Verdict, Violation};
 
-/// What the check of a result found. Anything but the first two is the server's fault, to be told; the
-/// content is there all the same.
+/// The outcome of checking a result. Anything but the first two is the server's fault and should be
+/// reported; the content is usable all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutputCheck {
-    /// Nothing was promised, or the tool failed, which frees it from the promise.
+    /// There is no schema, or the tool failed and need not follow it.
     NoSchema,
     /// It fits.
     Fits,
-    /// There is a schema, and no structured content.
+    /// There is a schema, but no structured content.
     Missing,
-    /// It does not fit: the first few reasons.
+    /// The value does not fit, with the first few reasons.
     Misfits(Vec<Violation>),
-    /// The schema cannot be used, or the value not be checked: why.
+    /// The schema or the value cannot be checked, with the reason.
     Unusable(String),
 }
 
 /// Checks a result against the output schema of its tool.
 ///
-/// `revision` is what was agreed with the server ([`Peer::revision`](crate::Peer)): before 2026-07-28 both
+/// `revision` is the negotiated one ([`Peer::revision`](crate::Peer)): before 2026-07-28 both
 /// schema and value are objects; from then on they may be anything.
 ///
 /// ```
-/// # use bowline::{Revision, schema::{check_output, OutputCheck}, view::{CallToolResult, Item, Tool}, wire::Json};
+/// # use bowline::{Revision, schema::{check_output, OutputCheck}, view::{CallToolResult, ListItem, Tool}, wire::Json};
 /// # let tool = Tool::decode(&Json::parse(r#"{"name":"t","inputSchema":{},"outputSchema":{"type":"object"}}"#)?)?;
 /// # let result = CallToolResult::decode(&Json::parse(r#"{"content":[]}"#)?)?;
-/// if let OutputCheck::Misfits(why) = check_output(&tool, &result, Revision::V2026_07_28) {
-///     eprintln!("{} broke its promise: {}", tool.name, why[0]);
+/// if let OutputCheck::Violations(why) = check_output(&tool, &result, Revision::V2026_07_28) {
+///     eprintln!("{} violates its output schema: {}", tool.name, why[0]);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -44,7 +44,7 @@ pub fn check_output(tool: &Tool, result: &CallToolResult, revision: Revision) ->
         Err(error) => return OutputCheck::Unusable(error.to_string()),
     };
     let objects = revision.era() == Era::Legacy;
-    // One that says nothing of the type is a slip that costs nothing; one that says another cannot be kept.
+    // A missing type is harmless; another type cannot be satisfied.
     if objects && schema.member("type").is_some_and(|kind| kind.as_str() != "\"object\"") {
         return OutputCheck::Unusable(format!("the schema must be that of an object in {revision}"));
     }

@@ -1,14 +1,13 @@
-//! Owns how large a pattern is, before it is compiled.
+//! Estimates the size of a pattern before it is compiled.
 
-/// About how many states a pattern compiles to: some 400 bytes each. A match takes at most so many steps for
-/// each byte of text.
+/// The approximate number of states of a compiled pattern, some 400 bytes each. A match takes at
+/// most as many steps per byte of text.
 ///
-/// Counted repetitions multiply what they repeat, also when they are nested, and a class may have hundreds of
-/// ranges; that is all that can make a short pattern large. What is malformed gets some number: compiling will
-/// refuse it.
+/// Only counted repetitions, which multiply also when nested, and large classes can make a short
+/// pattern large. A malformed pattern gets some number, since compiling will refuse it.
 pub(super) fn states(pattern: &str) -> u64 {
     let mut groups: Vec<u64> = Vec::new();
-    // States so far in the open group, without the last atom, which a repetition may still multiply.
+    // States in the open group without the last atom, which a repetition may still multiply.
     let (mut before, mut last) = (0_u64, 0_u64);
     let mut shorthands = 0_u64;
     let mut rest = pattern.chars();
@@ -51,25 +50,26 @@ pub(super) fn states(pattern: &str) -> u64 {
         last = atom;
     }
     let states = groups.into_iter().fold(before.saturating_add(last), u64::saturating_add);
-    // Each shorthand is replaced by what it stands for in a pass of its own over all of the pattern.
+    // Each shorthand is expanded in a pass of its own over the whole pattern.
     let passes = shorthands.saturating_mul(pattern.len() as u64) / PASS;
     states.saturating_add(passes).max(1)
 }
 
-/// Whether a group sets the flag by which white space and comments do not count. What is repeated could not be
-/// seen here then. The flag is not of the language that patterns are in.
+/// Whether a group sets the flag `x`, under which white space is ignored and repetitions could not
+/// be recognized here. The flag is not part of the ECMA-262 syntax.
 fn ignores_space(group: &str) -> bool {
     let flags = group.strip_prefix('?').unwrap_or_default();
     let end = flags.find(|flag: char| flag != '-' && !flag.is_ascii_alphabetic()).unwrap_or(flags.len());
     flags[..end].contains('x')
 }
 
-/// How often `{n}`, `{n,}` or `{n,m}` repeats, and how many bytes it has after its `{`; 0 if it is none.
+/// How often `{n}`, `{n,}` or `{n,m}` repeats, and its length after the `{`; 0 if it is no
+/// repetition.
 fn repetition(rest: &str) -> (u64, usize) {
     let Some(end) = rest.find('}') else { return (1, 0) };
     let (least, most) = rest[..end].split_once(',').unwrap_or((&rest[..end], ""));
     let number = |text: &str| text.trim().parse::<u64>().ok();
-    // Too many digits are too many times.
+    // A number that overflows counts as the maximum.
     let huge = |text: &str| !text.trim().is_empty() && text.trim().bytes().all(|byte| byte.is_ascii_digit());
     let times = |text: &str| number(text).or(huge(text).then_some(u64::MAX));
     match (times(least), times(most)) {
@@ -80,11 +80,11 @@ fn repetition(rest: &str) -> (u64, usize) {
 
 struct Escape {
     states: u64,
-    /// It is replaced by what it stands for.
+    /// Whether it is expanded before compiling.
     shorthand: bool,
 }
 
-/// What a backslash begins, up to the end of it: `\p{L}` is one atom.
+/// Parses an escape to its end: `\p{L}` is one atom.
 fn escape(rest: &mut std::str::Chars<'_>) -> Escape {
     let (states, shorthand) = match rest.next() {
         Some('p' | 'P') => {
@@ -104,7 +104,7 @@ fn escape(rest: &mut std::str::Chars<'_>) -> Escape {
     Escape { states, shorthand }
 }
 
-/// Passes over what stands in braces, if that is what follows.
+/// Skips a group in braces, if one follows.
 fn braced(rest: &mut std::str::Chars<'_>) -> bool {
     let text = rest.as_str();
     let end = text.starts_with('{').then(|| text.find('}')).flatten();
@@ -114,7 +114,7 @@ fn braced(rest: &mut std::str::Chars<'_>) -> bool {
     end.is_some()
 }
 
-/// States of a class, up to the `]` that ends it.
+/// The number of states of a class, up to its closing `]`.
 fn class(rest: &mut std::str::Chars<'_>, shorthands: &mut u64) -> u64 {
     let (mut widest, mut plain, mut wide) = (0, 0_u64, 0_u64);
     let mut first = true;
@@ -123,12 +123,12 @@ fn class(rest: &mut std::str::Chars<'_>, shorthands: &mut u64) -> u64 {
             '\\' => {
                 let atom = escape(rest);
                 *shorthands += u64::from(atom.shorthand);
-                // What overlaps is merged: two large ones are hardly larger than one.
+                // Overlapping ranges are merged: two large ones are hardly larger than one.
                 widest = atom.states.max(widest);
                 plain += 4;
             }
             '^' if first => continue,
-            // As the first it is a member.
+            // A leading `]` is a member.
             ']' if !first => break,
             _ if character.is_ascii() => plain += 1,
             _ => wide += 1,
@@ -140,9 +140,9 @@ fn class(rest: &mut std::str::Chars<'_>, shorthands: &mut u64) -> u64 {
 
 /// States of `.`: characters have up to four bytes.
 const ANY: u64 = 4;
-/// States of a class such as `\p{L}`: it has hundreds of ranges.
+/// States of a class such as `\p{L}`, which has hundreds of ranges.
 const UNICODE: u64 = 128;
-/// Bytes of a pattern that are passed over in the time that a state takes.
+/// Number of pattern bytes per pass that count as one state.
 const PASS: u64 = 8;
 
 #[cfg(test)]
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// A class of hundreds of ranges is one atom, however it is written: a repetition multiplies all of it.
+    /// A large class is one atom in every notation, and a repetition multiplies all of it.
     #[test]
     fn classes_are_multiplied_whole() {
         for large in [
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(states(r"(?x)\p{L} {50}"), u64::MAX);
         assert_eq!(states(r"(?i-x:\p{L} {50})"), u64::MAX);
         assert!(states("(?<x>a)(?:x)(?i)") < 20);
-        // A name in two alphabets, as it is met in the field.
+        // A realistic pattern for names.
         assert!(states(r"^[\p{L}\p{M}\p{N} '-]{1,64}$") < 10_000);
         let letters: String = (0x400..0x500).filter_map(char::from_u32).collect();
         assert!(states(&format!("[{letters}]{{10}}")) >= 2_560);

@@ -1,5 +1,5 @@
-//! What is under way for a task: one poll, question or update at a time, and the request for its outcome beside
-//! it.
+//! Performs the requests for one task: a poll, an input or an update at a time, and the result
+//! request beside it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use crate::connection::{CallOptions, Failure, Shared};
 use crate::error::Result;
 use crate::events::Event;
 
-/// What is being done for a task, as [`Follow`] says.
+/// Performs the actions of a [`TaskFollower`].
 pub(super) struct Doing<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) method: &'static str,
     pub(super) handle: &'a TaskHandle,
     pub(super) during: Arc<str>,
-    /// How requests about the task are made.
+    /// Call options for requests about the task.
     pub(super) polls: CallOptions,
     pub(super) follow: Follow,
     pub(super) seen: Seen<'a>,
     pub(super) work: Pending<Done>,
     pub(super) fetch: Pending<Result<Json, Failure>>,
-    /// Why the last request was not answered, if it was not.
+    /// Why the last request got no answer; `None` if it got one.
     pub(super) trouble: Option<Fault>,
 }
 
 impl Doing<'_> {
-    /// Begins something. Gives the end, if that is what it is.
+    /// Starts an action. Returns the outcome if the task has ended.
     pub(super) fn perform(&mut self, action: Action) -> Option<End> {
         let request =
             |method, answers| self.shared.about_task(method, &self.handle.id, answers, self.polls.clone());
@@ -61,10 +61,11 @@ impl Doing<'_> {
         None
     }
 
-    /// When to look at the clock.
+    /// When the follower's timeout must be handled next.
     pub(super) fn due(&mut self, now: Instant) -> Instant {
         if self.handle.dialect == Dialect::Experiment {
-            // Such a server asks by itself, and a person takes the time that a person takes.
+            // A server of 2025-11-25 sends its own requests, and the time a person takes must not
+            // count.
             if self.shared.is_serving() {
                 self.follow.pause(now);
             } else {
@@ -123,7 +124,7 @@ impl Doing<'_> {
     }
 }
 
-/// What came of something that was under way.
+/// The outcome of a finished request.
 pub(super) enum Done {
     State(Result<Json, Failure>),
     Answers(Result<Vec<(Box<str>, Json)>>),
@@ -132,7 +133,7 @@ pub(super) enum Done {
 
 pub(super) type Pending<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
-/// Tells whoever listens of what differs.
+/// Reports state changes of the task to the listener.
 pub(super) struct Seen<'a> {
     pub(super) listener: Option<&'a TaskListener>,
     pub(super) last: Option<(TaskStatus, Option<String>, Option<String>)>,
@@ -149,7 +150,7 @@ impl Seen<'_> {
     }
 }
 
-/// What a notification says of this task.
+/// The state in a notification about this task.
 fn about(event: &Event, handle: &TaskHandle) -> Option<Task> {
     let Event::Notification(said) = event else { return None };
     let method = match handle.dialect {
@@ -161,7 +162,7 @@ fn about(event: &Event, handle: &TaskHandle) -> Option<Task> {
     (task.id == handle.id).then_some(task)
 }
 
-/// What is under way, if something is.
+/// Awaits the future, or forever if there is none.
 pub(super) async fn slot<T>(pending: &mut Pending<T>) -> T {
     match pending {
         Some(pending) => pending.await,
@@ -169,5 +170,5 @@ pub(super) async fn slot<T>(pending: &mut Pending<T>) -> T {
     }
 }
 
-/// How often it is looked whether a person is being asked.
+/// How often it is checked whether a handler is working on a server request.
 const LOOK: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! One subscription: its request, its first word, and how it ends.
+//! One subscription: its request, its acknowledgment, and how it ends.
 
 use std::fmt;
 use std::pin::Pin;
@@ -28,29 +28,31 @@ pub(super) struct Open {
 /// How a subscription ended (SB-04).
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// With a result, or because the server cancelled it.
+    /// The server sent a result or canceled it.
     Over,
     /// The server answered with an error.
     Refused(RpcError),
-    /// It could not be opened, and cannot be by trying again, unless it could be before.
+    /// It could not be opened. Another attempt is pointless, unless the server has had a
+    /// subscription before.
     Unfit(Fault),
-    /// It was cut.
+    /// The connection was cut.
     Cut(Fault),
 }
 
-/// One that is open.
+/// A running subscription.
 pub(super) type Listening = Pin<Box<dyn Future<Output = Ending> + Send>>;
 
-/// What one subscription is opened with.
+/// The parameters of one subscription.
 pub(super) struct Listen {
     pub(super) filter: Filter,
     pub(super) acknowledged: oneshot::Sender<Acknowledged>,
-    /// Set once the server has answered with a stream, or has taken the request on a pipe.
+    /// Set once the server has answered with a stream, or a pipe has accepted the request.
     pub(super) opened: Arc<AtomicBool>,
 }
 
 impl Shared {
-    /// One subscription, from the request to its end. Dropped, it is cancelled in the way of the link.
+    /// Runs one subscription from the request to its end. Dropping the future cancels it on the
+    /// server.
     pub(super) async fn listen(self: Arc<Self>, live: Arc<Live>, listen: Listen) -> Ending {
         let Listen { filter, acknowledged, opened } = listen;
         let id = self.core().calls.fresh_id();
@@ -98,7 +100,7 @@ impl Shared {
     }
 }
 
-/// An open subscription that is left.
+/// Cancels the subscription on the server when dropped.
 struct Leave<'a> {
     shared: &'a Arc<Shared>,
     live: &'a Arc<Live>,
@@ -107,7 +109,7 @@ struct Leave<'a> {
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        // Still in the table: the server knows of no end.
+        // Still in the table: the server has not ended it.
         if lock(&self.shared.subscriptions.open).remove(&self.id).is_some() {
             self.shared.cancel(self.live, self.id, "no longer listened to");
         }
@@ -115,7 +117,7 @@ impl Drop for Leave<'_> {
 }
 
 impl Ending {
-    /// The server has no subscriptions at all.
+    /// Whether the server does not support subscriptions at all.
     pub(super) fn is_final(&self) -> bool {
         matches!(self, Self::Refused(error) if error.code == code::METHOD_NOT_FOUND)
     }
@@ -135,12 +137,12 @@ fn is_denial(fault: &Fault) -> bool {
     matches!(fault.cause, Cause::LoginRequired { .. })
 }
 
-/// A status that says no, or an answer that is none: it would be the same again.
+/// Whether another attempt would fail in the same way.
 fn is_unfit(fault: &Fault) -> bool {
     match &fault.cause {
         Cause::Status { code, .. } => (400..500).contains(code) && !matches!(code, 408 | 425 | 429),
         Cause::LoginRequired { .. } => true,
-        // One message that is too large is not the stream's fault.
+        // One oversized message is not the fault of the stream.
         Cause::Protocol(what) => !matches!(what, Misbehaviour::NoAnswer | Misbehaviour::TooLarge { .. }),
         _ => false,
     }

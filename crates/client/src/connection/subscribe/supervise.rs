@@ -1,4 +1,5 @@
-//! Keeps a server listened to: opens, replaces, and opens again what was cut.
+//! Keeps a subscription open: opens it, replaces it when the demand changes, and reopens it when it
+//! was cut.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,20 +17,21 @@ use super::listening::{Ending, Listen, Listening};
 use super::{Filter, Granted, Part};
 
 impl Shared {
-    /// Keeps the server listened to for what is wanted, for as long as the link lasts. `gap`: what was missed
-    /// before it is looked at as soon as nothing more can be.
+    /// Keeps the subscription for `kind` open while the link lasts. With `gap`, changes that were
+    /// missed before are looked for as soon as it is open.
     pub(in super::super) async fn supervise(self: Arc<Self>, live: Arc<Live>, part: Part, gap: bool) {
         let mut wants = self.subscriptions.wants.subscribe();
         let offered = live.peer.capabilities.clone();
         let mut pace = Pace { backoff: Backoff::new(FLOOR, CAP, fastrand::u64(..)), trouble: None };
         let mut gap = gap;
-        // The subscription that is open, and for what.
+        // The open subscription.
         let mut current: Option<Current> = None;
-        // The subscription that it has replaced, heard for a moment longer.
+        // The subscription that it replaced, which is still drained.
         let mut replaced: Option<Replaced> = None;
-        // What the server will not tell, and how often something had been wanted by then.
+        // The filter that the server refused or ended, and the generation of the demand at that
+        // time.
         let mut settled: Option<(Filter, u64)> = None;
-        // Whether the server was ever listened to.
+        // Whether a subscription was ever open.
         let mut proven = false;
         self.answer_is(part, None, 0);
         loop {
@@ -45,7 +47,7 @@ impl Shared {
             }
             if filter.is_empty() || is_open || is_settled {
                 if gap && !is_open {
-                    // There is nothing to listen to, so there is nothing to wait for.
+                    // There is nothing to subscribe to, so nothing to wait for.
                     gap = false;
                     self.after_gap(&live);
                 }
@@ -53,7 +55,7 @@ impl Shared {
                     self.answer_is(part, Some((&filter, Ok(current.answer.clone()))), times);
                 }
                 let since = current.as_ref().map(|current| current.since);
-                // SB-06: nobody asks how long it is quiet.
+                // SB-06: an open subscription has no idle timeout.
                 tokio::select! {
                     ended = ending(&mut current) => match ended {
                         Ending::Over => {
@@ -87,7 +89,7 @@ impl Shared {
                 Ok(answer) => {
                     proven = true;
                     let answer = answer.unwrap_or_else(|| filter.granted());
-                    // What was kept of lists that were not listened to may be old.
+                    // Cached lists that were not subscribed to may be stale.
                     if filter.adds_lists(current.as_ref().map(|current| &current.filter)) {
                         self.outdate_all();
                         gap |= self.is_tracking();
@@ -100,9 +102,10 @@ impl Shared {
                         self.after_gap(&live);
                     }
                 }
-                // SB-05: nothing is remembered, so it is asked again.
+                // SB-05: nothing can be resumed, so it is opened again.
                 Err(ended @ Ending::Cut(_)) => pace.wait_beside(&self, &ended, &mut current).await,
-                // A server that was listened to before is having trouble, unless it says that it knows no such thing.
+                // A server that had a subscription before is failing now, unless it says that it
+                // does not support them.
                 Err(ended @ Ending::Unfit(_)) if proven => {
                     pace.wait_beside(&self, &ended, &mut current).await;
                 }
@@ -112,7 +115,7 @@ impl Shared {
                 Err(ended) => {
                     let why = ended.to_string();
                     tracing::info!(server = %self.name, why, "the server does not tell of changes");
-                    // What is told already goes on being told.
+                    // What the current subscription covers stays granted.
                     let mut no = filter.clone();
                     if let Some(current) = &current {
                         no.resource_subscriptions
@@ -125,7 +128,7 @@ impl Shared {
         }
     }
 
-    /// What came of asking, for whoever waits for it.
+    /// Publishes the outcome for callers that wait for it.
     fn answer_is(&self, part: Part, answer: Option<(&Filter, Result<Acknowledged, String>)>, times: u64) {
         if part == Part::Changes {
             let granted = answer.map(|(asked, answer)| Granted { asked: asked.clone(), times, answer });
@@ -137,17 +140,17 @@ impl Shared {
         }
     }
 
-    /// Something may have been missed: it is looked at, or said to have changed (SB-05).
+    /// Refreshes what may have changed unnoticed, in the background (SB-05).
     fn after_gap(self: &Arc<Self>, live: &Arc<Live>) {
         let (shared, live) = (Arc::clone(self), Arc::clone(live));
         self.errands.serve(async move { shared.look_again(live).await });
     }
 }
 
-/// How soon what was cut is opened again.
+/// Delays for reopening a subscription that was cut.
 struct Pace {
     backoff: Backoff,
-    /// Since when there is trouble.
+    /// Start of the current series of failures.
     trouble: Option<Instant>,
 }
 
@@ -159,7 +162,7 @@ impl Pace {
         sleep(wait).await;
     }
 
-    /// The same while another subscription is still heard.
+    /// Waits while the current subscription stays open.
     async fn wait_beside(&mut self, shared: &Shared, ended: &Ending, current: &mut Option<Current>) {
         let wait = self.wait(shared, ended);
         tokio::pin!(wait);
@@ -170,7 +173,7 @@ impl Pace {
     }
 }
 
-/// The subscription that is open.
+/// The open subscription.
 struct Current {
     filter: Filter,
     since: Instant,
@@ -178,7 +181,7 @@ struct Current {
     listening: Listening,
 }
 
-/// The end of the subscription that is open. Without one there is none.
+/// Waits for the end of the open subscription; forever if there is none.
 async fn ending(current: &mut Option<Current>) -> Ending {
     match current {
         Some(open) => {
@@ -190,8 +193,8 @@ async fn ending(current: &mut Option<Current>) -> Ending {
     }
 }
 
-/// What was said before the new subscription began may still be on its way by the old one. What both of them say is
-/// heard twice, which costs no more than one look too many.
+/// Notifications from before the replacement may still be in flight on the old subscription. One
+/// that both deliver is handled twice, which only costs an extra refresh.
 type Replaced = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 async fn heard_out(replaced: &mut Option<Replaced>) {
@@ -204,8 +207,9 @@ async fn heard_out(replaced: &mut Option<Replaced>) {
     }
 }
 
-/// Waits for the first word of a new subscription, while the old one goes on. A server that opens one and never
-/// acknowledges is taken at its silence. `Err`: it ended instead.
+/// Waits for the acknowledgment of a new subscription, while the old one stays open. A server that
+/// opens a stream and never acknowledges is taken to have granted everything. `Err` if the
+/// subscription ended instead.
 async fn acknowledge(
     new: &mut Listening,
     current: &mut Option<Current>,
@@ -231,12 +235,12 @@ async fn acknowledge(
     }
 }
 
-/// For what is on its way by a subscription that was replaced.
+/// How long a replaced subscription is drained.
 const LINGER: Duration = Duration::from_secs(1);
-/// For the acknowledgement, which is the first thing that a server says.
+/// Maximum time to wait for the acknowledgment, which is the first message of a subscription.
 const FIRST_WORD: Duration = Duration::from_secs(10);
-/// Between attempts to open what was cut.
+/// Delay before a subscription is reopened.
 const FLOOR: Duration = Duration::from_millis(250);
 const CAP: Duration = Duration::from_secs(30);
-/// A subscription that lasted this long was a good one.
+/// A subscription that lasted this long resets the backoff.
 const HELD: Duration = Duration::from_secs(5);

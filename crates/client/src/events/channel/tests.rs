@@ -1,3 +1,5 @@
+//! Tests of the event channel: order, lag, memory and shutdown.
+
 use std::sync::Arc;
 
 use super::*;
@@ -113,7 +115,7 @@ async fn waiting_receiver_is_woken_by_a_value_and_by_the_end() {
     assert_eq!(receiving.await.unwrap(), (0..100).collect::<Vec<_>>());
 }
 
-/// Several threads at once: what each receiver gets and what it is told that it missed is all that was sent.
+/// With several threads, received and missed values add up to all that were sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_value_is_received_or_counted_as_missed() {
     const SENDERS: usize = 3;

@@ -1,12 +1,12 @@
-//! The frontmatter of a `SKILL.md`: where it ends, and whether it is the one that was listed.
+//! The frontmatter of a `SKILL.md`: finds its end and compares it with the descriptor.
 
 use bowline_proto::wire::Json;
 use serde_json::{Number, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-/// Whether `text` begins with YAML that says the same as `listed`, field by field.
+/// Whether `text` begins with YAML that equals `listed`, field by field.
 ///
-/// YAML that is not read to its end, for whatever reason, is not the same.
+/// YAML that cannot be parsed to its end does not match.
 pub(super) fn is(text: &str, listed: &Json) -> bool {
     let Some((yaml, _)) = split(text).filter(|(yaml, _)| yaml.len() <= LONGEST) else { return false };
     let Ok(listed) = listed.decode::<Value>() else { return false };
@@ -14,7 +14,7 @@ pub(super) fn is(text: &str, listed: &Json) -> bool {
     written.is_ok_and(|written| written.is_object() && same(&written, &listed))
 }
 
-/// The frontmatter, and what follows it.
+/// Splits the text into the frontmatter and the rest.
 pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let after_fence = |line: &str| line.trim_end() == "---";
@@ -30,7 +30,8 @@ pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Whether two values mean the same. Numbers are compared by value: one side wrote YAML, the other JSON.
+/// Whether two values are equal. Numbers are compared by value, since one side is YAML and the
+/// other JSON.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => same_number(one, other),
@@ -46,7 +47,7 @@ fn same(one: &Value, other: &Value) -> bool {
 }
 
 fn same_number(one: &Number, other: &Number) -> bool {
-    // Whole numbers are compared whole: as floats, large ones that differ would be the same.
+    // Integers are compared as integers: as floats, large ones that differ could be equal.
     let whole = |number: &Number| number.as_i64().map(i128::from).or(number.as_u64().map(i128::from));
     match (whole(one), whole(other)) {
         (Some(one), Some(other)) => one == other,
@@ -54,7 +55,8 @@ fn same_number(one: &Number, other: &Number) -> bool {
     }
 }
 
-/// A few names and sentences need far less. Aliases, by which little YAML can stand for very much, have next to none.
+/// Parser limits, far above what frontmatter needs. Aliases, by which a little YAML can expand to
+/// very much, are nearly excluded.
 fn limits() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -72,7 +74,7 @@ fn limits() -> serde_saphyr::Options {
     }
 }
 
-/// The longest frontmatter that is looked at.
+/// Maximum size of a frontmatter, in bytes.
 const LONGEST: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -120,7 +122,7 @@ mod tests {
         more["extra"] = json!(1);
         assert!(!fits(yaml, more), "a field that is only listed");
         assert!(!fits(&format!("{yaml}\nextra: 1"), listed), "a field that is only written");
-        // What older YAML took for a boolean is a word.
+        // Older YAML read `yes` as a boolean; here it is a string.
         assert!(fits("a: yes", json!({ "a": "yes" })));
         assert!(fits("a: 9007199254740993", json!({ "a": 9_007_199_254_740_993_u64 })));
         assert!(!fits("a: 9007199254740993", json!({ "a": 9_007_199_254_740_992_u64 })));

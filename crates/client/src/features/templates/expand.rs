@@ -1,4 +1,4 @@
-//! What becomes of a template (RFC 6570, section 3).
+//! Expands a parsed template (RFC 6570, section 3).
 
 use std::collections::BTreeMap;
 
@@ -16,25 +16,25 @@ pub(super) fn parts(parts: &[Part], values: &BTreeMap<String, Value>) -> Result<
     Ok(uri.0)
 }
 
-/// How an operator writes (the table of section 3.2.1).
+/// How an operator formats its values (the table of section 3.2.1).
 #[derive(Clone, Copy)]
 struct Style {
-    /// Before the first value.
+    /// Prefix of the first value.
     first: &'static str,
-    /// Between values.
+    /// Separator between values.
     between: &'static str,
-    /// With the name of the variable.
+    /// Whether the variable's name is written.
     named: bool,
-    /// After the name of an empty value.
+    /// Written after the name of an empty value.
     empty: &'static str,
     allow: Allow,
 }
 
-/// What need not be encoded.
+/// Which characters are not encoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Allow {
     Unreserved,
-    /// Reserved characters and encoded bytes too.
+    /// Reserved characters and percent-encoded bytes too.
     Reserved,
 }
 
@@ -116,7 +116,8 @@ fn variable(uri: &mut Uri, style: Style, spec: &Spec, value: &Value) -> Result<(
     }
 }
 
-/// The first `length` characters. Where encoded bytes go through, one of them is a character and is not cut.
+/// The first `length` characters. Where percent-encoded bytes pass through, each counts as one
+/// character and is not cut.
 fn prefix(text: &str, length: usize, allow: Allow) -> &str {
     let mut rest = text;
     for _ in 0..length {
@@ -137,7 +138,7 @@ impl Value {
     }
 }
 
-/// What has been written so far. It never grows beyond its limit, whatever is in the values.
+/// The URI written so far, which never exceeds its size limit.
 struct Uri(String);
 
 impl Uri {
@@ -171,7 +172,7 @@ impl Uri {
         Ok(())
     }
 
-    /// The name of a variable, and what parts it from its value.
+    /// Writes a variable's name and the separator to its value.
     fn name(&mut self, name: &str, value: &str, style: Style) -> Result<(), TemplateError> {
         self.push(name)?;
         self.push(if value.is_empty() { style.empty } else { "=" })

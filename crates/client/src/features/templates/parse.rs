@@ -1,4 +1,4 @@
-//! What is a template (RFC 6570, section 2).
+//! Parses a template (RFC 6570, section 2).
 
 use super::{LONGEST_TEMPLATE, MOST_VARIABLES, Modifier, Operator, Part, Spec, Template, TemplateError};
 
@@ -32,7 +32,7 @@ pub(super) fn template(text: &str) -> Result<Template, TemplateError> {
     Ok(Template { parts })
 }
 
-/// Checks what stands outside expressions.
+/// Checks the text outside expressions.
 fn literal(text: &str, at: usize) -> Result<(), TemplateError> {
     for (index, char) in text.char_indices() {
         let wrong = match char {
@@ -48,7 +48,7 @@ fn literal(text: &str, at: usize) -> Result<(), TemplateError> {
     Ok(())
 }
 
-/// What stands between braces.
+/// Parses the text between braces.
 fn expression(text: &str, at: usize) -> Result<Part, TemplateError> {
     let operator = match text.chars().next() {
         Some('+') => Operator::Reserved,
@@ -87,7 +87,8 @@ fn spec(text: &str, at: usize) -> Result<Spec, TemplateError> {
     Ok(Spec { name: name.into(), modifier })
 }
 
-/// Letters, digits, `_` and encoded bytes, in groups joined by single dots.
+/// Whether it is a valid name: letters, digits, `_` and percent-encoded bytes, in groups joined by
+/// single dots.
 fn is_name(name: &str) -> bool {
     name.split('.').all(|group| {
         let mut rest = group.as_bytes();
@@ -103,7 +104,7 @@ fn is_name(name: &str) -> bool {
     })
 }
 
-/// Whether `bytes` begin with an encoded byte such as `%2F`.
+/// Whether `bytes` begin with a percent-encoded byte such as `%2F`.
 pub(super) fn is_triplet(bytes: &[u8]) -> bool {
     matches!(bytes, [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }

@@ -1,3 +1,5 @@
+//! Tests of elicitation: forms, URLs, and what is declined.
+
 use super::*;
 
 const ELICIT: &str = method::ELICIT;
@@ -6,7 +8,8 @@ fn accept(content: &Value) -> Reply {
     Reply::Accept(Some(json_of(content)))
 }
 
-/// EL-02, EL-03, MR-08, TA-06: no mode is a form; the person is told who asks and what for; `task` is nobody's.
+/// EL-02, EL-03, MR-08, TA-06: without a mode it is a form; the person sees the server and the
+/// purpose; `task` is ignored.
 #[tokio::test]
 async fn el_02_a_form_is_shown_and_answered() {
     let (person, mut seen) = Person::new(Modes::FORM, [accept(&json!({ "city": "Oslo" }))]);
@@ -18,7 +21,7 @@ async fn el_02_a_form_is_shown_and_answered() {
     assert_eq!(seen.try_recv(), Ok(Seen::Form("test".into(), Some("tools/call book".into()), "?".into())));
 }
 
-/// EL-06, EL-07: defaults are sent along, and what does not fit is not sent.
+/// EL-06, EL-07: defaults are added, and invalid content is not sent.
 #[tokio::test]
 async fn el_07_what_does_not_fit_never_leaves() {
     let replies = [
@@ -38,7 +41,7 @@ async fn el_07_what_does_not_fit_never_leaves() {
     }
 }
 
-/// EL-08: three answers, and content in one of them.
+/// EL-08: there are three answers, and only one has content.
 #[tokio::test]
 async fn el_08_decline_and_cancel_are_said() {
     let (person, _seen) =
@@ -50,7 +53,7 @@ async fn el_08_decline_and_cancel_are_said() {
     }
 }
 
-/// EL-04: a form of unknown shape is declined unseen; a request of unknown shape is an error.
+/// EL-04: an unsupported form is declined without asking; an invalid request is an error.
 #[tokio::test]
 async fn el_04_forms_beyond_the_subset_are_declined() {
     let (person, mut seen) = Person::new(Modes::BOTH, []);
@@ -87,7 +90,7 @@ async fn el_04_forms_beyond_the_subset_are_declined() {
     assert!(seen.try_recv().is_err(), "nobody was asked");
 }
 
-/// EL-12: a mode that was not declared.
+/// EL-12: a mode that was not declared is refused.
 #[tokio::test]
 async fn el_12_undeclared_modes() {
     let (forms, mut seen) = Person::new(Modes::FORM, []);
@@ -104,7 +107,7 @@ async fn el_12_undeclared_modes() {
     assert!(seen.try_recv().is_err());
 }
 
-/// EL-08, EL-09, EL-10: consent and nothing else, for pages only.
+/// EL-08, EL-09, EL-10: only the consent is sent, and only http and https are accepted.
 #[tokio::test]
 async fn el_10_a_page_gets_consent_only() {
     let (person, mut seen) = Person::new(Modes::BOTH, [accept(&json!({ "secret": 1 }))]);
@@ -118,7 +121,7 @@ async fn el_10_a_page_gets_consent_only() {
     assert_eq!(seen.try_recv(), Ok(Seen::Page("test".into(), "https://a.example/x".into())));
 }
 
-/// EL-11: a completion counts once, for a page that somebody went to, from the server that sent them there.
+/// EL-11: a completion counts once, for an accepted URL, from the server that requested it.
 #[tokio::test]
 async fn el_11_only_known_pages_are_completed() {
     let (person, mut seen) = Person::new(Modes::BOTH, [Reply::Accept(None), Reply::Decline]);
@@ -139,7 +142,7 @@ async fn el_11_only_known_pages_are_completed() {
     assert!(seen.try_recv().is_err(), "nobody went there");
 }
 
-/// EL-11: a server that opens pages without end takes no memory without end.
+/// EL-11: pending URLs are bounded.
 #[tokio::test]
 async fn el_11_pages_are_forgotten_in_time() {
     let (person, mut seen) = Person::new(Modes::URL, vec![Reply::Accept(None); 300]);

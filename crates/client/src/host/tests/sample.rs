@@ -1,3 +1,5 @@
+//! Tests of sampling: what is refused, and what is sent.
+
 use std::time::Duration;
 
 use bowline_proto::wire::view::{IncludeContext, SamplingBlock};
@@ -16,7 +18,7 @@ fn with(name: &str, value: Value) -> Value {
     params
 }
 
-/// SA-06, TA-06: the answer, and a `task` that is nobody's.
+/// SA-06, TA-06: the answer is sent, and `task` is ignored.
 #[tokio::test]
 async fn sa_06_the_model_answers() {
     let (model, mut seen) = Model::says(Ok(SamplingResult::text("m-1", "hello")));
@@ -30,7 +32,7 @@ async fn sa_06_the_model_answers() {
     assert_eq!(asked.request.max_tokens, 10);
 }
 
-/// SA-04, SA-05: refused before the model hears of it.
+/// SA-04, SA-05: invalid requests are refused before the model is asked.
 #[tokio::test]
 async fn sa_04_undeclared_tools_and_unbalanced_turns() {
     let (model, mut seen) = Model::says(Ok(SamplingResult::text("m", "x")));
@@ -57,7 +59,7 @@ async fn sa_04_undeclared_tools_and_unbalanced_turns() {
     assert_eq!(seen.try_recv().unwrap().request.tools.len(), 1);
 }
 
-/// SA-01: context that was not offered is not asked for.
+/// SA-01: undeclared context is not requested.
 #[tokio::test]
 async fn sa_01_context_without_the_flag_is_none() {
     for (context, expected) in [(false, IncludeContext::None), (true, IncludeContext::ThisServer)] {
@@ -68,7 +70,7 @@ async fn sa_01_context_without_the_flag_is_none() {
     }
 }
 
-/// SA-07: a refusal has a code of its own.
+/// SA-07: each refusal has its error code.
 #[tokio::test]
 async fn sa_07_refusals() {
     for (refusal, code, message) in [
@@ -82,7 +84,7 @@ async fn sa_07_refusals() {
     }
 }
 
-/// SA-06: parallel uses of tools are an array, which old revisions do not have.
+/// SA-06: parallel tool uses need an array, which old revisions do not have.
 #[tokio::test]
 async fn sa_06_an_answer_fits_the_revision() {
     let uses = ["1", "2"].map(|id| SamplingBlock::tool_use(id, "t", &Json::empty_object()));
@@ -95,7 +97,7 @@ async fn sa_06_an_answer_fits_the_revision() {
     assert_eq!(host.handle(old).await.unwrap_err().code, code::INTERNAL_ERROR);
 }
 
-/// A model that says nothing is not waited for without end.
+/// A model that never answers runs into the timeout.
 #[tokio::test(start_paused = true)]
 async fn a_silent_model_is_given_up() {
     struct Silent;

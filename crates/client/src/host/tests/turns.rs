@@ -1,3 +1,5 @@
+//! Tests of the question queue: order, limits and timeouts.
+
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -12,12 +14,12 @@ fn shown(server: &str) -> Seen {
     Seen::Form(server.into(), None, "?".into())
 }
 
-/// CN-04: a question that is taken back is dismissed, and the next one comes; one that waits just goes.
+/// CN-04: a canceled question is dismissed and the next one is shown; a waiting one is removed.
 #[tokio::test]
 async fn cn_04_one_question_at_a_time() {
     let (person, mut seen) = Person::new(Modes::FORM, []);
     let host = Host::new().elicitation(person);
-    // Of another client, and still the same person.
+    // Another client with the same person.
     let other = host.clone();
     let (mut first, mut second, mut third) = (asking(&host, "a"), asking(&other, "b"), asking(&other, "c"));
     for question in [&mut first, &mut second, &mut third] {
@@ -33,7 +35,7 @@ async fn cn_04_one_question_at_a_time() {
     assert_eq!(seen.try_recv(), Ok(shown("c")));
 }
 
-/// EL-12: a server with many questions does not keep another's away.
+/// EL-12: a server with many questions does not block another one.
 #[tokio::test]
 async fn el_12_servers_take_turns() {
     let (person, mut seen) = Person::new(Modes::FORM, []);
@@ -50,7 +52,7 @@ async fn el_12_servers_take_turns() {
     }
 }
 
-/// EL-12: how many may wait, by server. What is taken back makes room.
+/// EL-12: open questions are limited per server, and canceled ones make room.
 #[tokio::test]
 async fn el_12_questions_do_not_pile_up() {
     let (person, _seen) = Person::new(Modes::FORM, []);
@@ -66,7 +68,7 @@ async fn el_12_questions_do_not_pile_up() {
     assert!(asking(&host, "a").now_or_never().is_none(), "there is room again");
 }
 
-/// EL-12: how often a server may ask, be it for what is declined unseen.
+/// EL-12: questions per minute are limited, including those declined without asking.
 #[tokio::test(start_paused = true)]
 async fn el_12_questions_are_limited_by_the_minute() {
     let (person, _seen) = Person::new(Modes::FORM, vec![Reply::Cancel; 10]);
@@ -81,13 +83,13 @@ async fn el_12_questions_are_limited_by_the_minute() {
     asking(&host, "a").await.unwrap();
 }
 
-/// EL-08: nobody there is `cancel`, and the dialog goes.
+/// EL-08: an unanswered question is canceled, and its dialog is closed.
 #[tokio::test(start_paused = true)]
 async fn el_08_an_unanswered_question_is_dismissed() {
     let (person, mut seen) = Person::new(Modes::FORM, []);
     let patience = Duration::from_secs(60);
     let host = Host::new().elicitation(person).questions(Questions { patience, ..Questions::default() });
-    // Time in the queue is not time to answer.
+    // Time in the queue does not count.
     let (first, second) = tokio::join!(asking(&host, "a"), asking(&host, "b"));
     for answer in [first, second] {
         assert_eq!(answer.unwrap().as_str(), r#"{"action":"cancel"}"#);

@@ -1,5 +1,5 @@
-//! Owns how a schema that is composed of others becomes one: `$ref` and `allOf` hold together, `anyOf` and
-//! `oneOf` are alternatives.
+//! Flattens composed schemas: `$ref` and `allOf` apply together, `anyOf` and `oneOf` are
+//! alternatives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::{Rewriter, Unsayable};
 
-/// Everything that holds of one value.
+/// Everything that applies to one value.
 #[derive(Default)]
 pub(super) struct Flat<'s> {
-    /// Keywords and what they say; where two layers say something of one, the outer counts.
+    /// Keywords and their values; of two layers, the outer one counts.
     keywords: BTreeMap<&'s str, &'s Value>,
-    /// Members, with all that holds of each.
+    /// Members, with all schemas that apply to each.
     pub(super) properties: BTreeMap<&'s str, Vec<&'s Value>>,
     pub(super) required: BTreeSet<&'s str>,
-    /// Alternatives, one of each list.
+    /// Lists of alternatives, of which one each applies.
     pub(super) choices: Vec<&'s [Value]>,
     layers: usize,
 }
@@ -24,14 +24,14 @@ pub(super) struct Flat<'s> {
 pub(super) struct Union<'s> {
     /// Members, with their alternatives.
     pub(super) properties: BTreeMap<&'s str, Vec<Vec<&'s Value>>>,
-    /// What every alternative requires.
+    /// Members that every alternative requires.
     pub(super) required: BTreeSet<&'s str>,
-    /// What holds of other members, if one layer alone can say.
+    /// The schema of other members, if there is only one layer.
     pub(super) rest: Option<&'s Value>,
     kind: Option<&'s Value>,
 }
 
-/// Keywords whose values are written as they are, or read, in at least one dialect.
+/// Keywords whose values are copied or read in at least one dialect.
 const COPIED: [&str; 18] = [
     "type",
     "title",
@@ -54,7 +54,8 @@ const COPIED: [&str; 18] = [
 ];
 
 impl<'s> Flat<'s> {
-    /// All layers of these, which hold together. Circles were refused before; the steps bound the rest.
+    /// Collects all layers of these schemas, which apply together. Cycles were refused before; the
+    /// step limit bounds the rest.
     pub(super) fn of(rewriter: &mut Rewriter<'s>, nodes: &[&'s Value]) -> Result<Self, Unsayable> {
         let mut flat = Self::default();
         let mut waiting: Vec<&'s Value> = nodes.iter().rev().copied().collect();
@@ -73,7 +74,7 @@ impl<'s> Flat<'s> {
         Ok(flat)
     }
 
-    /// Takes note of a keyword, and says what that costs.
+    /// Collects a keyword and returns its cost in steps.
     fn keyword(&mut self, keyword: &'s str, value: &'s Value) -> usize {
         match (keyword, value) {
             ("properties", Value::Object(members)) => {
@@ -90,7 +91,7 @@ impl<'s> Flat<'s> {
                 self.choices.push(choices);
                 1
             }
-            // Schemas cost when they are written.
+            // Subschemas cost when they are written.
             ("items" | "prefixItems" | "additionalProperties", _) => {
                 self.keywords.entry(keyword).or_insert(value);
                 1
@@ -115,12 +116,12 @@ impl<'s> Flat<'s> {
         self.get(keyword).and_then(Value::as_u64)
     }
 
-    /// The types it says it may have, those that exist.
+    /// The known types that it declares.
     pub(super) fn types(&self) -> Vec<&'static str> {
         types(self.get("type"))
     }
 
-    /// What its elements are: one schema, or alternatives where it is a tuple.
+    /// The schemas of its elements: one, or alternatives for a tuple.
     pub(super) fn elements(&self) -> Vec<&'s Value> {
         let tuple = |keyword| self.get(keyword).and_then(Value::as_array);
         if let Some(tuple) = tuple("prefixItems").or_else(|| tuple("items")) {
@@ -129,14 +130,14 @@ impl<'s> Flat<'s> {
         self.get("items").filter(|items| items.is_object()).into_iter().collect()
     }
 
-    /// What holds of members that it does not name. Of several layers none can say, for it does not know the
-    /// members of the others.
+    /// The schema of members that are not named. With several layers there is none, since no layer
+    /// knows the members of the others.
     pub(super) fn rest(&self) -> Option<&'s Value> {
         let rest = self.get("additionalProperties").filter(|rest| rest.is_object() || rest.is_boolean());
         rest.filter(|_| self.layers == 1)
     }
 
-    /// The same as an object, with nothing chosen.
+    /// The object without the members of its choices.
     pub(super) fn union(&self) -> Union<'s> {
         let alone = |(name, schemas): (&&'s str, &Vec<&'s Value>)| (*name, vec![schemas.clone()]);
         Union {
@@ -154,7 +155,7 @@ impl<'s> Union<'s> {
         Self::chosen(rewriter, &flat, 0)
     }
 
-    /// With the members of all that can be chosen.
+    /// The object with the members of all choices.
     pub(super) fn chosen(
         rewriter: &mut Rewriter<'s>,
         flat: &Flat<'s>,
@@ -176,7 +177,7 @@ impl<'s> Union<'s> {
                     Some(common) => common.intersection(&chosen.required).copied().collect(),
                 });
                 for (name, alternatives) in chosen.properties {
-                    // What holds in any case is said of it already.
+                    // Members that always apply are included already.
                     if !flat.properties.contains_key(name) {
                         union.properties.entry(name).or_default().extend(alternatives);
                     }
@@ -203,7 +204,7 @@ fn types(kind: Option<&Value>) -> Vec<&'static str> {
     TYPES.into_iter().filter(given).collect()
 }
 
-/// What a value costs to copy: a step for each value in it, and for each few dozen bytes.
+/// The cost of copying a value: a step for each value in it, and for each 64 bytes.
 fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => 1 + text.len() / 64,
@@ -215,7 +216,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// Whether a schema says nothing but where to look. Words do not count.
+/// Whether a schema is only a reference, apart from descriptive keywords.
 pub(super) fn only_refers(node: &Value) -> bool {
     const WORDS: [&str; 12] = [
         "$ref",

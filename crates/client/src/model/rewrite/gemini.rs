@@ -1,15 +1,15 @@
-//! Owns the subset of OpenAPI 3.0 that Gemini takes as `parameters`.
+//! Writes the subset of OpenAPI 3.0 that Gemini accepts as `parameters`.
 //!
-//! Gemini also has `parametersJsonSchema`. `parameters` is used because every version of the API and every
-//! service in front of it takes it, and because what it takes is a closed list: a keyword that is not on it
-//! fails the request, so it can be known beforehand that a schema is taken.
+//! Gemini also has `parametersJsonSchema`. `parameters` is used because every version of the API
+//! and every service in front of it accepts it, and because its keywords are a closed list: an
+//! unknown keyword fails the request, so it is known beforehand whether a schema is accepted.
 
 use serde_json::{Map, Value, json};
 
 use super::flat::{Flat, Union};
 use super::{Rewriter, Unsayable};
 
-/// Bytes of a list of values that is told in words.
+/// Maximum size of a list of values in a description, in bytes.
 const MAX_LIST: usize = 200;
 
 impl<'s> Rewriter<'s> {
@@ -25,8 +25,8 @@ impl<'s> Rewriter<'s> {
             types = guess(flat, &listed);
         }
         let mut choices: Vec<Value> = Vec::new();
-        // Alternatives stand alone. Where something else is said too, that counts; an object takes the
-        // members of all of them.
+        // Alternatives must stand alone. Other keywords beside them take precedence; an object
+        // takes the members of all alternatives.
         if let (Some(alternatives), true) = (flat.choices.first(), types.is_empty()) {
             for alternative in *alternatives {
                 let choice = self.schema(&[alternative], depth + 1)?;
@@ -39,7 +39,8 @@ impl<'s> Rewriter<'s> {
         } else if types.is_empty() && nullable {
             return Ok(null());
         } else {
-            // Anything at all. An array or object would have to say what is in it.
+            // Any value. Arrays and objects are left out, since they would have to declare their
+            // contents.
             let types = if types.is_empty() { vec!["string", "number", "boolean"] } else { types };
             for kind in types {
                 choices.push(self.gemini_typed(kind, flat, &listed, depth)?);
@@ -114,12 +115,12 @@ impl<'s> Rewriter<'s> {
     }
 }
 
-/// The values that are allowed, as far as they can be said: only texts can.
+/// The allowed values of an `enum` or `const`. Gemini supports only strings.
 struct Listed<'a> {
     strings: Option<Vec<&'a str>>,
-    /// `null` is among them.
+    /// Whether `null` is among them.
     null: bool,
-    /// The others, for the model to read.
+    /// A description of the values if they are not strings.
     words: Option<String>,
     first: Option<&'a Value>,
 }
@@ -135,7 +136,7 @@ impl<'a> Listed<'a> {
         let null = values.iter().any(|value| value.is_null());
         let some: Vec<&'a Value> = values.into_iter().filter(|value| !value.is_null()).collect();
         let first = some.first().copied();
-        // An empty text is refused, too.
+        // An empty string is refused too.
         let strings: Option<Vec<&str>> =
             some.iter().map(|value| value.as_str().filter(|text| !text.is_empty())).collect();
         let strings = strings.filter(|strings| !strings.is_empty());
@@ -145,7 +146,7 @@ impl<'a> Listed<'a> {
     }
 }
 
-/// What it must be, where it does not say.
+/// Guesses the type of a schema that does not declare it.
 fn guess(flat: &Flat<'_>, listed: &Listed<'_>) -> Vec<&'static str> {
     let has = |keywords: &[&str]| keywords.iter().any(|keyword| flat.get(keyword).is_some());
     let guess = match listed.first {
@@ -177,7 +178,8 @@ fn guess(flat: &Flat<'_>, listed: &Listed<'_>) -> Vec<&'static str> {
     vec![guess]
 }
 
-/// Words and whether it may be null, on each alternative: beside `anyOf` nothing else may stand.
+/// Adds the description and `nullable` to each alternative, since nothing else may stand beside
+/// `anyOf`.
 fn decorate(schema: &mut Value, words: &str, nullable: bool) {
     let Value::Object(members) = schema else { return };
     if let Some(Value::Array(alternatives)) = members.get_mut("anyOf") {
@@ -194,7 +196,7 @@ fn decorate(schema: &mut Value, words: &str, nullable: bool) {
     }
 }
 
-/// One of these. Alternatives among them are taken out of their lists.
+/// Joins alternatives into one `anyOf`, without nested ones.
 pub(super) fn any_of(schemas: Vec<Value>) -> Value {
     let mut flat: Vec<Value> = Vec::new();
     for mut schema in schemas {
@@ -215,13 +217,13 @@ fn anything() -> Value {
     json!({ "anyOf": [{ "type": "STRING" }, { "type": "NUMBER" }, { "type": "BOOLEAN" }] })
 }
 
-/// Only `null`, which has no type of its own here. It stands like this until its place is known: among
-/// alternatives it makes the others nullable.
+/// A placeholder for `null`, which Gemini has no type for. Among alternatives it makes the others
+/// nullable.
 fn null() -> Value {
     json!({ "type": "NULL" })
 }
 
-/// A schema whose place is known to be that of a member.
+/// Replaces the placeholder for `null` in a member.
 pub(super) fn settled(schema: Value) -> Value {
     if schema == null() { json!({ "type": "STRING", "nullable": true }) } else { schema }
 }

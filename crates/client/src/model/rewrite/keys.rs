@@ -1,4 +1,4 @@
-//! Owns what a model calls the members of a tool's arguments, where the provider does not take their names.
+//! Renames members of a tool's arguments whose names the provider does not accept.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -10,15 +10,14 @@ use serde_json::Value;
 use super::Rules;
 use crate::model::names::Hash;
 
-/// Members with names that the provider refuses, each with another. One name means the same everywhere in
-/// a tool's arguments.
+/// Renamed members, in both directions. A name means the same everywhere in a tool's arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
     said: HashMap<String, String>,
     meant: HashMap<String, String>,
 }
 
-/// The most characters in a name, with both providers that say so.
+/// Maximum length of a name, for the providers that limit it.
 const MAX_KEY: usize = 64;
 
 impl Keys {
@@ -50,40 +49,40 @@ impl Keys {
         keys
     }
 
-    /// What the model calls it.
+    /// The name for the model.
     pub(super) fn said_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.said.get(name).map_or(name, String::as_str)
     }
 
-    /// Arguments that the model sent, with the names that the server gave. All else stays as it is written.
+    /// Converts arguments of the model to the server's names. Everything else stays byte for byte.
     pub(crate) fn meant(&self, arguments: &Json) -> Json {
         renamed(arguments, &self.meant)
     }
 
-    /// Arguments with the names that the server gave, as the model knows them: for calls that were made before
-    /// and are told again.
+    /// Converts arguments with the server's names to the model's names, for earlier calls in a
+    /// conversation.
     pub(crate) fn said(&self, arguments: &Json) -> Json {
         renamed(arguments, &self.said)
     }
 }
 
-/// The same text with other names of members, at any depth. It is not read into a tree: numbers would come out
-/// as other numbers.
+/// Renames members at any depth in the JSON text. The text is not parsed into a tree, which would
+/// change large numbers.
 fn renamed(json: &Json, names: &HashMap<String, String>) -> Json {
     if names.is_empty() {
         return json.clone();
     }
     let text = json.as_str();
     let mut out = String::with_capacity(text.len());
-    // Bytes that were written, and where to look for the next string.
+    // Number of bytes already copied, and where to look for the next string.
     let (mut written, mut at) = (0, 0);
     while let Some(start) = text[at..].find('"').map(|found| at + found) {
         at = end_of_string(text, start);
-        // In JSON a string before a colon is a name, and nothing else is.
+        // In JSON, a string before a colon is a name, and only there.
         if !text[at..].trim_start().starts_with(':') {
             continue;
         }
-        // A name that no text can hold was not in the schema.
+        // A name that is not valid Unicode was not in the schema.
         let name = serde_json::from_str::<String>(&text[start..at]).ok();
         if let Some(other) = name.and_then(|name| names.get(&name)) {
             out.push_str(&text[written..start]);
@@ -98,7 +97,7 @@ fn renamed(json: &Json, names: &HashMap<String, String>) -> Json {
     Json::parse(out).expect("one name for another leaves JSON as valid as it was")
 }
 
-/// Where the string that begins at `start` is over.
+/// The end of the string that begins at `start`.
 fn end_of_string(text: &str, start: usize) -> usize {
     let mut bytes = text.as_bytes().iter().enumerate().skip(start + 1);
     while let Some((at, byte)) = bytes.next() {
@@ -111,7 +110,7 @@ fn end_of_string(text: &str, start: usize) -> usize {
     text.len()
 }
 
-/// The names of all members of `properties`, wherever they are.
+/// Collects the names of all members of `properties`, at any depth.
 fn collect<'s>(schema: &'s Value, names: &mut HashSet<&'s str>) {
     match schema {
         Value::Object(members) => {

@@ -1,18 +1,19 @@
-//! Owns which patterns a provider is given: those that mean the same in every engine.
+//! Decides which patterns a provider is given: those that mean the same in every regex engine.
 //!
-//! One that its engine does not take (look-around, `\p{…}`, a slip) makes a provider refuse the request with all
-//! its tools. A pattern that is not given costs little: arguments are checked against the original.
+//! An unsupported pattern (look-around, `\p{…}`, a mistake) makes a provider refuse the request
+//! with all its tools. Leaving one out costs little: arguments are checked against the original.
 
 use crate::schema;
 
-/// What the patterns of one tool may cost to try.
+/// The remaining cost of the patterns of one tool.
 pub(super) struct Budget(u64);
 
-/// States of all patterns that are tried for one tool.
+/// Maximum number of states of all patterns of one tool.
 const MAX_STATES: u64 = 10_000;
-/// States of one. Engines have limits of their own: 1000 repetitions in one of them.
+/// Maximum number of states of one pattern. Engines have their own limits, such as 1000
+/// repetitions.
 const MAX_ONE: u64 = 1_000;
-/// What any pattern costs.
+/// Base cost of a pattern.
 const EACH: u64 = 20;
 
 impl Default for Budget {
@@ -22,7 +23,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Whether a provider takes it. Without means to find out it counts as one that is not taken.
+    /// Whether a provider accepts the pattern. Without enough budget to find out, it does not.
     pub(super) fn takes(&mut self, pattern: &str) -> bool {
         if !is_common(pattern) {
             return false;
@@ -36,10 +37,10 @@ impl Budget {
     }
 }
 
-/// Whether it is written only in what all engines share. Whether it is well-formed is for a compiler to say.
+/// Whether it uses only syntax that all engines share. A compiler checks whether it is well-formed.
 fn is_common(pattern: &str) -> bool {
     let mut rest = pattern.chars();
-    // What stood before can be repeated.
+    // Whether the previous atom can be repeated.
     let mut repeatable = false;
     while let Some(character) = rest.next() {
         repeatable = match character {
@@ -53,7 +54,8 @@ fn is_common(pattern: &str) -> bool {
                 }
                 true
             }
-            // A closing brace or bracket that closes nothing is a letter to some, a mistake to others.
+            // An unmatched closing brace or bracket is a literal in some engines and an error in
+            // others.
             ']' | '}' => return false,
             '(' => {
                 // Groups that look around, have a name or set a flag begin with a question mark.
@@ -68,7 +70,7 @@ fn is_common(pattern: &str) -> bool {
                 if !repeatable || (character == '{' && !counted(&mut rest)) {
                     return false;
                 }
-                // As few as possible: the only thing that may follow. Another repetition is a mistake to some.
+                // A lazy marker may follow, but no second repetition, which some engines refuse.
                 if let Some(after) = rest.as_str().strip_prefix('?') {
                     rest = after.chars();
                 }
@@ -80,8 +82,8 @@ fn is_common(pattern: &str) -> bool {
     true
 }
 
-/// After a backslash: whether it is something to repeat. `None` for what not all engines know: properties,
-/// back-references, codes.
+/// Parses an escape. Returns whether it can be repeated, or `None` if not all engines support it
+/// (properties, back-references, codes).
 fn escape(rest: &mut std::str::Chars<'_>) -> Option<bool> {
     match rest.next()? {
         'd' | 'D' | 'w' | 'W' | 's' | 'S' | 'n' | 'r' | 't' => Some(true),
@@ -91,7 +93,7 @@ fn escape(rest: &mut std::str::Chars<'_>) -> Option<bool> {
     }
 }
 
-/// After a bracket, up to the one that ends the class.
+/// Parses a class up to its closing bracket.
 fn class(rest: &mut std::str::Chars<'_>) -> bool {
     if let Some(negated) = rest.as_str().strip_prefix('^') {
         *rest = negated.chars();
@@ -99,12 +101,12 @@ fn class(rest: &mut std::str::Chars<'_>) -> bool {
     let mut before = '[';
     while let Some(character) = rest.next() {
         match character {
-            // In some engines the first one is a letter.
+            // Some engines take a leading `]` as a literal.
             ']' => return before != '[',
-            // A class within a class, or the beginning of one.
+            // A nested class.
             '[' => return false,
             '\\' if escape(rest) != Some(true) => return false,
-            // Operations on sets.
+            // Set operations.
             '&' | '~' | '-' | '|' if before == character => return false,
             _ => {}
         }
@@ -113,7 +115,7 @@ fn class(rest: &mut std::str::Chars<'_>) -> bool {
     false
 }
 
-/// After a brace: `n}`, `n,}` or `n,m}`.
+/// Parses a count: `n}`, `n,}` or `n,m}`.
 fn counted(rest: &mut std::str::Chars<'_>) -> bool {
     let Some((count, after)) = rest.as_str().split_once('}') else { return false };
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -195,7 +197,7 @@ mod tests {
         }
     }
 
-    /// However many there are, no more than so much is compiled.
+    /// However many patterns there are, the work is limited.
     #[test]
     fn all_patterns_of_a_tool_have_one_budget() {
         let mut budget = Budget::default();

@@ -1,11 +1,11 @@
-//! Owns the JSON Schema that OpenAI and Anthropic take.
+//! Writes the JSON Schema that OpenAI and Anthropic accept.
 
 use serde_json::{Map, Value, json};
 
 use super::flat::Flat;
 use super::{Rewriter, Unsayable};
 
-/// Keywords that are copied where their value is of the right kind.
+/// Keywords that are copied if their value has the right type.
 const COUNTS: [&str; 4] = ["minLength", "maxLength", "minItems", "maxItems"];
 const NUMBERS: [&str; 2] = ["minimum", "maximum"];
 
@@ -15,7 +15,7 @@ impl<'s> Rewriter<'s> {
         if types.is_empty() && !flat.properties.is_empty() {
             types.push("object");
         }
-        // `rest` is read here too: a map of anything is an object without members.
+        // An object without members may still have `additionalProperties`.
         let mut out = if types.contains(&"object") || !flat.properties.is_empty() {
             self.object(&flat.union(), depth)?
         } else {
@@ -56,7 +56,7 @@ impl<'s> Rewriter<'s> {
                 out.insert(keyword.to_owned(), number.clone());
             }
         }
-        // Nothing is a multiple of nothing: a schema that says so is no schema to a provider.
+        // Providers refuse a `multipleOf` of zero.
         if let Some(step) = flat.get("multipleOf").filter(|step| step.as_f64().is_some_and(|step| step > 0.0))
         {
             out.insert("multipleOf".to_owned(), step.clone());
@@ -81,7 +81,7 @@ impl<'s> Rewriter<'s> {
         if elements.is_empty() && !types.contains(&"array") {
             return Ok(());
         }
-        // One of the providers refuses an array that does not say what is in it, and knows no tuples.
+        // One provider refuses arrays without `items`, and tuples.
         let items = match elements.as_slice() {
             [] => json!({}),
             [only] => self.schema(&[*only], depth + 1)?,
@@ -106,7 +106,7 @@ impl<'s> Rewriter<'s> {
         out: &mut Map<String, Value>,
         depth: usize,
     ) -> Result<(), Unsayable> {
-        // One list of alternatives can be said; of two, the second would need an `allOf`.
+        // One list of alternatives can be expressed; a second one would need `allOf`.
         let Some(choices) = flat.choices.first() else { return Ok(()) };
         let mut written: Vec<Value> = Vec::new();
         for choice in *choices {
@@ -115,7 +115,7 @@ impl<'s> Rewriter<'s> {
                 written.push(choice);
             }
         }
-        // An alternative that says nothing makes the others say nothing.
+        // An alternative without constraints makes the others pointless.
         if !written.contains(&json!({})) {
             out.insert("anyOf".to_owned(), Value::Array(written));
         }
@@ -123,7 +123,8 @@ impl<'s> Rewriter<'s> {
     }
 }
 
-/// Draft-04 said `true` beside the bound; everything since says the bound.
+/// Copies exclusive bounds. Draft-04 used `true` beside the bound; later drafts use the bound
+/// itself.
 fn exclusive(flat: &Flat<'_>, out: &mut Map<String, Value>) {
     for (keyword, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match flat.get(keyword) {

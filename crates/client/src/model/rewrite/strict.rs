@@ -1,14 +1,15 @@
-//! Owns whether a schema can be given to OpenAI as `strict`, so that no other arguments can come.
+//! Decides whether a schema can use OpenAI's strict mode, in which the provider enforces it.
 //!
-//! Strict mode wants every member required and no others, and takes few keywords. A tool with an optional
-//! member is not put into it: the usual way, to require the member and let it be null, gives arguments that
-//! the server never asked for.
+//! Strict mode requires every member, allows no others, and accepts few keywords. A tool with an
+//! optional member does not use it: the usual workaround, a required member that may be null,
+//! produces arguments that the server never asked for.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// What strict mode takes. Bounds are left out: they are taken by some models only, and are checked anyway.
+/// Keywords of strict mode. Bounds are left out: only some models accept them, and they are checked
+/// anyway.
 const TAKEN: [&str; 12] = [
     "type",
     "title",
@@ -23,11 +24,11 @@ const TAKEN: [&str; 12] = [
     "$ref",
     "$defs",
 ];
-/// The limits that were first published; later ones are wider.
+/// The limits first published; later ones are wider.
 const MAX_LEVELS: usize = 5;
 const MAX_MEMBERS: usize = 100;
 
-/// The same schema in the strict form, if it has one.
+/// Returns the schema in strict form, if it has one.
 pub(super) fn form(schema: &Value) -> Option<Value> {
     let mut members = 0;
     node(schema, 0, &mut members).filter(|_| members <= MAX_MEMBERS)
@@ -37,7 +38,7 @@ fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
     let given = schema.as_object().filter(|_| level <= MAX_LEVELS)?;
     let mut out = Map::new();
     if let Some(reference) = given.get("$ref") {
-        // Nothing may stand beside it.
+        // Nothing may stand beside a `$ref`.
         out.insert("$ref".to_owned(), reference.clone());
         return Some(Value::Object(out));
     }
@@ -58,13 +59,13 @@ fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
                 Value::Array(schemas.iter().map(|schema| node(schema, level, count)).collect::<Option<_>>()?)
             }
             ("items", _) => node(value, level, count)?,
-            // Members of any name cannot be said.
+            // Members of any name cannot be expressed.
             ("additionalProperties", Value::Bool(true) | Value::Object(_)) => return None,
             _ => value.clone(),
         };
         out.insert(keyword.clone(), value);
     }
-    // A list of values alone is not taken.
+    // An `enum` needs a type.
     if !given.contains_key("type") && !given.contains_key("anyOf") {
         let listed = given.get("enum").and_then(Value::as_array);
         let values = given.get("const").map_or(listed.map_or(&[][..], Vec::as_slice), std::slice::from_ref);
@@ -78,7 +79,7 @@ fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
     if is_object {
         let names = given.get("properties").and_then(Value::as_object).map_or(0, Map::len);
         let required = given.get("required").and_then(Value::as_array).map_or(0, Vec::len);
-        // Each required name is that of a member, and each stands there once.
+        // Required names are unique and are members, so equal counts mean that all are required.
         if names != required || (names == 0 && level > 0) {
             return None;
         }
@@ -89,7 +90,7 @@ fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
     Some(Value::Object(out))
 }
 
-/// What these are. `None` where they are something that would have to say what is in it, or nothing.
+/// The type of the values. `None` for arrays, objects, or an empty list.
 fn kind(values: &[Value]) -> Option<Value> {
     let mut kinds = BTreeSet::new();
     for value in values {

@@ -1,3 +1,5 @@
+//! Tests of schema rewriting, against a model of what each provider accepts.
+
 use std::cell::Cell;
 
 use proptest::prelude::*;
@@ -16,7 +18,7 @@ fn parameters(schema: &Value, rules: Rules) -> Value {
     rewritten(schema, rules).unwrap_or_else(|error| panic!("{error}: {schema}")).parameters.unwrap()
 }
 
-/// What a provider would say of it.
+/// Judges a schema as its provider would.
 fn judge(schema: &Value, rules: Rules) -> Result<(), String> {
     if rules == Rules::Gemini {
         return gemini(schema);
@@ -193,7 +195,8 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Anything that might call itself a schema: right and wrong values, places and references.
+/// Generates anything that might pass for a schema: valid and invalid values, positions and
+/// references.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(true)),
@@ -263,7 +266,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whatever a server sends, the provider takes what comes of it, or the tool is left out.
+/// Whatever a server sends, the provider accepts the rewritten schema, or the tool is left out.
 #[test]
 fn what_is_said_is_in_the_dialect() {
     let (said, all) = (Cell::new(0), Cell::new(0));
@@ -285,7 +288,7 @@ fn what_is_said_is_in_the_dialect() {
     assert!(said.get() > all.get() / 4, "only {} of {} were said", said.get(), all.get());
 }
 
-/// The tree's nodes, with an odd member: kept by two, impossible for the third.
+/// Recursion is kept by two providers and impossible for the third.
 #[test]
 fn recursion_is_kept_where_it_can_be() {
     let tree = json!({
@@ -305,7 +308,7 @@ fn recursion_is_kept_where_it_can_be() {
         assert_eq!(said["$defs"]["d1"]["properties"]["children"], children);
     }
     assert_eq!(rewritten(&tree, Rules::Gemini).err(), Some(Unsayable::Recursive));
-    // Through an `allOf`, where the reference itself is written away.
+    // Through an `allOf`, where the reference itself is flattened.
     let within = json!({
         "type": "object",
         "properties": { "a": { "allOf": [{ "$ref": "#/$defs/n" }], "description": "first" } },
@@ -317,7 +320,7 @@ fn recursion_is_kept_where_it_can_be() {
     assert_eq!(rewritten(&within, Rules::Gemini).err(), Some(Unsayable::Recursive));
 }
 
-/// JS-02: composition at the root is kept and usable: one object with the members of all alternatives.
+/// JS-02: composition at the root becomes one object with the members of all alternatives.
 #[test]
 fn js_02_a_composed_root_becomes_one_object() {
     let schema = json!({
@@ -400,7 +403,7 @@ fn gemini_gets_what_it_takes() {
     assert!(rewritten(&json!({ "type": "object" }), Rules::Gemini).unwrap().parameters.is_none());
 }
 
-/// Members whose names a provider refuses get others, and theirs back.
+/// Members with unsupported names are renamed, and renamed back.
 #[test]
 fn odd_members_come_back() {
     let schema = json!({ "type": "object", "properties": {
@@ -417,7 +420,7 @@ fn odd_members_come_back() {
         let meant = json!({ "filter[id]": { "$top": 1 }, "plain": [{ "filter[id]": 1 }] });
         assert_eq!(keys.meant(&Json::of(&arguments).unwrap()).decode::<Value>().unwrap(), meant, "{rules:?}");
         assert_eq!(keys.said(&Json::of(&meant).unwrap()).decode::<Value>().unwrap(), arguments, "{rules:?}");
-        // Everything else is the text that it was: numbers that no double holds, white space, strings.
+        // Everything else stays as it was: large numbers, white space, strings.
         let text = |name: &str| {
             format!(
                 r#"{{ {name} : 123456789012345678901234, "plain":"{outer}\\", "a":[1.0,"{outer}"], "\ud800":{{"b\"":1e400}} }}"#
@@ -428,7 +431,7 @@ fn odd_members_come_back() {
             let back = keys.meant(&Json::parse(text(&name)).unwrap());
             assert_eq!(back.as_str(), text(r#""filter[id]""#), "{rules:?}");
         }
-        // A member that is called like the other name of another.
+        // A member that is named like the replacement of another.
         let mut taken = schema.clone();
         taken["properties"][outer] = json!({});
         let other = rewritten(&taken, rules).unwrap().parameters.unwrap();
@@ -436,7 +439,7 @@ fn odd_members_come_back() {
     }
 }
 
-/// Strict mode only where it is the same tool.
+/// Strict mode is used only if the tool stays the same.
 #[test]
 fn strict_where_nothing_is_optional() {
     let strict = Rules::OpenAi { strict: true };
@@ -477,7 +480,7 @@ fn strict_where_nothing_is_optional() {
     }
 }
 
-/// A list of values says of what type they are; strict mode does not take it otherwise.
+/// Strict mode requires a type beside an `enum`.
 #[test]
 fn strict_values_have_a_type() {
     let strict = Rules::OpenAi { strict: true };
@@ -498,7 +501,7 @@ fn strict_values_have_a_type() {
     }
 }
 
-/// What a member is for is said beside its reference.
+/// A description beside a reference is kept.
 #[test]
 fn words_beside_a_reference_are_kept() {
     let schema = json!({
@@ -521,11 +524,11 @@ fn words_beside_a_reference_are_kept() {
     }
     let said = rewritten(&schema, Rules::OpenAi { strict: true }).unwrap();
     assert!(said.strict);
-    // There nothing may stand beside it.
+    // Strict mode allows nothing beside a reference.
     assert_eq!(said.parameters.unwrap()["properties"]["from"], json!({ "$ref": "#/$defs/d1" }));
 }
 
-/// The same for the rest of the crate, by dialect.
+/// The interface for the rest of the crate, by dialect.
 #[test]
 fn a_schema_for_a_provider() {
     let schema = Json::parse(r#"{"type":"object","properties":{"a b":{"pattern":"(?=x)"}}}"#).unwrap();
@@ -550,7 +553,7 @@ fn parameters_of(schema: &Value) -> Value {
     parameters(schema, OPEN_AI)
 }
 
-/// JS-04: a schema of a few hundred bytes that would be written out 2^n times is not written.
+/// JS-04: a small schema that would expand 2^n times is refused.
 #[test]
 fn js_04_bombs_are_not_written_out() {
     let mut all = Map::new();
@@ -574,7 +577,7 @@ fn js_04_bombs_are_not_written_out() {
     assert!(rewritten(&large, Rules::Anthropic).is_ok(), "a definition is written once");
 }
 
-/// JS-03: what is not within the schema is no permission to send anything.
+/// JS-03: a schema with an external reference is refused.
 #[test]
 fn js_03_a_schema_that_leads_elsewhere_is_not_said() {
     let far = json!({ "type": "object", "properties": { "a": { "$ref": "https://example.com/a" } } });

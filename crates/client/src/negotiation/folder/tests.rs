@@ -1,4 +1,4 @@
-//! What is in the folder, and what is made of it.
+//! Tests of the folder cache: contents, age, limits and concurrent writers.
 
 use bowline_config::Server;
 
@@ -21,7 +21,7 @@ fn files(cache: &FolderCache) -> usize {
     fs::read_dir(&cache.folder).unwrap().count()
 }
 
-/// Writes a record that was made this long ago.
+/// Writes a record of this age.
 fn write_aged(cache: &FolderCache, server: &ServerKey, age: Duration) {
     cache.write(server, &Record::new(LEGACY, SystemTime::now().checked_sub(age).unwrap())).unwrap();
 }
@@ -67,7 +67,7 @@ fn a_file_that_cannot_be_used_is_ignored_and_replaced() {
         cache.record(&key("a"), LEGACY);
         assert_eq!(cache.recall(&key("a")), Some(LEGACY), "{text:.80}");
     }
-    // A folder in the place of the file costs that finding, and nothing else.
+    // A folder in place of the file disables only that record.
     fs::create_dir(cache.path(&key("b"))).unwrap();
     cache.record(&key("b"), LEGACY);
     cache.forget(&key("b"));
@@ -81,7 +81,7 @@ fn a_finding_is_believed_for_a_day() {
     write_aged(&cache, &key("young"), MAX_AGE.checked_sub(minute).unwrap());
     write_aged(&cache, &key("old"), MAX_AGE);
     assert_eq!((cache.recall(&key("young")), cache.recall(&key("old"))), (Some(LEGACY), None));
-    // A clock that was wrong does not keep a finding for years.
+    // A wrong clock does not keep a record for years.
     let future = SystemTime::now() + 10 * minute;
     cache.write(&key("future"), &Record::new(LEGACY, future)).unwrap();
     assert_eq!(cache.recall(&key("future")), None);
@@ -115,7 +115,7 @@ fn nobody_else_can_read_it_and_there_is_no_secret_in_it() {
     assert_eq!(mode(&path), 0o600);
     let text = fs::read_to_string(&path).unwrap() + path.to_str().unwrap();
     assert!(!text.contains("s3cret"), "{text}");
-    // Not even to somebody who could place a link to it.
+    // A link to the file is not followed either.
     let target = folder.path().join("target");
     fs::rename(&path, &target).unwrap();
     std::os::unix::fs::symlink(&target, &path).unwrap();
@@ -148,7 +148,7 @@ fn there_are_never_too_many_files() {
     assert!(draft("current").exists(), "another process is at it");
 }
 
-/// Whatever many threads do at once, a reader finds a whole record, or none.
+/// With many threads, a reader finds a whole record or none.
 #[test]
 fn many_writers_leave_a_whole_file() {
     let (_folder, cache) = cache();

@@ -1,17 +1,17 @@
-//! Owns the rule that no secret leaves in somebody else's words: what an endpoint says is shown only where it does
-//! not repeat what it was sent.
+//! Redacts secrets from the messages of an endpoint.
 
 use bowline_config::Secret;
 use url::Url;
 
-/// What must not be shown.
+/// The secrets to redact.
 pub(super) struct Veil {
     secrets: Vec<Secret>,
 }
 
-/// So many characters of a secret in a row are part of it; fewer are a coincidence.
+/// Minimum number of consecutive characters of a secret that are redacted; fewer may be
+/// coincidence.
 const RUN: usize = 6;
-/// No sentence is longer before it is cut.
+/// Maximum number of characters of a message that are processed.
 const LONGEST: usize = 4096;
 const COVER: &str = "[redacted]";
 
@@ -20,8 +20,8 @@ impl Veil {
         Self { secrets: secrets.into_iter().filter(|secret| !secret.expose().is_empty()).collect() }
     }
 
-    /// The same, and what may be a key or an account in the address: its path and the values of its query. Parts
-    /// that are shorter than a key are words.
+    /// Adds the path segments and query values of a URL, which may be keys or accounts. Parts that
+    /// are shorter than [`MIN_SECRET_RUN`] are taken for words.
     pub(super) fn and_url(mut self, url: &Url) -> Self {
         let segments = url.path_segments().into_iter().flatten().map(str::to_owned);
         let written = url.query().into_iter().flat_map(|query| query.split(['&', '='])).map(str::to_owned);
@@ -31,7 +31,7 @@ impl Veil {
         self
     }
 
-    /// `text` on one line, without any secret or part of one, cut to `most` characters.
+    /// Returns `text` on one line, without secrets or parts of them, cut to `max_chars` characters.
     pub(super) fn over(&self, text: &str, most: usize) -> String {
         let letters: Vec<char> = text.chars().take(LONGEST).collect();
         let mut covered = vec![false; letters.len()];
@@ -64,7 +64,7 @@ impl Veil {
     }
 }
 
-/// A word with stars in it is a key that somebody else has covered, and never all of it.
+/// Redacts words with asterisks: keys that someone else has masked, but never completely.
 fn cover_masked(letters: &[char], covered: &mut [bool]) {
     let mut start = 0;
     for word in letters.split(|letter| letter.is_whitespace()) {
@@ -97,7 +97,7 @@ mod tests {
         ] {
             assert_eq!(veil.over(said, 100), shown);
         }
-        // Cut after it was covered: half a key would be left otherwise.
+        // Cut after redaction; otherwise half a key would remain.
         assert_eq!(veil.over("key sk-live-0123456789", 8), "key [red…");
         assert_eq!(Veil::new([]).over(&"x".repeat(10_000), 5), "xxxxx…");
     }

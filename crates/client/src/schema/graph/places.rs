@@ -1,4 +1,4 @@
-//! Owns what a reference means: `$id`, `$anchor` and places, all within one document (JS-03).
+//! Resolves references: `$id`, `$anchor` and JSON pointers, all within one document (JS-03).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::schema::{SchemaError, short};
 
-/// One `$id`, or the document as a whole.
+/// A part with its own `$id`, or the document as a whole.
 pub(super) type Resource = u32;
 
 /// Everything in a document that can be referred to.
@@ -23,13 +23,13 @@ struct Named<'s> {
     root: &'s Value,
 }
 
-/// What a reference leads to.
+/// The target of a reference.
 pub(super) struct Target<'s> {
     pub(super) schema: &'s Value,
     pub(super) resource: Resource,
 }
 
-/// What a document without a name is called, so that relative names have something to be relative to.
+/// Base URL of a document without `$id`, against which relative references are resolved.
 const NAMELESS: &str = "json-schema:///";
 
 impl<'s> Places<'s> {
@@ -39,12 +39,12 @@ impl<'s> Places<'s> {
         Self { resources: vec![Named { url, root }], by_url, anchors: HashMap::new() }
     }
 
-    /// How many there are, the document included.
+    /// Number of resources, including the document.
     pub(super) fn resources(&self) -> usize {
         self.resources.len()
     }
 
-    /// A part gives itself a name of its own.
+    /// Registers a part with its own `$id`.
     pub(super) fn resource(
         &mut self,
         outer: Resource,
@@ -54,7 +54,7 @@ impl<'s> Places<'s> {
         let mut url = self.joined(outer, name)?;
         url.set_fragment(None);
         if std::ptr::eq(root, self.resources[0].root) {
-            // The document itself. Without a name it could not be referred to by one, so there is no clash.
+            // The document itself. Its default URL cannot clash with a name.
             self.resources[0].url = url.clone();
             self.by_url.insert(url.into(), 0);
             return Ok(0);
@@ -74,7 +74,7 @@ impl<'s> Places<'s> {
         schema: &'s Value,
     ) -> Result<(), SchemaError> {
         match self.anchors.insert((resource, name.into()), schema) {
-            // A part may have the same name twice, for `$ref` and for `$dynamicRef`.
+            // A part may have the same anchor twice, for `$ref` and for `$dynamicRef`.
             Some(other) if !std::ptr::eq(other, schema) => {
                 Err(SchemaError::Invalid(format!("two parts are called #{}", short(&name))))
             }
@@ -82,7 +82,7 @@ impl<'s> Places<'s> {
         }
     }
 
-    /// What `reference` means in `from`. `known` says to which resource a part belongs.
+    /// Resolves `reference` in `from`. `known` returns the resource of a part.
     pub(super) fn find(
         &self,
         from: Resource,
@@ -113,7 +113,7 @@ impl<'s> Places<'s> {
                 _ => None,
             };
             target.schema = next.ok_or_else(dangling)?;
-            // The way may lead into a part with a name of its own.
+            // The pointer may lead into a part with its own `$id`.
             target.resource = known(target.schema).unwrap_or(target.resource);
         }
         Ok(target)
@@ -121,12 +121,12 @@ impl<'s> Places<'s> {
 
     fn joined(&self, base: Resource, reference: &str) -> Result<Url, SchemaError> {
         let base = &self.resources[base as usize].url;
-        // Anything that is no URL cannot lead anywhere within the document.
+        // An invalid URL cannot point into the document.
         base.join(reference).map_err(|_| SchemaError::Remote(short(&reference)))
     }
 }
 
-/// A fragment's text. Bytes that are not UTF-8 lead nowhere.
+/// Percent-decodes a fragment. Bytes that are not UTF-8 match nothing.
 fn percent_decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);

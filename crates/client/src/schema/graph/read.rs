@@ -1,4 +1,4 @@
-//! Reads a schema's parts: which keyword holds schemas, and what each is applied to.
+//! Reads the parts of a schema: which keywords hold schemas, and what each is applied to.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,19 @@ use super::places::{Places, Resource};
 use super::{Anchors, Dynamic, Node, NodeId};
 use crate::schema::{MAX_PARTS, SchemaError, dialect, pattern, short};
 
-/// A schema being read.
+/// A schema that is being read.
 pub(super) struct Reader<'s> {
     pub(super) nodes: Vec<Node>,
     pub(super) anchors: Anchors,
     dialect: Draft,
     places: Places<'s>,
-    /// Found by where it is in memory: the schema does not move while it is read.
+    /// Parts by their address in memory: the schema does not move while it is read.
     known: HashMap<*const Value, NodeId>,
-    /// References, resolved once everything that has a name is known.
+    /// References, resolved once all names are known.
     references: Vec<Reference<'s>>,
-    /// What each schema with a reference refers to.
+    /// The target of each schema with a reference.
     pub(super) targets: HashMap<*const Value, &'s Value>,
-    /// States of all patterns.
+    /// Number of states of all patterns.
     pub(super) states: u64,
 }
 
@@ -32,10 +32,10 @@ struct Reference<'s> {
     dynamic: bool,
 }
 
-/// Parts that are compiled, those compiled twice counted twice. Without an `$id` within a schema it has no
-/// effect; with two, five times its parts count; with six, two thousand times.
+/// Maximum number of compiled parts; those compiled repeatedly count each time. Without nested
+/// `$id`s this has no effect; with two, parts count five times; with six, two thousand times.
 const MAX_COMPILED: usize = 50_000;
-/// The name that `$recursiveRef` looks for. It cannot be that of an anchor.
+/// The name that `$recursiveRef` looks up, which no anchor can have.
 const RECURSIVE: &str = "#";
 
 impl<'s> Reader<'s> {
@@ -51,7 +51,7 @@ impl<'s> Reader<'s> {
             states: 0,
         };
         reader.part(schema, 0)?;
-        // A target may be in a place that no keyword holds a schema in, and have references of its own.
+        // A target may be outside the known keywords and have references of its own.
         while let Some(reference) = reader.references.pop() {
             reader.resolve(&reference)?;
         }
@@ -61,11 +61,11 @@ impl<'s> Reader<'s> {
         Ok(reader)
     }
 
-    /// In how many ways a part can be come to: each order in which resources can be entered is one, and the
-    /// validator compiles a part for each, since a dynamic reference may mean something else there.
+    /// The number of orders in which resources can be entered. The validator compiles a part for
+    /// each, since a dynamic reference may resolve differently.
     fn ways(&self) -> usize {
         let others = self.places.resources() - 1;
-        // One for no resource entered, then as many as there are orders of one, of two, and so on.
+        // One for no resource, then the number of orders of one, of two, and so on.
         let orders = (0..others).scan(1_usize, |orders, entered| {
             *orders = orders.saturating_mul(others - entered);
             Some(*orders)
@@ -73,7 +73,7 @@ impl<'s> Reader<'s> {
         orders.fold(1, usize::saturating_add)
     }
 
-    /// Reads a part and what is in it. Recurses as deeply as the schema is nested.
+    /// Reads a part and its subschemas. Recurses as deeply as the schema is nested.
     fn part(&mut self, schema: &'s Value, outer: Resource) -> Result<NodeId, SchemaError> {
         if let Some(&known) = self.known.get(&std::ptr::from_ref(schema)) {
             return Ok(known);
@@ -94,7 +94,7 @@ impl<'s> Reader<'s> {
         Ok(id)
     }
 
-    /// What the part is called, and the resource it belongs to.
+    /// Registers the names of a part. Returns the resource that it belongs to.
     fn named(
         &mut self,
         id: NodeId,
@@ -106,12 +106,12 @@ impl<'s> Reader<'s> {
         if let Some(named) = text("$schema")
             && dialect::of(named).is_none_or(|(draft, _)| draft != self.dialect)
         {
-            // A part in another dialect would be read by other rules than the ones here.
+            // A part in another dialect would follow other rules.
             return Err(SchemaError::Dialect(short(&named)));
         }
         let old = matches!(self.dialect, Draft::Draft4 | Draft::Draft6 | Draft::Draft7);
         let own = text(if self.dialect == Draft::Draft4 { "id" } else { "$id" });
-        // In the old dialects nothing counts beside a `$ref`.
+        // Old dialects ignore everything beside a `$ref`.
         let own = own.filter(|_| !(old && members.contains_key("$ref")));
         let resource = match own {
             Some(name) if old && name.starts_with('#') => {
@@ -190,7 +190,7 @@ impl<'s> Reader<'s> {
                 node.unevaluated = true;
                 node.each_element.push(self.part(value, resource)?);
             }
-            // They are applied only where something refers to them.
+            // Applied only where something refers to them.
             ("$defs" | "definitions", Value::Object(schemas)) => {
                 for schema in schemas.values() {
                     self.part(schema, resource)?;
@@ -223,7 +223,7 @@ impl<'s> Reader<'s> {
             } else {
                 reference.to.rsplit_once('#').map(|(_, name)| name)
             };
-            // It is one like any other, unless what it finds first says that it may be replaced.
+            // A dynamic reference is an ordinary one, unless its first target is a dynamic anchor.
             let resource = self.nodes[to].resource;
             let anchored = name.filter(|&name| {
                 self.anchors.get(name).and_then(|named| named.get(&resource)).is_some_and(|&at| at == to)
@@ -244,7 +244,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// How many values a value has within it, itself included.
+/// The number of values within a value, including itself.
 fn size(value: &Value) -> u64 {
     match value {
         Value::Array(elements) => 1 + elements.iter().map(size).sum::<u64>(),
