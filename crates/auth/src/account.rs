@@ -1,4 +1,4 @@
-//! Owns what of a login may be shown: everything but the secrets.
+//! Owns the description of a login that may be shown: everything but the secrets.
 
 use std::time::SystemTime;
 
@@ -10,11 +10,11 @@ use crate::error::AuthError;
 use crate::record::{Record, Standing};
 use crate::tokens::Scheme;
 
-/// A login, as it may be shown.
+/// A stored login, without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Account {
-    /// Under what it is kept: no two logins have the same. What else is here may be shared, or shortened for showing.
+    /// The id of the record. Unique, unlike the other fields, which may be shared or shortened.
     #[serde(skip)]
     pub id: String,
     /// The server's configured name.
@@ -23,48 +23,48 @@ pub struct Account {
     pub label: Option<String>,
     /// The server's endpoint: scheme, host and path.
     pub url: String,
-    /// Who logged in, as far as the authorization server said.
+    /// The account name, if the authorization server gave one.
     pub who: Option<String>,
-    /// The authorization server.
+    /// The issuer of the authorization server.
     pub issuer: String,
-    /// What the token is good for.
+    /// The `resource` that the token is for.
     pub resource: Option<String>,
-    /// The scopes that were granted, or asked for where that was not said.
+    /// The granted scopes, or the requested ones if the authorization server named none.
     pub scopes: Vec<String>,
-    /// `client_id`; empty where no client was needed.
+    /// The `client_id`; empty for a grant without a client.
     pub client_id: String,
     /// Where the client comes from.
     pub client: ClientOrigin,
-    /// How the token is shown.
+    /// How the token is sent.
     pub scheme: Scheme,
-    /// When the token ends.
+    /// When the token expires.
     pub expires_at: Option<SystemTime>,
-    /// Whether it can be renewed without a person.
+    /// Whether it can be refreshed without a person.
     pub refreshable: bool,
     /// When the person logged in.
     pub logged_in_at: SystemTime,
-    /// When it was last renewed.
+    /// When it was last refreshed.
     pub refreshed_at: Option<SystemTime>,
-    /// How it stands.
+    /// The state of the login.
     pub state: AccountState,
 }
 
-/// How a login stands.
+/// The state of a login.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "why")]
 #[non_exhaustive]
 pub enum AccountState {
-    /// Good.
+    /// Valid.
     Ok,
-    /// Ended, and will be renewed when it is needed.
+    /// Expired; it is refreshed when it is needed.
     Expired,
-    /// The last renewal failed for a reason that may pass.
+    /// The last refresh failed temporarily, with this message.
     RefreshFailing(String),
-    /// A person has to log in again.
+    /// A person has to log in again, for this reason.
     NeedsLogin(String),
 }
 
-/// All logins that are remembered, by server. One that cannot be read is left out.
+/// Lists all stored logins by server. Unreadable ones are left out.
 pub async fn accounts(safe: &Safe) -> Result<Vec<Account>, AuthError> {
     let now = SystemTime::now();
     let records = safe.list::<Record>(Record::KIND).await?;
@@ -76,7 +76,7 @@ pub async fn accounts(safe: &Safe) -> Result<Vec<Account>, AuthError> {
 }
 
 impl Account {
-    /// What of a login may be shown.
+    /// Describes a record.
     pub(crate) fn of(key: &Key, record: &Record, now: SystemTime) -> Self {
         let Record { server, label, url, resource, scheme, expires_at, .. } = record.clone();
         let ended = expires_at.is_some_and(|end| end <= now);
@@ -110,11 +110,11 @@ impl Account {
     }
 }
 
-/// Without what people put into addresses and should not.
+/// Removes query, fragment and user information, which may hold secrets.
 fn shown(mut url: Url) -> String {
     url.set_query(None);
     url.set_fragment(None);
-    // They only fail for addresses that have no host, which a server has.
+    // These only fail for URLs without a host, which a server's URL has.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.into()

@@ -1,31 +1,33 @@
-//! Owns what a refusal says: reading `WWW-Authenticate`, whatever is in it (AD-01).
+//! Parses `WWW-Authenticate` (AD-01).
 //!
-//! The header is one of the hardest to read: several challenges in one line, separated by the same commas as their
-//! parameters, and written by hand on many servers. So what is not understood is skipped, and the rest counts.
+//! The header is hard to parse: it holds several challenges, separated by the same commas as their
+//! parameters, and many servers write it by hand. Whatever is not understood is skipped, and the
+//! rest counts.
 
 use url::Url;
 
 use crate::error::said;
 
-/// What a refusal says about how to be let in.
+/// What a server's challenge says about the credentials it wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Challenge {
-    /// Where the server describes itself (RFC 9728).
+    /// The URL of the server's metadata (RFC 9728).
     pub(crate) resource_metadata: Option<Url>,
-    /// What this request needs (SC-02). Never empty.
+    /// The scopes that this request needs (SC-02). Never empty.
     pub(crate) scope: Option<Vec<String>>,
-    /// Such as `invalid_token`, `insufficient_scope` or `use_dpop_nonce`.
+    /// The error code, such as `invalid_token`, `insufficient_scope` or `use_dpop_nonce`.
     pub(crate) error: Option<String>,
-    /// What the server says about it; for people.
+    /// The server's explanation, for display.
     pub(crate) error_description: Option<String>,
-    /// What the server calls the area; for people.
+    /// The protection realm, for display.
     pub(crate) realm: Option<String>,
-    /// Whether bound tokens are asked for, alone or among others (RFC 9449).
+    /// Whether DPoP is among the accepted schemes (RFC 9449).
     pub(crate) dpop: bool,
 }
 
-/// The scopes that a refusal wants beside those that we have (SC-03), as far as they are names that can be shown to
-/// anybody and mean themselves in a shell. `None`: it is not for want of scopes.
+/// The scopes that a refused request lacks, if all of them are safe to display and to paste into a
+/// shell; otherwise an empty list. Returns `None` if scopes are not the reason.
+// SC-03
 pub fn wanted_scopes(challenge: &[String]) -> Option<Vec<String>> {
     let challenge = Challenge::parse(challenge);
     if !challenge.is_insufficient_scope() {
@@ -34,32 +36,32 @@ pub fn wanted_scopes(challenge: &[String]) -> Option<Vec<String>> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     let fits = |scope: &String| scope.len() <= SHOWN_LENGTH && scope.chars().all(plain);
     let all = challenge.scope.unwrap_or_default();
-    // Some of them would be worse than none: the login would be had, and not be enough.
+    // An incomplete list would be worse than none: a login with it would not be enough.
     Some(if all.len() <= SHOWN && all.iter().all(fits) { all } else { Vec::new() })
 }
 
-/// The most and the longest that are shown.
+/// How many scopes, and of which length in bytes, are shown.
 const SHOWN: usize = 10;
 const SHOWN_LENGTH: usize = 100;
 
-/// One challenge, taken apart.
+/// One parsed challenge.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Raw<'a> {
     scheme: &'a str,
-    /// Names in lower case.
+    /// Names in lower case, with their values.
     params: Vec<(String, String)>,
 }
 
-/// How many headers are looked at, and how much of each.
+/// How many headers are parsed, and how many bytes of each.
 const HEADERS: usize = 16;
 const LENGTH: usize = 8 * 1024;
-/// The longest address and the most scopes that are believed.
+/// The longest URL, in bytes, and the number of scopes that are accepted.
 const URL: usize = 2 * 1024;
 const SCOPES: usize = 128;
 
 impl Challenge {
-    /// Reads every `WWW-Authenticate` header of an answer. What `Bearer` says is stronger than what `DPoP` says, what
-    /// comes first is stronger than what comes later, and other schemes are not for us.
+    /// Parses every `WWW-Authenticate` header of a response. `Bearer` takes precedence over `DPoP`,
+    /// and the first value over later ones. Other schemes are ignored.
     pub(crate) fn parse(headers: &[String]) -> Self {
         let all: Vec<Raw<'_>> =
             headers.iter().take(HEADERS).flat_map(|header| split(bounded(header))).collect();
@@ -80,18 +82,18 @@ impl Challenge {
         }
     }
 
-    /// Whether the request was refused for want of scopes, rather than for want of a good token (SC-03).
+    /// Whether the request lacked scopes, rather than a valid token (SC-03).
     pub(crate) fn is_insufficient_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    /// Whether the request is to go again with the nonce that came with the answer (AX-07).
+    /// Whether the request is to be repeated with the nonce of the response (AX-07).
     pub(crate) fn wants_nonce(&self) -> bool {
         self.error.as_deref() == Some("use_dpop_nonce")
     }
 }
 
-/// The scopes in a list that is separated by spaces: those that are such (RFC 6749 §3.3), each once.
+/// Parses scopes separated by spaces, dropping invalid ones (RFC 6749 §3.3) and duplicates.
 pub(crate) fn tokens(text: &str) -> Vec<String> {
     let mut scopes: Vec<String> = Vec::new();
     for scope in text.split_ascii_whitespace().filter(|scope| is_scope(scope)) {
@@ -102,7 +104,7 @@ pub(crate) fn tokens(text: &str) -> Vec<String> {
     scopes
 }
 
-/// Whether it can be asked for.
+/// Whether the text is a valid scope.
 pub(crate) fn is_scope(text: &str) -> bool {
     let fits = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
     (1..=256).contains(&text.len()) && text.bytes().all(fits)
@@ -118,7 +120,7 @@ fn bounded(header: &str) -> &str {
     &header[..end.unwrap_or_default()]
 }
 
-/// Takes a header apart. Never fails: junk is stepped over.
+/// Splits a header into challenges. Never fails: garbage is skipped.
 fn split(header: &str) -> Vec<Raw<'_>> {
     let mut found: Vec<Raw<'_>> = Vec::new();
     let mut rest = Rest(header);
@@ -140,7 +142,7 @@ fn split(header: &str) -> Vec<Raw<'_>> {
             let value = ahead.value();
             rest = ahead;
             let name = name.to_ascii_lowercase();
-            // A name that comes twice says the same as once, or somebody is playing games.
+            // A repeated name is redundant or an attack; the first value counts.
             if let Some(raw) = found.last_mut().filter(|raw| raw.params.iter().all(|(is, _)| *is != name)) {
                 raw.params.push((name, value));
             }
@@ -151,7 +153,7 @@ fn split(header: &str) -> Vec<Raw<'_>> {
     }
 }
 
-/// What is left of a header.
+/// The unparsed rest of a header.
 #[derive(Clone, Copy)]
 struct Rest<'a>(&'a str);
 
@@ -174,7 +176,8 @@ impl<'a> Rest<'a> {
         next
     }
 
-    /// A quoted value, or what comes before the next comma or space. An open quote ends with the header.
+    /// Takes a quoted value, or everything up to the next comma or space. An unclosed quote ends
+    /// with the header.
     fn value(&mut self) -> String {
         if !self.0.starts_with('"') {
             return self.take(|c| c != ',' && !is_space(c)).to_owned();
@@ -191,7 +194,8 @@ impl<'a> Rest<'a> {
         value
     }
 
-    /// Steps over the credentials of schemes such as `Negotiate`, which look like a parameter without a value.
+    /// Skips the token68 credentials of schemes such as `Negotiate`, which look like a parameter
+    /// without a value.
     fn skip_token68(&mut self) {
         let mut ahead = *self;
         ahead.skip(is_space);

@@ -1,26 +1,28 @@
-//! Owns what a client is at an authorization server.
+//! Owns the description of an OAuth client at one authorization server.
 
 use bowline_config::{Secret, SigningKey, TokenAuth};
 use url::Url;
 
-/// A client, as one authorization server knows it.
+/// An OAuth client at one authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuthClient {
     /// `client_id`.
     pub id: String,
     /// `client_secret`.
     pub secret: Option<Secret>,
-    /// How it proves itself.
+    /// How the client authenticates at the token endpoint.
     pub method: TokenAuth,
-    /// What it signs assertions with.
+    /// The key that signs its assertions.
     pub key: Option<SigningKey>,
-    /// The audience of assertions, where it is not the issuer.
+    /// The audience of its assertions, if it is not the issuer.
     pub audience: Option<String>,
-    /// The issuer it is known to. Nobody else is ever shown it (AR-04).
+    /// The issuer that the client belongs to. It is never sent to another one.
+    // AR-04
     pub issuer: String,
-    /// Where it comes from.
+    /// Where the client comes from.
     pub origin: ClientOrigin,
-    /// Where it may be sent back to, if that was registered in another way than was wanted: by name, not by address.
+    /// The registered redirect, if it differs from the requested one: `localhost` instead of an IP
+    /// address.
     pub redirect: Option<Url>,
 }
 
@@ -28,10 +30,10 @@ pub struct OAuthClient {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientOrigin {
-    /// Somebody registered it by hand. It is never touched.
+    /// Registered by hand and configured. It is never changed or forgotten.
     Configured,
-    /// A document says who it is.
+    /// Identified by a Client ID Metadata Document.
     Document,
-    /// We registered it, and can do so again.
+    /// Registered dynamically; can be registered again.
     Registered,
 }

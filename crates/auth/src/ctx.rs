@@ -1,4 +1,4 @@
-//! Owns what everything here needs to know of one server.
+//! Owns what all modules need to know about one server.
 
 use std::sync::Arc;
 
@@ -8,31 +8,31 @@ use url::Url;
 
 use crate::net::Net;
 
-/// One server, seen from here. Cheap to clone.
+/// One server with its configuration, store and HTTP client. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Ctx {
-    /// Its configured name.
+    /// The server's configured name.
     pub server: Arc<str>,
-    /// Its endpoint.
+    /// The server's endpoint.
     pub url: Url,
-    /// What the configuration says.
+    /// The server's `auth` configuration.
     pub auth: Arc<Auth>,
-    /// Who we say we are.
+    /// The application that clients are registered as.
     pub app: Arc<App>,
-    /// What we remember.
+    /// Holds logins, registered clients and DPoP keys.
     pub safe: Safe,
-    /// How others are asked.
+    /// Sends requests to the server and to authorization servers.
     pub net: Net,
 }
 
-/// Who we say we are when we register.
+/// How the application describes itself when a client is registered.
 #[derive(Clone, Debug)]
 pub struct App {
     /// `client_name`.
     pub name: String,
     /// `client_uri`.
     pub uri: Option<Url>,
-    /// The URL of our Client ID Metadata Document, where the server's entry gives none.
+    /// The URL of the Client ID Metadata Document, for servers whose configuration names none.
     pub document: Option<Url>,
 }
 

@@ -1,5 +1,5 @@
-//! Owns the search for who gives out tokens for a server: which addresses are asked, in which order, and when to
-//! stop (AD-02 to AD-07).
+//! Owns discovery: which addresses are asked for the authorization server of a server, in which
+//! order, and when to stop (AD-02 to AD-07).
 
 use std::time::Duration;
 
@@ -14,14 +14,15 @@ use crate::error::{AuthError, AuthErrorKind, said};
 use crate::metadata::{self, Described};
 use crate::place::{Metadata, Place, PlaceKind};
 
-/// How many of the authorization servers that a server names are tried.
+/// How many of the authorization servers that a server lists are tried.
 const SERVERS: usize = 4;
-/// How long it may take to find out, however many have to be asked.
+/// Timeout for the whole discovery.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Finds out who gives out tokens for a server, from what it refused a request with.
+/// Finds the authorization server that issues tokens for a server, starting from its challenge.
 ///
-/// Nothing is remembered and nobody but the two is asked. Bounded in time; dropping the future ends the search.
+/// Nothing is cached, and only these two are contacted. Bounded in time; dropping the future
+/// cancels it.
 pub(crate) async fn locate(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
     locate_within(PATIENCE, ctx, challenge).await
 }
@@ -49,7 +50,8 @@ async fn search(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
     })
 }
 
-/// The server's own description (AD-02). `None`: there is none anywhere, and it never said that there was.
+/// Fetches the server's metadata (AD-02). Returns `None` if there is none and the challenge named
+/// none.
 async fn described(ctx: &Ctx, challenge: &Challenge) -> Result<Option<Described>, AuthError> {
     let meant = match &ctx.auth.resource {
         Resource::Fixed(resource) => Some(resource.as_str()),
@@ -75,8 +77,9 @@ async fn described(ctx: &Ctx, challenge: &Challenge) -> Result<Option<Described>
     }
 }
 
-/// The authorization server, of those that the server names (AD-04): the configured one, else the first that is
-/// there. One that is there and lies is the end: to go on would be to let it choose.
+/// Chooses among the authorization servers that the server lists (AD-04): the configured one, else
+/// the first that publishes metadata. Invalid metadata ends the search, so that an attacker cannot
+/// steer it to the next one.
 async fn chosen(ctx: &Ctx, described: &Described) -> Result<Metadata, AuthError> {
     let listed = &described.authorization_servers;
     let candidates: Vec<&str> = match &ctx.auth.issuer {
@@ -109,7 +112,7 @@ async fn chosen(ctx: &Ctx, described: &Described) -> Result<Metadata, AuthError>
     Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
 
-/// What an authorization server says of itself (AD-05, AD-06). `None`: nothing.
+/// Fetches the metadata of an issuer (AD-05, AD-06). Returns `None` if there is none.
 async fn issued(ctx: &Ctx, issuer: &str) -> Result<Option<Metadata>, AuthError> {
     let mut search = Search::default();
     for url in issuer_descriptions(&metadata::issuer(issuer)?) {
@@ -122,7 +125,8 @@ async fn issued(ctx: &Ctx, issuer: &str) -> Result<Option<Metadata>, AuthError> 
     Ok(None)
 }
 
-/// The place of a server that says nothing of itself: a configured one, or its own origin, as in 2025-03-26 (AD-07).
+/// Discovery for a server without metadata: the configured issuer, or the server's own origin as in
+/// 2025-03-26 (AD-07).
 async fn undescribed(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
     let origin = ctx.url.origin().ascii_serialization();
     let place =
@@ -142,7 +146,7 @@ async fn undescribed(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthErro
     let version = HeaderValue::from_static("2025-03-26");
     let headers = HeaderMap::from_iter([(HeaderName::from_static("mcp-protocol-version"), version)]);
     match told(ctx, &url, ctx.net.document_with(&url, &headers).await)?.filter(Metadata::is_one) {
-        // It was not told how to write its own address, so either way is right.
+        // Nothing prescribes how the origin is spelled, so both forms are accepted.
         Some(document) => {
             let metadata = Metadata::parse(&document, &[&origin, &format!("{origin}/")])?;
             Ok(place(metadata, PlaceKind::Origin))
@@ -151,7 +155,7 @@ async fn undescribed(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthErro
     }
 }
 
-/// For whoever reads the log. A query can hold a key, so it is not said.
+/// Logs a lookup. The query is left out, because it may hold a key.
 fn told<T>(ctx: &Ctx, url: &Url, answer: Result<Option<T>, AuthError>) -> Result<Option<T>, AuthError> {
     let at = said(&format!("{}{}", url.origin().ascii_serialization(), url.path()));
     match &answer {
@@ -163,8 +167,8 @@ fn told<T>(ctx: &Ctx, url: &Url, answer: Result<Option<T>, AuthError>) -> Result
     answer
 }
 
-/// Asks one after the other until one answers. Who is not there is passed over; who cannot be asked now is passed
-/// over too, but then nothing is concluded from nobody's answering.
+/// Collects the results of consecutive lookups. Missing documents and temporary failures are passed
+/// over, but after a temporary failure the search must not conclude that there is no document.
 #[derive(Default)]
 struct Search {
     failed: Option<AuthError>,
@@ -186,7 +190,7 @@ impl Search {
     }
 }
 
-/// Where a server may describe itself, in the order to ask (AD-02).
+/// The addresses of a server's metadata, in order (AD-02).
 fn descriptions(server: &Url, named: Option<&Url>) -> Vec<Url> {
     const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
     let mut below = server.clone();
@@ -204,7 +208,7 @@ fn descriptions(server: &Url, named: Option<&Url>) -> Vec<Url> {
     urls
 }
 
-/// Where an authorization server may describe itself, in the order to ask (AD-05).
+/// The addresses of an issuer's metadata, in order (AD-05).
 fn issuer_descriptions(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().strip_suffix('/').unwrap_or(issuer.path());
     let mut paths = vec![
@@ -222,12 +226,12 @@ fn issuer_descriptions(issuer: &Url) -> Vec<Url> {
     paths.into_iter().map(at).collect()
 }
 
-/// Leaves of an address its origin, and sets the path.
+/// Reduces a URL to its origin, and sets the path.
 fn root(url: &mut Url, path: &str) {
     url.set_path(path);
     url.set_query(None);
     url.set_fragment(None);
-    // They only fail for addresses that have no host.
+    // These only fail for URLs without a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
 }

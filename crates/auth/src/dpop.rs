@@ -1,4 +1,4 @@
-//! Owns how a token is bound to a key (RFC 9449): when that is done, with which key, and what a proof says.
+//! Owns how tokens are bound to a key (RFC 9449): when, with which key, and what a proof contains.
 
 mod nonces;
 
@@ -24,14 +24,15 @@ use crate::place::Place;
 
 pub(crate) use nonces::Nonces;
 
-/// The one algorithm that proofs are signed by: everybody who knows DPoP knows it.
+/// The algorithm of proofs. Every DPoP implementation supports it.
 const ALGORITHM: &str = "ES256";
 
-/// Whether tokens are to be bound to a key. `challenged`: the server asked for proofs in its refusal.
+/// Whether tokens are to be bound to a key. `challenged` says that the server's challenge named
+/// DPoP.
 ///
-/// The authorization server has to say that it can (AX-06); where the configuration has it be done always, one that does
-/// not is an error. By default the server has to want it as well, since a bound token is no good for one that knows
-/// bearer tokens only.
+/// The authorization server must announce support (AX-06); with `dpop = "always"`, a missing
+/// announcement is an error. By default the server must want it too, because a bound token is
+/// useless at a server that accepts bearer tokens only.
 pub(crate) fn wanted(auth: &Auth, place: &Place, challenged: bool) -> Result<bool, AuthError> {
     let wanted = match auth.dpop {
         Dpop::Never => false,
@@ -58,7 +59,7 @@ pub(crate) fn wanted(auth: &Auth, place: &Place, challenged: bool) -> Result<boo
         .hint("set `dpop` to \"never\" if the server takes bearer tokens"))
 }
 
-/// The key of one login, with the nonces that were given for it.
+/// The key of one login, with the nonces that servers issued for it.
 pub(crate) struct Key {
     id: String,
     signer: Signer,
@@ -67,11 +68,11 @@ pub(crate) struct Key {
     nonces: Nonces,
 }
 
-/// The kind under which keys are kept.
+/// The record kind of DPoP keys.
 pub(crate) const KIND: &str = "dpop-key";
 
 impl Key {
-    /// The key of this id, made and kept now if there is none. Whoever asks at the same time gets the same.
+    /// Loads the key of this id, or creates and stores it. Concurrent callers get the same key.
     pub(crate) async fn load_or_make(safe: &Safe, id: &str) -> Result<Self, AuthError> {
         let place = bowline_store::Key::new(KIND, id);
         if let Some((kept, _)) = safe.get::<String>(&place).await? {
@@ -89,7 +90,7 @@ impl Key {
         }
     }
 
-    /// Forgets a key: no token is bound to it any more.
+    /// Deletes a key that no token is bound to any more.
     pub(crate) async fn forget(safe: &Safe, id: &str) -> Result<(), AuthError> {
         safe.remove(&bowline_store::Key::new(KIND, id), Expect::Anything).await?;
         Ok(())
@@ -100,10 +101,10 @@ impl Key {
         let signer = signer.ok_or_else(|| {
             AuthError::new(AuthErrorKind::Store, "the key for proofs that is kept cannot be used")
         })?;
-        // Uncompressed: a tag, then both coordinates.
+        // Uncompressed point: a tag, then both coordinates.
         let (x, y) = signer.public()[1..].split_at(32);
         let (x, y) = (BASE64_URL_SAFE_NO_PAD.encode(x), BASE64_URL_SAFE_NO_PAD.encode(y));
-        // RFC 7638: these members, in this order, and nothing else.
+        // RFC 7638: exactly these members, in this order.
         let canonical = format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#);
         let thumbprint = BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, canonical.as_bytes()));
         let algorithm = AlgorithmParameters::EllipticCurve(EllipticCurveKeyParameters {
@@ -116,7 +117,7 @@ impl Key {
         Ok(Self { id: id.to_owned(), signer, jwk, thumbprint, nonces: Nonces::default() })
     }
 
-    /// A proof for one request, with `token` if one goes with it. No two are alike.
+    /// Creates a proof for one request, bound to `token` if given. Every proof is unique.
     pub(crate) fn proof(
         &self,
         method: &Method,
@@ -143,17 +144,17 @@ impl Key {
         self.signer.sign(header, &claims)
     }
 
-    /// What it is kept under.
+    /// The id that the key is stored under.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// The name of the key (RFC 7638): `cnf.jkt` of a bound token, and `dpop_jkt`.
+    /// The thumbprint (RFC 7638): `cnf.jkt` of a bound token, and `dpop_jkt`.
     pub(crate) fn thumbprint(&self) -> &str {
         &self.thumbprint
     }
 
-    /// What servers gave to be put into proofs.
+    /// The nonces that servers issued.
     pub(crate) fn nonces(&self) -> &Nonces {
         &self.nonces
     }

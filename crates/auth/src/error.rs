@@ -1,66 +1,69 @@
-//! Owns the kinds of ways in which an authorization can fail, and what each means for who waits.
+//! Owns the kinds of authorization failures, and what each means for the caller.
 
 use std::fmt;
 
-/// Why there is no token, or none that is good.
+/// Why there is no valid token.
 ///
-/// Nothing in it is secret: what servers say is bounded and kept apart from what we sent.
+/// Contains no secret: text from servers is bounded, and what was sent is redacted from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthError {
-    /// What it means.
+    /// The kind of failure.
     pub kind: AuthErrorKind,
-    /// What happened, in a sentence without a full stop.
+    /// What happened, as a sentence without a full stop.
     pub what: String,
-    /// What a person can do about it, if there is something.
+    /// What a person can do about it, if anything.
     pub hint: Option<String>,
 }
 
-/// What a failure means.
+/// The kind of an authorization failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AuthErrorKind {
     /// A person has to log in.
     LoginNeeded,
-    /// The person, or whoever was asked in their place, said no.
+    /// The person, or the program that answered for them, declined.
     Declined,
-    /// Somebody could not be reached, or is overloaded: later it may work, and nothing was forgotten.
+    /// A server is unreachable or overloaded. A later attempt may succeed; nothing stored has
+    /// changed.
     Unavailable,
-    /// `invalid_grant`: what was exchanged is not good, or not any more.
+    /// `invalid_grant`: the code, refresh token or assertion is not valid, or no longer.
     InvalidGrant,
-    /// `invalid_client`, or `unauthorized_client`: the authorization server does not know us, or not so.
+    /// `invalid_client` or `unauthorized_client`: the authorization server does not accept the
+    /// client.
     InvalidClient,
     /// The authorization server refused for another reason.
     Refused,
-    /// A rule of the protocol was broken, and it would not be safe to go on.
+    /// A rule of the protocol was violated, and it would not be safe to continue.
     Untrusted,
-    /// The configuration does not say enough, or not what is possible.
+    /// The configuration is incomplete or not possible.
     Setup,
-    /// The server wants more than logins can give: it refused again after each.
+    /// The server keeps asking for more scopes than logins obtain.
     Insufficient,
-    /// What is remembered could not be read or written.
+    /// The store could not be read or written.
     Store,
-    /// The program that makes headers failed.
+    /// The headers command failed.
     Command,
-    /// What proves who we are would go over plain `http` to another machine, which the configuration does not allow.
+    /// Credentials would be sent over plain `http` to another machine, which the configuration does
+    /// not allow.
     PlainHttp,
-    /// The server lets everybody in: a login would be of no use.
+    /// The server accepts requests without a login.
     NotNeeded,
 }
 
 impl AuthError {
-    /// A failure of a kind.
+    /// Creates an error without a hint.
     pub fn new(kind: AuthErrorKind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into(), hint: None }
     }
 
-    /// With what a person can do about it.
+    /// Adds what a person can do about it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Whether it can be gone in a while without anybody's doing.
+    /// Whether a later attempt may succeed without any change.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind, AuthErrorKind::Unavailable)
     }
@@ -80,7 +83,8 @@ impl From<bowline_store::StoreError> for AuthError {
     }
 }
 
-/// What somebody else said, fit for an error: bounded, on one line, and nothing that moves a cursor.
+/// Makes text from others fit for an error message: bounded, on one line, without control
+/// characters.
 pub(crate) fn said(text: &str) -> String {
     const MOST: usize = 200;
     let clean = |c: char| if c.is_control() || c.is_whitespace() { ' ' } else { c };

@@ -1,7 +1,7 @@
-//! Owns how logins are carried to another machine: what goes along, and what it replaces there.
+//! Owns the transfer of logins to another machine: what is exported, and what an import replaces.
 //!
-//! A login that can be renewed belongs to one machine, or to machines that share a store: after it was carried
-//! elsewhere, whoever renews it first ends it for the other.
+//! A refreshable login belongs to one machine, or to machines that share a store: after an export,
+//! the first side to refresh it ends it for the other.
 
 use bowline_store::{Expect, Key, Safe, passphrase};
 use serde::{Deserialize, Serialize};
@@ -15,10 +15,10 @@ use crate::record::Record;
 /// What an imported login replaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Nothing, or an older one.
+    /// An older login, or none.
     #[default]
     Older,
-    /// Whatever is there.
+    /// Any login.
     Anything,
 }
 
@@ -32,20 +32,20 @@ struct Parcel {
 struct Packed {
     id: String,
     record: Record,
-    /// What its token is bound to, as it is kept.
+    /// The stored DPoP key that the token is bound to.
     #[serde(default)]
     key: Option<serde_json::Value>,
 }
 
-/// The only format so far.
+/// The only version so far.
 const FORMAT: u32 = 1;
 
-/// All logins, or those of the named servers, locked with a passphrase.
+/// Exports all logins, or those of the named servers, encrypted with a passphrase.
 pub async fn export(safe: &Safe, passphrase: &str, names: Option<&[String]>) -> Result<Vec<u8>, AuthError> {
     pack(safe, passphrase, |_, record| names.is_none_or(|names| names.contains(&record.server))).await
 }
 
-/// These logins, locked with a passphrase. One that is gone by now is left out.
+/// Exports these logins, encrypted with a passphrase. Deleted ones are left out.
 pub async fn export_these(safe: &Safe, passphrase: &str, these: &[Account]) -> Result<Vec<u8>, AuthError> {
     pack(safe, passphrase, |key, _| these.iter().any(|account| account.id == key.id)).await
 }
@@ -69,19 +69,19 @@ async fn pack(
     let parcel = serde_json::to_vec(&Parcel { format: FORMAT, logins })
         .map_err(|_| AuthError::new(AuthErrorKind::Store, "the logins cannot be written as JSON"))?;
     let passphrase = passphrase.to_owned();
-    // It takes a while on purpose.
+    // Key derivation is slow on purpose.
     let sealed = tokio::task::spawn_blocking(move || passphrase::seal(&parcel, &passphrase)).await;
     sealed.map_err(|_| broken_off())
 }
 
-/// Takes over logins, except where there is a newer one already. Gives those that were taken over.
+/// Imports logins, except where a newer one is stored. Returns the imported ones.
 pub async fn import(safe: &Safe, sealed: &[u8], passphrase: &str) -> Result<Vec<Account>, AuthError> {
     import_with(safe, sealed, passphrase, Overwrite::Older).await
 }
 
-/// The same, and says what may be replaced.
+/// Imports logins, and lets the caller say what may be replaced. Returns the imported ones.
 ///
-/// Dropping the future may leave some of the logins taken over.
+/// If the future is dropped, some of the logins may have been imported.
 pub async fn import_with(
     safe: &Safe,
     sealed: &[u8],
@@ -96,7 +96,7 @@ pub async fn import_with(
     unpack(safe, &opened, overwrite).await
 }
 
-/// Takes over what was under the passphrase.
+/// Imports the decrypted content of an export.
 pub(crate) async fn unpack(
     safe: &Safe,
     opened: &[u8],
@@ -120,7 +120,8 @@ pub(crate) async fn unpack(
     Ok(taken)
 }
 
-/// Says whether it was written. What others write meanwhile is looked at again.
+/// Stores a login unless a newer one is stored. Returns whether it was stored. Starts over after a
+/// concurrent write.
 async fn put(safe: &Safe, key: &Key, record: &Record, overwrite: Overwrite) -> Result<bool, AuthError> {
     loop {
         let expect = match safe.get::<Record>(key).await? {

@@ -1,5 +1,5 @@
-//! What the fuzz targets ask of code that is private. Each function takes the bytes of one input, and panics where a
-//! promise is broken.
+//! Entry points of the fuzz targets into private code. Each function takes one input, and panics if
+//! a guarantee is broken.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,7 +41,7 @@ pub fn challenge(input: &[u8]) {
     }
 }
 
-/// A document that describes a server, or an authorization server.
+/// Metadata of a server or an authorization server.
 pub fn metadata(input: &[u8]) {
     let Ok(document) = serde_json::from_slice::<Value>(input) else { return };
     let server: Url = SERVER.parse().expect("an address");
@@ -70,7 +70,7 @@ pub fn metadata(input: &[u8]) {
     }
 }
 
-/// What is brought back from a login. The first byte says whether the issuer has promised to name itself.
+/// An authorization response. The first byte says whether the issuer announced `iss`.
 pub fn callback(input: &[u8]) {
     let Some((flag, text)) = input.split_first() else { return };
     let Ok(text) = str::from_utf8(text) else { return };
@@ -107,7 +107,7 @@ pub fn callback(input: &[u8]) {
     }
 }
 
-/// The answer of a token endpoint. The first byte chooses its status and its type.
+/// A token response. The first byte chooses status and content type.
 pub fn token_answer(input: &[u8]) {
     let Some((kind, body)) = input.split_first() else { return };
     let asked_at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
@@ -128,13 +128,13 @@ pub fn token_answer(input: &[u8]) {
     }
 }
 
-/// An exported login. The first byte chooses between the sealed file and what is in it.
+/// An export of logins. The first byte chooses between the encrypted file and its content.
 pub fn exported_login(input: &[u8]) {
     let Some((kind, bytes)) = input.split_first() else { return };
     if kind % 2 == 0 {
         let mut sealed = bytes.to_vec();
-        // After eight bytes of magic and one of form: what its key is to cost. It would be honored, within bounds, and
-        // take a second each time.
+        // The key derivation cost, after eight bytes of magic and one version byte. It would be
+        // honored, within bounds, and take a second each time.
         if let Some(cost) = sealed.get_mut(9..21) {
             cost.copy_from_slice(&[0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 1]);
         }

@@ -1,14 +1,15 @@
-//! Owns how tokens are had at a token endpoint: what each kind of grant says, whatever kind of client says it.
+//! Owns how tokens are requested at a token endpoint: the parameters of each grant, for any kind of
+//! client.
 //!
 //! | file | the decision it owns |
 //! |---|---|
-//! | `prove` | how a client proves itself, and which proofs are tried |
-//! | `post` | how a request is sent, with a proof of a key where tokens are bound to one, and what a refusal means |
-//! | `answer` | what of an answer is believed |
-//! | `device` | a login by a code on another device |
-//! | `enterprise` | an organisation vouches for a person |
-//! | `workload` | a platform vouches for a program |
-//! | `supply` | where a token that somebody else makes comes from |
+//! | `client_auth` | how a client authenticates, and which methods are tried |
+//! | `form_post` | how a form is sent, and what an error response means |
+//! | `token_response` | validation of a token response |
+//! | `device` | device authorization grant |
+//! | `enterprise` | tokens by way of an organization's identity provider |
+//! | `workload` | tokens for an assertion of the platform |
+//! | `token_source` | where an externally issued token is read from |
 
 mod answer;
 mod device;
@@ -41,20 +42,20 @@ pub(crate) use post::Form as PostForm;
 pub(crate) use prove::ClientSender;
 pub(crate) use workload::workload;
 
-/// The grant by which what somebody else says of us is exchanged (RFC 7523).
+/// The grant type for assertions (RFC 7523).
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
-/// What every request for tokens goes by.
+/// The parameters that all token requests share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) ctx: &'a Ctx,
     pub(crate) metadata: &'a Metadata,
-    /// Which client asks; `None`: none, what is exchanged says it all (AX-08).
+    /// The client that sends the request; `None` if the assertion identifies the sender (AX-08).
     pub(crate) client: Option<&'a OAuthClient>,
     pub(crate) scopes: &'a [String],
-    /// To the letter (AF-02).
+    /// The `resource` parameter, verbatim (AF-02).
     pub(crate) resource: Option<&'a str>,
-    /// What the tokens are to be bound to.
+    /// The key that the tokens are to be bound to.
     pub(crate) dpop: Option<&'a dpop::Key>,
 }
 
@@ -67,20 +68,20 @@ impl<'a> Ask<'a> {
 /// What is exchanged for tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Request<'a> {
-    /// What a browser brought back.
+    /// An authorization code.
     Code { code: &'a Secret, verifier: &'a Secret, redirect: &'a Url },
-    /// What came with the last tokens, sent when the fence opens. Scopes are not said: they stay as they are.
+    /// A refresh token, sent when the fence opens. Scopes are omitted, so they stay as they are.
     Refresh { token: &'a Secret, fence: &'a Fence },
-    /// Nothing: the client is its own account (AX-01).
+    /// Nothing: the client acts for itself (AX-01).
     ClientCredentials,
-    /// A code that a person confirms on another device (RFC 8628).
+    /// A device code (RFC 8628).
     Device { device_code: &'a Secret },
-    /// What somebody else says of who we are (RFC 7523).
+    /// An assertion by a third party (RFC 7523).
     JwtBearer { assertion: &'a Secret },
 }
 
-/// Exchanges something for tokens. One request; one more where a nonce was missing from a proof, and for each further
-/// way in which the client is able to prove itself where the first is refused.
+/// Exchanges a grant for tokens. Sends one request, one more if a DPoP nonce was missing, and one
+/// for each further authentication method of the client while the previous one is refused.
 pub(crate) async fn tokens(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, AuthError> {
     exchange(ask, request).await.map_err(Refusal::into_error)
 }
@@ -123,7 +124,7 @@ async fn exchange(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, Refusal
     if let Some(resource) = ask.resource {
         form.add("resource", resource);
     }
-    // Before it is sent: what the way takes is of the token's time.
+    // Before sending, because the transmission counts toward the token's lifetime.
     let asked_at = SystemTime::now();
     let body = ask.sender().post(endpoint, &form, ask.dpop).await?;
     let tokens = answer::tokens(&body, asked_at)?;
@@ -131,8 +132,8 @@ async fn exchange(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, Refusal
     Ok(tokens)
 }
 
-/// A token is shown the way it was given. One that is bound to a key that we did not show is bound to somebody
-/// else's; one that is not bound although it has to be is refused.
+/// Checks the token type. A token bound to a key that was not sent is bound to someone else's key;
+/// an unbound token is refused where binding is required.
 fn check_scheme(ask: &Ask<'_>, tokens: &Tokens) -> Result<(), AuthError> {
     let what = match (tokens.scheme, ask.dpop) {
         (Scheme::Dpop, None) => "the authorization server bound the token to a key, and was shown none",

@@ -1,4 +1,5 @@
-//! Owns headers that a program makes: how they are read, for how long they are good, and when it is run again.
+//! Owns headers that a command prints: how they are parsed, how long they are valid, and when it
+//! runs again.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use crate::error::{AuthError, AuthErrorKind, said};
 use crate::program;
 
-/// A program that prints headers, and what it printed last.
+/// A command that prints headers, and its last output.
 pub(crate) struct Headers {
     command: HeadersCommand,
     last: Mutex<Last>,
@@ -23,7 +24,7 @@ struct Last {
     at: Option<Instant>,
 }
 
-/// The most headers that a program may make.
+/// How many headers the command may print.
 const MOST: usize = 64;
 
 impl Headers {
@@ -31,19 +32,19 @@ impl Headers {
         Self { command, last: Mutex::default() }
     }
 
-    /// Whether it is time to run the program: it was not run yet, or what it printed is too old.
+    /// Whether the command has to run: it has not run yet, or its output is too old.
     pub(crate) fn are_due(&self) -> bool {
         self.last().at.is_none_or(|at| at.elapsed() >= self.command.ttl)
     }
 
-    /// Whether there are any yet.
+    /// Whether the command has printed headers yet.
     pub(crate) fn are_there(&self) -> bool {
         self.last().at.is_some()
     }
 
-    /// Runs the program. `Some`: it printed something else than before.
+    /// Runs the command. Returns its headers if they differ from the last ones.
     ///
-    /// Dropping the future kills the program.
+    /// Dropping the future kills the command.
     pub(crate) async fn run(&self) -> Result<Option<HeaderMap>, AuthError> {
         let printed = program::run(&self.command.program, self.command.timeout).await.map_err(failed)?;
         let printed = read(&printed).map_err(failed)?;
@@ -62,12 +63,12 @@ impl Headers {
     }
 }
 
-/// Whatever is wrong with it, no login helps.
+/// A failure of the command is never solved by a login.
 fn failed(error: AuthError) -> AuthError {
     AuthError { kind: AuthErrorKind::Command, ..error }
 }
 
-/// What a program printed: a JSON object of texts. Nothing of it is in an error but names.
+/// Parses the output: a JSON object of strings. Errors contain header names only.
 fn read(printed: &[u8]) -> Result<HeaderMap, AuthError> {
     let wrong = |what: String| {
         AuthError::new(AuthErrorKind::Setup, format!("the headers command {what}"))
@@ -99,7 +100,7 @@ fn read(printed: &[u8]) -> Result<HeaderMap, AuthError> {
     Ok(headers)
 }
 
-/// Headers that say what a request is. They are the transport's, as they are where headers are configured.
+/// Whether the transport sets this header itself, as for configured headers.
 fn is_ours(name: &HeaderName) -> bool {
     const OURS: [&str; 10] = [
         "accept",

@@ -1,18 +1,18 @@
-//! Owns who one connection is, at any moment.
+//! Owns the credentials of one connection: which login it uses and when that changes.
 //!
 //! | file | the decision it owns |
 //! |---|---|
-//! | `held` | what is held at the moment |
-//! | `sign` | what a request carries |
-//! | `renew` | when the token is renewed, and what comes of it |
-//! | `unsaved` | how what could not be written down is written down after all |
-//! | `waiting` | what a refresh waits for at the moment |
-//! | `made` | when the command for headers is run |
-//! | `answer` | what a refusal means |
-//! | `authorize` | how a new login comes about, without a person or with one |
-//! | `leave` | how a login ends |
-//! | `memory` | what is not tried again |
-//! | `flight` | that what many want is done once |
+//! | `current` | the login and headers in use |
+//! | `credentials` | what a request carries |
+//! | `refresh` | when the token is refreshed, and what the outcome means |
+//! | `unsaved_login` | retries of a login that could not be saved |
+//! | `refresh_state` | what a refresh currently waits for |
+//! | `headers_command` | when the headers command is run |
+//! | `reauthenticate` | what a 401 or 403 calls for |
+//! | `authorize` | how a new login is obtained, with or without a person |
+//! | `logout` | logout and account display |
+//! | `limits` | backoff, and limits on repeated refreshes and logins |
+//! | `single_flight` | that concurrent callers share one run |
 
 mod answer;
 mod authorize;
@@ -55,81 +55,87 @@ use crate::prompt::LoginPrompt;
 use crate::record::{By, Record};
 use crate::refresh::drive::Shelf;
 
-/// Who one connection is: its token and its headers, kept good. Cheap to clone; clones are the same.
+/// The credentials of one connection: its token and its headers, kept valid. Cheap to clone; clones
+/// share state.
 ///
 /// # Behavior
-/// - A token is written down before it is used, and renewed by one process at a time: the others take over what that
-///   one got. Only if it cannot be written down for five seconds is it used all the same, with a warning: to lose it
-///   would be to lose the login. [`Identity::keep`] goes on trying to write it down.
-/// - A renewal that is under way goes on when whoever wanted it is dropped. Before the program ends,
-///   [`Identity::settle`] waits for it, and goes on trying to write down what could not be.
-/// - What a renewal waits for is told by [`Identity::refresh_state`].
-/// - What may pass (no network, an authorization server that is overloaded, a store that is busy) changes nothing. The
-///   old token is used for as long as it is good, and further attempts come at growing intervals.
+/// - A token is saved before it is used, and refreshed by one process at a time; the others adopt
+///   the result from the store. Only if it cannot be saved for five seconds is it used unsaved,
+///   with a warning, because dropping it would lose the login. [`Identity::keep_refreshed`] keeps
+///   retrying the save.
+/// - A refresh that has started continues when its caller is dropped. Before the program exits,
+///   [`Identity::shut_down`] waits for it and retries a failed save.
+/// - [`Identity::refresh_state`] reports what a refresh waits for.
+/// - Temporary failures (no network, an overloaded authorization server, a busy store) change
+///   nothing. The old token is used while it is valid, and attempts are repeated with backoff.
 #[derive(Clone)]
 pub struct Identity {
     inner: Arc<Inner>,
 }
 
-/// What an identity is made of.
+/// Everything needed to create an [`Identity`].
 pub struct IdentitySetup {
     /// The server's configured name.
     pub server: Arc<str>,
-    /// How it is reached.
+    /// The server's HTTP configuration.
     pub http: Http,
-    /// Who we say we are.
+    /// The application that clients are registered as.
     pub app: Arc<App>,
-    /// What we remember.
+    /// Holds logins, registered clients and DPoP keys.
     pub safe: Safe,
-    /// Who brings a person to a login; `None`: nobody, and a login that needs one fails at once.
+    /// Shows login pages and device codes to a person. With `None`, a login that needs a person
+    /// fails at once.
     pub prompt: Option<Arc<dyn LoginPrompt>>,
-    /// How others are reached.
+    /// Proxies for requests to the server and to authorization servers.
     pub proxies: Proxies,
 }
 
-/// A request that was refused for who we are.
+/// A request that the server refused with 401 or 403.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// 401 or 403.
+    /// The HTTP status, 401 or 403.
     pub status: u16,
-    /// Every `WWW-Authenticate` header.
+    /// Every `WWW-Authenticate` header of the response.
     pub challenge: Vec<String>,
-    /// [`Identity::generation`] before it was sent.
+    /// [`Identity::generation`] as read before the request was sent.
     pub generation: u64,
-    /// What was wanted, such as `tools/call search`.
+    /// The operation that was refused, such as `tools/call search`. Limits are counted per
+    /// operation.
     pub operation: String,
-    /// Whether no person is to be asked: nobody waits for it.
+    /// Whether the request is background work that no caller waits for. No person is prompted for
+    /// it.
     pub quiet: bool,
 }
 
-/// How a login is to be had.
+/// Options of an explicit login.
 #[derive(Clone, Debug, Default)]
 pub struct LoginOptions {
-    /// Scopes to ask for beside those that are asked for anyway.
+    /// Scopes to request in addition to those that are requested anyway.
     pub scopes: Vec<String>,
-    /// By a code on another device.
+    /// Whether to log in with a code on another device (RFC 8628).
     pub device: bool,
 }
 
-/// A login that somebody else goes on with.
+/// A login that was begun here and is finished by [`Identity::finish_login`], perhaps in another
+/// process.
 #[derive(Clone, Debug)]
 pub struct Begun {
-    /// Where a person logs in.
+    /// The page on which a person logs in.
     pub url: Url,
-    /// Where they are sent to in the end; nobody listens there.
+    /// Where the browser is redirected at the end; nothing listens there.
     pub redirect: Url,
 }
 
-/// What came of a logout.
+/// The result of a logout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoggedOut {
-    /// There was nothing to forget.
+    /// No login was stored.
     Nothing,
-    /// Forgotten, and ended at the authorization server.
+    /// The login was deleted and its tokens were revoked.
     Revoked,
-    /// Forgotten; the authorization server offers no way to end tokens.
+    /// The login was deleted; the authorization server has no revocation endpoint.
     Forgotten,
-    /// Forgotten; the authorization server could not be told, and why.
+    /// The login was deleted; revocation failed with this message.
     Untold(String),
 }
 
@@ -137,35 +143,36 @@ struct Inner {
     ctx: Ctx,
     shelf: Shelf,
     prompt: Option<Arc<dyn LoginPrompt>>,
-    /// Whether the configuration holds an `Authorization`.
+    /// Whether the configuration sets an `Authorization` header.
     fixed: bool,
     headers: Option<Headers>,
     held: Held,
-    /// Renewals of the token.
+    /// Token refreshes.
     renewals: Task,
-    /// What of a renewal must not be broken off.
+    /// Held while a refresh token is spent but its successor is not yet stored.
     gate: Gate,
-    /// Runs of the command for headers.
+    /// Runs of the headers command.
     runs: Task,
     tries: Tries,
-    /// Attempts to write down what could not be.
+    /// Retries of failed saves.
     saves: Task,
-    /// What a refresh waits for.
+    /// What a refresh waits for, published to watchers.
     waiting: watch::Sender<RefreshState>,
-    /// Logins that a refusal brought about.
+    /// Logins started by a refused request.
     logins: Errand,
     failures: Failures,
     answers: Answers,
-    /// What the server last said of how to be let in.
+    /// The challenge that the server sent last.
     seen: Seen,
-    /// Whether somebody was turned away for want of a login: then it matters if one comes from elsewhere.
+    /// Whether a request failed for want of a login. While set, the store is polled more often,
+    /// because another process may log in.
     missing: AtomicBool,
-    /// Wakes whoever looks out for it.
+    /// Wakes [`Identity::keep_refreshed`] when `login_missing` is set.
     missed: Notify,
 }
 
 impl Identity {
-    /// Nothing is read and nobody is asked yet.
+    /// Creates an identity without reading the store or sending a request.
     pub fn new(setup: IdentitySetup) -> Self {
         let IdentitySetup { server, http, app, safe, prompt, proxies } = setup;
         let net = Net::new(&http, proxies);
@@ -197,29 +204,30 @@ impl Identity {
         }
     }
 
-    /// What signs the requests of the connection.
+    /// Returns what signs the requests of the connection.
     pub fn credentials(&self) -> Arc<dyn Credentials> {
         Arc::new(Signer(Arc::clone(&self.inner)))
     }
 
-    /// Whether requests carry something that proves who we are.
+    /// Whether requests carry credentials.
     pub fn has_credentials(&self) -> bool {
         let inner = &self.inner;
         inner.fixed || !inner.held.made().is_empty() || inner.held.login().is_some()
     }
 
-    /// Whether a refusal can bring a person to a login, which takes as long as it takes.
+    /// Whether a refused request can start a login with a person, which takes unbounded time.
     pub fn is_interactive(&self) -> bool {
         let inner = &self.inner;
         inner.prompt.is_some() && inner.begins_logins() && By::of(&inner.ctx.auth.grant) == By::Person
     }
 
-    /// Reads what is remembered, and runs the command for headers if there is one. To be done before the first
-    /// request; what fails then is tried again when it is needed.
+    /// Loads the stored login, and runs the headers command if one is configured. Call it before
+    /// the first request; what fails here is retried when it is needed.
     ///
-    /// Dropping the future leaves what is held as it was.
+    /// Dropping the future leaves the current credentials unchanged.
     ///
-    /// [`AuthErrorKind::PlainHttp`]: there is something to prove who we are that must not be sent. Nothing is.
+    /// Fails with [`AuthErrorKind::PlainHttp`] if there are credentials that must not be sent over
+    /// plain `http`. None are sent then.
     pub async fn load(&self) -> Result<(), AuthError> {
         let read = self.inner.reload().await;
         if self.inner.headers.is_some() || self.has_credentials() {
@@ -231,116 +239,128 @@ impl Identity {
         read
     }
 
-    /// Changes whenever requests are signed differently. To be read before a request is sent.
+    /// A number that changes whenever requests are signed differently. Read it before sending a
+    /// request.
     pub fn generation(&self) -> u64 {
         self.inner.held.generation()
     }
 
-    /// The same, for whoever waits for it.
+    /// Watches [`Identity::generation`].
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.inner.held.changes()
     }
 
-    /// Who we are and what we may do, as a number: a renewal does not change it, another login does.
+    /// A hash of account, issuer, resource and scopes: unchanged by a refresh, changed by another
+    /// login. Zero means no login.
     pub fn standing(&self) -> u64 {
         self.inner.held.standing()
     }
 
-    /// Whether the token ends soon, or the headers are too old. Costs next to nothing.
+    /// Whether the token expires soon or the command headers are too old. Cheap enough for every
+    /// request.
     pub fn is_due(&self) -> bool {
         self.inner.is_due()
     }
 
-    /// Renews the token if it ends soon, and the headers if they are too old. An error only if the token has ended
-    /// and cannot be renewed for a reason that may pass. If only a person can help, the request is worth sending: the
-    /// server's refusal says what it wants.
+    /// Refreshes the token if it expires soon, and the command headers if they are too old.
     ///
-    /// Dropping the future does not end a renewal that is under way.
+    /// Fails only if the token has expired and the refresh failed temporarily. If a login is
+    /// needed, it returns `Ok`, because the server's refusal says what it requires.
+    ///
+    /// Dropping the future does not stop a refresh that has started.
     pub async fn fresh(&self) -> Result<(), AuthError> {
         self.inner.fresh().await
     }
 
-    /// Does what it takes for a refused request to go again: nothing if we are somebody else by now, a renewal, the
-    /// command for headers, more scopes, or a login. `Ok`: it is worth another try, on the same connection.
+    /// Re-authenticates after a 401 or 403. `Ok` means: retry on the same link.
     ///
-    /// All who are refused at once wait for the same. Dropping the future does not end a renewal that is under way;
-    /// a login with a person ends when the last who waits for it is dropped.
+    /// Does the least that helps: nothing if the credentials have changed since, a refresh, another
+    /// run of the headers command, a request for more scopes, or a login.
+    ///
+    /// Concurrent refusals share one attempt. Dropping the future does not stop a refresh that has
+    /// started; a login with a person ends when its last waiter is dropped.
     pub async fn answer(&self, refusal: &Refusal) -> Result<(), AuthError> {
         self.inner.answer(refusal).await
     }
 
-    /// Renews the token in time, and takes over what other processes got, for as long as it is polled.
+    /// Refreshes the token in time, adopts logins of other processes and retries failed saves, for
+    /// as long as it is polled.
     pub async fn keep(&self) {
         self.inner.keep().await;
     }
 
-    /// Waits for a renewal that is under way, and begins no other; then goes on trying to write down what could not
-    /// be, for five minutes at most. To be done before the program ends: what an authorization server gave and nobody
-    /// wrote down is lost, and the login with it.
+    /// Waits for a running refresh, lets no other start, then retries a failed save for up to five
+    /// minutes. Call it before the program exits: tokens that were received and not saved are lost,
+    /// and the login with them.
     ///
-    /// `Ok`: everything is written down. [`AuthErrorKind::Store`]: it could not be, and why.
+    /// `Ok` means that everything is saved; [`AuthErrorKind::Store`] says why it is not.
     ///
-    /// Dropping the future does not end the renewal, and lets none begin all the same.
+    /// Dropping the future does not stop the refresh, and no other can start afterwards.
     pub async fn settle(&self) -> Result<(), AuthError> {
         self.inner.settle().await
     }
 
-    /// What a renewal of the login waits for, now and whenever that changes.
+    /// Watches what a refresh of the login waits for.
     pub fn refresh_state(&self) -> watch::Receiver<RefreshState> {
         self.inner.waiting.subscribe()
     }
 
-    /// Has a person log in, whatever is remembered. Without a person, where none is needed.
+    /// Logs in regardless of what is stored, prompting a person unless the grant needs none.
     ///
-    /// Dropping the future ends the login, unless it has just succeeded.
+    /// Dropping the future cancels the login, unless it has just succeeded.
     pub async fn login(&self, options: &LoginOptions) -> Result<Account, AuthError> {
         self.inner.log_in(options).await
     }
 
-    /// Begins a login that [`Identity::finish_login`] ends, perhaps in another process.
+    /// Begins a login that [`Identity::finish_login`] finishes, perhaps in another process.
     pub async fn begin_login(&self, options: &LoginOptions) -> Result<Begun, AuthError> {
         self.inner.begin(options).await
     }
 
-    /// Ends a login with the address that a person was sent to.
+    /// Finishes a login with the address that the browser was redirected to, or the code in it.
     ///
     /// Dropping the future may lose the login.
     pub async fn finish_login(&self, pasted: &str) -> Result<Account, AuthError> {
         self.inner.finish(pasted).await
     }
 
-    /// Ends the tokens at the authorization server, where it can, and forgets them.
+    /// Deletes the login and revokes its tokens, where the authorization server supports that.
     ///
-    /// Forgets first: dropped after that, the tokens may go on existing, and nobody has them.
+    /// Deletion comes first. If the future is dropped after that, the tokens may stay valid, but
+    /// nobody holds them.
     pub async fn logout(&self) -> Result<LoggedOut, AuthError> {
         self.inner.log_out().await
     }
 
-    /// The same for a login that is kept under another name than ours, as its entry was another one when it was made.
-    /// What it takes to tell the authorization server is ours: how it is reached, and the secret of the client if the
-    /// login was made with the one that is configured.
+    /// Logs out of another stored login, such as one made before the server's configuration
+    /// changed.
+    ///
+    /// The revocation request uses this server's HTTP settings, and the configured client secret if
+    /// the login was made with the configured client.
     pub async fn logout_of(&self, account: &Account) -> Result<LoggedOut, AuthError> {
         self.inner.log_out_of(account).await
     }
 
-    /// Under what our login is kept if there is one: its [`Account::id`].
+    /// The id that this server's login is stored under, whether or not there is one; equals
+    /// [`Account::id`].
     pub fn login_id(&self) -> &str {
         &self.inner.shelf.key.id
     }
 
-    /// What is known of the login, if there is one.
+    /// Describes the stored login, if there is one.
     pub async fn account(&self) -> Result<Option<Account>, AuthError> {
         self.inner.account().await
     }
 }
 
 impl Inner {
-    /// Whether a login is of any use here.
+    /// Whether a login can be used at all with this configuration.
     fn uses_logins(&self) -> bool {
         !self.fixed && self.ctx.auth.grant != Grant::Off
     }
 
-    /// Whether one is begun when the server wants it. Where a program makes the headers, only if somebody asks for it.
+    /// Whether a refused request starts a login. With a headers command, only an explicit login
+    /// does.
     fn begins_logins(&self) -> bool {
         self.uses_logins() && self.headers.is_none()
     }

@@ -1,8 +1,8 @@
-//! Owns how a statement is signed: which algorithm fits a key, and how the parts are put together (RFC 7515, 7519).
+//! Signs JWTs: which algorithm fits a key, and how the parts are assembled (RFC 7515, 7519).
 //!
-//! Headers and keys are read and written by `jsonwebtoken`, signatures are made by `ring`. The former would sign as
-//! well, by way of a provider that is chosen once for the whole process; a library must not choose that for the
-//! program it is part of.
+//! `jsonwebtoken` reads and writes headers and keys, `ring` makes the signatures. The former could
+//! sign too, but with a provider that is chosen once per process, and a library must not choose
+//! that for the program it is part of.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,10 +19,10 @@ use crate::client::OAuthClient;
 use crate::error::{AuthError, AuthErrorKind, said};
 use crate::place::Metadata;
 
-/// For how long an assertion is good. It is used at once; the rest is for clocks that differ.
+/// The lifetime of an assertion. It is used at once; the rest allows for clock differences.
 const ASSERTION: Duration = Duration::from_secs(3 * 60);
 
-/// A key with the algorithm that it signs by.
+/// A key with its signature algorithm.
 pub(crate) struct Signer {
     pair: Pair,
     algorithm: Algorithm,
@@ -36,7 +36,8 @@ enum Pair {
     Rsa(RsaKeyPair),
 }
 
-/// The assertion with which a client proves itself (RFC 7523 §3, AX-01). Good once, and not for long.
+/// Creates the assertion that authenticates a client (RFC 7523 §3, AX-01). Single-use and
+/// short-lived.
 pub(crate) fn assertion(client: &OAuthClient, metadata: &Metadata) -> Result<Secret, AuthError> {
     let key = client.key.as_ref().ok_or_else(|| {
         setup(format!("the client {} proves itself with a key, and none is configured", said(&client.id)))
@@ -66,8 +67,8 @@ struct Assertion<'a> {
 }
 
 impl Signer {
-    /// From a configured key. `accepted` is what the other side says that it can verify; a key that cannot do that
-    /// is an error before anything is sent (AX-02).
+    /// Loads a configured key. `accepted` lists the algorithms that the other side verifies; a key
+    /// that supports none of them is an error before anything is sent (AX-02).
     pub(crate) fn new(key: &SigningKey, accepted: Option<&[String]>) -> Result<Self, AuthError> {
         let pair = Pair::from_pem(key.pem.expose())?;
         let able = pair.algorithms();
@@ -94,20 +95,20 @@ impl Signer {
         Ok(Self { pair, algorithm, id: key.id.clone() })
     }
 
-    /// A key for ES256 from PKCS #8, as [`generate`] makes it.
+    /// Loads an ES256 key from PKCS #8, as [`generate_es256_key`] creates it.
     pub(crate) fn es256(pkcs8: &[u8]) -> Option<Self> {
         let pair = Pair::p256(pkcs8)?;
         Some(Self { pair, algorithm: Algorithm::ES256, id: None })
     }
 
-    /// The header of what it signs.
+    /// The JWT header for this key.
     pub(crate) fn header(&self) -> Header {
         let mut header = Header::new(self.algorithm);
         header.kid.clone_from(&self.id);
         header
     }
 
-    /// A signed statement, in the compact form.
+    /// Signs claims, and returns the compact form.
     pub(crate) fn sign(&self, header: Header, claims: &impl Serialize) -> String {
         let part = |json: Result<Vec<u8>, _>| {
             BASE64_URL_SAFE_NO_PAD.encode(json.expect("headers and claims are plain data"))
@@ -118,7 +119,7 @@ impl Signer {
         format!("{message}.{signature}")
     }
 
-    /// The public half: a point, a modulus, or whatever it is for this kind of key.
+    /// The public half, in the encoding of its kind of key.
     pub(crate) fn public(&self) -> &[u8] {
         use ring::signature::KeyPair as _;
         match &self.pair {
@@ -142,7 +143,7 @@ impl Pair {
             None
         };
         pair.ok_or_else(|| {
-            // Nothing of the key: not even what is wrong with it.
+            // The error shows nothing of the key, not even what is wrong with it.
             setup("the configured private key cannot be used".to_owned())
                 .hint("it has to be PEM of PKCS #8 with a P-256, P-384, Ed25519 or RSA key of 2048 to 4096 bits; `openssl pkcs8 -topk8 -nocrypt` converts others")
         })
@@ -158,7 +159,7 @@ impl Pair {
         EcdsaKeyPair::from_pkcs8(kind, pkcs8, &SystemRandom::new()).ok().map(Self::P384)
     }
 
-    /// What it can sign by, the most usual first.
+    /// The supported algorithms, most common first.
     fn algorithms(&self) -> &'static [Algorithm] {
         match self {
             Self::P256(_) => &[Algorithm::ES256],
@@ -208,21 +209,21 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// A new key for ES256, as PKCS #8.
+/// Generates an ES256 key as PKCS #8.
 pub(crate) fn generate() -> Vec<u8> {
     let kind = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
     let made = EcdsaKeyPair::generate_pkcs8(kind, &SystemRandom::new());
     made.expect("the system gives random numbers").as_ref().to_vec()
 }
 
-/// 128 bits that nobody can guess, for what must not come twice.
+/// 128 random bits, for identifiers that must be unique.
 pub(crate) fn random() -> String {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).expect("the system gives random numbers");
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A time as JWTs give it.
+/// Seconds since the epoch, as in JWT claims.
 pub(crate) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

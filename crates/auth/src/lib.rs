@@ -1,32 +1,33 @@
-//! Who we are: everything between a refused request and one that carries a token.
+//! Authorization: everything between a refused request and one that carries a token.
 //!
 //! | file | the decision it owns |
 //! |---|---|
-//! | `net` | whom we ask, with what, and what of it is believed |
-//! | `challenge` | what a refusal says |
-//! | `metadata`, `discover`, `place` | who gives out tokens for a server, and at which addresses |
-//! | `register`, `client` | which client we are there |
-//! | `method` | how a client proves itself at the token endpoint |
-//! | `scope` | how much is asked for |
-//! | `resource` | what a token is good for, and whether a server is who it says |
-//! | `pkce` | whether codes are safe at an authorization server |
-//! | `response` | whether what a browser brought back may be believed |
-//! | `grant` | how tokens are had, each way in a file of its own |
-//! | `dpop` | how a token is bound to a key |
-//! | `jwt` | how a statement is signed |
-//! | `listener` | where a browser comes back to |
-//! | `login` | a login from beginning to end, with a person |
-//! | `revoke` | how tokens are ended |
-//! | `record` | what is remembered of a login |
-//! | `account` | what of it may be shown |
-//! | `export` | how it is carried to another machine |
-//! | `identity` | who one connection is, at any moment |
-//! | `refresh` | how a token is renewed by one of many, once |
-//! | `headers` | headers that a program makes |
-//! | `program` | how such a program is run |
-//! | `fuzzing` | what fuzz targets check; there with `--cfg fuzzing` alone |
+//! | `http_client` | which addresses are requested, and which responses are trusted |
+//! | `challenge` | parsing of `WWW-Authenticate` |
+//! | `metadata`, `discover`, `discovery` | which authorization server issues the tokens |
+//! | `register`, `client` | which OAuth client we are there |
+//! | `client_auth_method` | how a client authenticates at the token endpoint |
+//! | `scope` | which scopes are requested |
+//! | `resource` | the `resource` parameter, and which servers a resource covers |
+//! | `pkce` | whether authorization codes are safe at an authorization server |
+//! | `authorization_response` | validation of what the browser brings back |
+//! | `grant` | how tokens are obtained, one file per grant |
+//! | `dpop` | binding of tokens to a key |
+//! | `jwt` | signing of assertions and proofs |
+//! | `listener` | the loopback listener that the browser is redirected to |
+//! | `login` | a complete login with a person |
+//! | `revoke` | token revocation |
+//! | `record` | the stored form of a login |
+//! | `account` | the part of a login that may be shown |
+//! | `export` | transfer of logins to another machine |
+//! | `identity` | the credentials of one connection, at any moment |
+//! | `refresh` | token refresh, once across all processes |
+//! | `command_headers` | headers that a command prints |
+//! | `program` | how such a command is run |
+//! | `fuzzing` | entry points of the fuzz targets; only with `--cfg fuzzing` |
 //!
-//! Everything that a server or an authorization server says is taken for hostile until it is checked.
+//! Everything that a server or an authorization server sends is treated as hostile until it is
+//! checked.
 
 mod account;
 mod challenge;

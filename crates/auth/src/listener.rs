@@ -1,10 +1,10 @@
-//! Owns where a browser comes back to: a socket of this machine, for one login, and no longer than that.
+//! Owns the loopback listener that the browser is redirected to, for the duration of one login.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
-//! | GET of the redirect's path | whatever the login comes to |
-//! | anything else, such as the icon that browsers ask for | 404 |
-//! | any, for another host than the redirect's | 421: a name that somebody points here is not ours |
+//! | GET of the redirect's path | the result of the login |
+//! | anything else, such as `/favicon.ico` | 404 |
+//! | any, with a foreign `Host` | 421, as a defense against DNS rebinding |
 
 mod page;
 
@@ -33,18 +33,18 @@ use crate::error::{AuthError, AuthErrorKind};
 
 pub(crate) use page::Page;
 
-/// The path of redirects that the configuration does not name.
+/// The path of redirects that are not configured.
 const PATH: &str = "/callback";
-/// The longest head of a request that is read. Codes can be long.
+/// The largest request head, in bytes. Codes can be long.
 const HEAD: usize = 64 * 1024;
-/// How long a head may take.
+/// How long a request head may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long a browser may take to receive its page.
+/// How long the browser may take to receive its page.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// The most connections at once. A browser opens a few ahead of need.
+/// How many connections may be open. Browsers open a few in advance.
 const CONNECTIONS: usize = 32;
 
-/// A socket that waits for a browser. Dropped, it is closed, with every connection to it.
+/// Listens for the browser. Dropping it closes the sockets and all connections.
 #[derive(Debug)]
 pub(crate) struct Listener {
     sockets: Vec<TcpListener>,
@@ -53,7 +53,7 @@ pub(crate) struct Listener {
     visits: mpsc::Receiver<Visit>,
 }
 
-/// What every connection knows.
+/// What all connections share.
 #[derive(Debug)]
 struct Site {
     path: String,
@@ -61,19 +61,19 @@ struct Site {
     found: mpsc::Sender<Visit>,
 }
 
-/// A browser that came back, and waits for a page.
+/// A browser that has followed the redirect and waits for a page.
 #[derive(Debug)]
 pub(crate) struct Visit {
-    /// What it brought: the query of the redirect.
+    /// The query of the redirect.
     pub(crate) query: String,
     page: oneshot::Sender<Page>,
-    /// Ends with the connection.
+    /// Closed when the connection ends.
     sent: oneshot::Receiver<Infallible>,
 }
 
-/// The address that a configured redirect comes to, and a socket if it is on this machine and can be listened on.
+/// Returns the redirect URL, and a listener if that URL is on this machine.
 ///
-/// `port` is the one to have where any will do, if it is free: the one that was registered last time.
+/// `port` is preferred where any port will do: the one that was registered last time.
 pub(crate) async fn open(
     redirect: &Redirect,
     port: Option<u16>,
@@ -82,7 +82,7 @@ pub(crate) async fn open(
     match redirect {
         Redirect::AnyPort => match any_port(v4, port).await {
             Some((socket, port)) => Ok((local(port), Some(Listener::new(vec![socket], PATH, port)))),
-            // Where nothing can be listened on, a person can still bring what the browser got.
+            // Without a listener, a person can still paste what the browser received.
             None => Ok((unheard(redirect), None)),
         },
         Redirect::Port(port) => {
@@ -96,11 +96,12 @@ pub(crate) async fn open(
             if let Some(address) = more {
                 match bind(address, port).await {
                     Ok(socket) => sockets.push(socket),
-                    // A browser may try this one first, and somebody else would get the code.
+                    // A browser may try this address first, and another program would receive the
+                    // code.
                     Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                         return Err(cannot_listen(port, &error));
                     }
-                    // A machine need not have it.
+                    // The machine may lack IPv6.
                     Err(_) => {}
                 }
             }
@@ -109,7 +110,7 @@ pub(crate) async fn open(
     }
 }
 
-/// The address that a configured redirect comes to when nobody listens, as when a code is brought by a person.
+/// The redirect URL of a login without a listener, such as one where a person pastes the code.
 pub(crate) fn unheard(redirect: &Redirect) -> Url {
     match redirect {
         Redirect::AnyPort => local(UNHEARD),
@@ -118,10 +119,10 @@ pub(crate) fn unheard(redirect: &Redirect) -> Url {
     }
 }
 
-/// The same, where what the browser gets there is to stay on its screen until it is copied: a port that is to be had
-/// by anybody is one that nobody has at the moment.
+/// The redirect URL of a login without a listener, where the browser must keep the address on
+/// screen until it is copied: if any port will do, one that no program listens on.
 ///
-/// `port` is the one to have if that is so, as in [`open`].
+/// `port` is preferred, as in [`open`].
 pub(crate) async fn unheard_now(redirect: &Redirect, port: Option<u16>) -> Url {
     match redirect {
         Redirect::AnyPort => {
@@ -132,14 +133,15 @@ pub(crate) async fn unheard_now(redirect: &Redirect, port: Option<u16>) -> Url {
     }
 }
 
-/// A port that is listened on by nobody, as a rule.
+/// A port that is usually unused.
 const UNHEARD: u16 = 8976;
 
 fn local(port: u16) -> Url {
     Url::parse(&format!("http://127.0.0.1:{port}{PATH}")).expect("an address")
 }
 
-/// Where to listen for a redirect: there, and perhaps there as well. `None`: it is not plain `http` on this machine.
+/// The addresses to listen on for a redirect: one, and a second for `localhost`. Returns `None`
+/// unless it is plain `http` on this machine.
 fn addresses(uri: &Url) -> Option<(IpAddr, Option<IpAddr>)> {
     if uri.scheme() != "http" {
         return None;
@@ -154,7 +156,7 @@ fn addresses(uri: &Url) -> Option<(IpAddr, Option<IpAddr>)> {
     }
 }
 
-/// A socket on the port that is wished for, or else on any.
+/// Binds the preferred port, or else any.
 async fn any_port(address: IpAddr, wish: Option<u16>) -> Option<(TcpListener, u16)> {
     for port in wish.into_iter().chain([0]) {
         if let Ok(socket) = bind(address, port).await
@@ -190,7 +192,7 @@ impl Listener {
         Self { sockets, connections: JoinSet::new(), site, visits }
     }
 
-    /// The next browser that comes back. Dropping the future loses none.
+    /// Waits for the next browser visit. Dropping the future loses none.
     pub(crate) async fn visit(&mut self) -> Visit {
         loop {
             let room = self.connections.len() < CONNECTIONS;
@@ -204,7 +206,7 @@ impl Listener {
         }
     }
 
-    /// Shows a browser its page, and listens no more. The socket is closed first, the page is sent whole.
+    /// Closes the sockets, then sends the browser its page and waits until it is delivered.
     pub(crate) async fn end(mut self, visit: Visit, page: Page) {
         self.sockets.clear();
         let Visit { page: shown, sent, .. } = visit;
@@ -215,14 +217,14 @@ impl Listener {
 }
 
 impl Visit {
-    /// Shows the browser a page; somebody else is still waited for.
+    /// Sends the browser a page, while the listener keeps waiting for another visit.
     pub(crate) fn show(self, page: Page) {
-        // If it has gone, it has gone.
+        // The browser may have gone.
         let _ = self.page.send(page);
     }
 }
 
-/// The next connection. One that fails while it is made is the browser's loss, not ours.
+/// Accepts the next connection. Failed ones are ignored.
 async fn accept(sockets: &[TcpListener]) -> TcpStream {
     loop {
         let accepted = match sockets {
@@ -235,15 +237,15 @@ async fn accept(sockets: &[TcpListener]) -> TcpStream {
         };
         match accepted {
             Ok((stream, _)) => return stream,
-            // Such as no more descriptors: that does not pass by asking at once.
+            // Such as no free descriptors, which does not improve immediately.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-/// Answers one request on one connection.
+/// Serves one request on one connection.
 async fn serve(stream: TcpStream, site: Arc<Site>) {
-    // Kept until the connection is over, which is when the page has been sent.
+    // Dropped when the connection has ended, which is when the page has been sent.
     let (over, sent) = oneshot::channel();
     let sent = std::sync::Mutex::new(Some(sent));
     let service = service_fn(|request: Request<Incoming>| {
@@ -280,7 +282,7 @@ async fn answer(
     if site.found.send(Visit { query, page, sent }).await.is_err() {
         return Page::Unknown.response();
     }
-    // Nobody shows one: another visit was the one.
+    // No page is sent because another visit completed the login.
     shown.await.unwrap_or(Page::Unknown).response()
 }
 

@@ -1,7 +1,8 @@
-//! Owns a login with a person, from the page that they are sent to until there are tokens.
+//! Runs a login with a person, from the page they are sent to until the tokens arrive.
 //!
-//! Each has a `state`, a verifier and a socket of its own, so any number of them can go on at once. What a browser
-//! brings back and what a person pastes are raced, and whichever comes first is checked the same way.
+//! Each login has its own `state`, verifier and socket, so that any number can run at once. The
+//! browser's redirect and a person's input are raced, and whichever comes first is validated the
+//! same way.
 
 mod authorize;
 mod destination;
@@ -33,18 +34,18 @@ pub(crate) use flow::{begin, finish};
 
 /// How long a person may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// How often they may bring something that is of no use. More is no person.
+/// How many unusable inputs are accepted before the login fails.
 const TRIES: u32 = 10;
 
-/// What a login is to be good for.
+/// The parameters of a login.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Login<'a> {
     pub(crate) ctx: &'a Ctx,
     pub(crate) place: &'a Place,
     pub(crate) scopes: &'a [String],
-    /// To the letter (AF-02).
+    /// The `resource` parameter, verbatim (AF-02).
     pub(crate) resource: Option<&'a str>,
-    /// What the tokens are to be bound to.
+    /// The key that the tokens are to be bound to.
     pub(crate) dpop: Option<&'a dpop::Key>,
 }
 
@@ -53,20 +54,20 @@ pub(crate) struct Login<'a> {
 pub(crate) enum How {
     /// On a page, in a browser.
     Page,
-    /// By a code on another device.
+    /// With a code on another device.
     Device,
 }
 
-/// What came of a login.
+/// The outcome of a login.
 #[derive(Clone, Debug)]
 pub(crate) struct LoggedIn {
     pub(crate) tokens: Tokens,
-    /// The client that it was had with.
+    /// The client that obtained the tokens.
     pub(crate) client: OAuthClient,
 }
 
 impl How {
-    /// By what is configured, and else by what the person has at hand.
+    /// Chooses by the configuration, else by whether a browser is available.
     pub(crate) fn choose(auth: &Auth, place: &Place, prompt: &dyn LoginPrompt) -> Self {
         let offered = place.metadata.device_authorization_endpoint.is_some();
         match auth.grant {
@@ -77,7 +78,7 @@ impl How {
     }
 }
 
-/// Has a person log in. Bounded in time; dropping the future ends the login, and closes the socket.
+/// Logs a person in. Bounded in time; dropping the future cancels the login and closes the socket.
 pub(crate) async fn login(
     login: &Login<'_>,
     prompt: &dyn LoginPrompt,
@@ -95,13 +96,13 @@ async fn by_page(
     patience: Duration,
 ) -> Result<LoggedIn, AuthError> {
     let Login { ctx, place, scopes, .. } = *login;
-    // Before anything is registered where nobody is sent.
+    // Before a client is registered for a page that nobody may be sent to.
     destination::check(login, authorize::endpoint(place)?, Some(prompt)).await?;
     let port = register::kept_port(ctx, place).await;
-    // Before anything is registered, so that what is registered is where somebody listens.
+    // Before the registration, so that the registered redirect is the one that is listened on.
     let (redirect, listener, unheard) = match listener::open(&ctx.auth.redirect, port).await {
         Ok((redirect, listener)) => (redirect, listener, None),
-        // What the browser gets there is of no use to anybody else: only we know the verifier (AF-01).
+        // Another program that receives the code cannot use it: only we know the verifier (AF-01).
         Err(error) if prompt.can_paste() => (listener::unheard(&ctx.auth.redirect), None, Some(error.what)),
         Err(error) => return Err(error),
     };
@@ -114,7 +115,7 @@ async fn by_page(
         return Err(AuthError::new(AuthErrorKind::LoginNeeded, what));
     };
     let tokens = tokens?;
-    // What was had is worth more than what is remembered of the client.
+    // The tokens matter more than the record of the client.
     let _ = register::prove(ctx, &client).await;
     Ok(LoggedIn { tokens, client })
 }
@@ -126,7 +127,7 @@ async fn by_device(login: &Login<'_>, prompt: &dyn LoginPrompt) -> Result<Logged
     let mut client = register::client_for(ctx, place, &redirect, scopes).await?;
     let mut code =
         grant::device_code(&Ask { ctx, metadata, client: Some(&client), scopes, resource, dpop }).await;
-    // Nobody was asked for anything yet: another client is as good.
+    // The person has not been asked for anything yet, so another client can be used.
     if code.as_ref().is_err_and(|error| error.kind == AuthErrorKind::InvalidClient)
         && client.origin == ClientOrigin::Registered
     {
@@ -153,22 +154,22 @@ async fn by_device(login: &Login<'_>, prompt: &dyn LoginPrompt) -> Result<Logged
         tokens = grant::device_tokens(&ask, &code) => tokens?,
         () = prompt.device(shown) => return Err(gave_up(ctx)),
     };
-    // What was had is worth more than what is remembered of the client.
+    // The tokens matter more than the record of the client.
     let _ = register::prove(ctx, &client).await;
     Ok(LoggedIn { tokens, client })
 }
 
-/// One attempt of a person to log in on a page.
+/// One login on a page.
 struct Attempt<'a> {
     login: &'a Login<'a>,
     client: &'a OAuthClient,
     redirect: &'a Url,
     address: Address,
-    /// Why nobody listens.
+    /// Why there is no listener, if one was intended.
     unheard: Option<String>,
 }
 
-/// What comes first.
+/// What happens first.
 enum Came {
     Browser(Visit),
     Person(PageReply),
@@ -192,9 +193,10 @@ impl Attempt<'_> {
             };
             match came {
                 Came::Browser(visit) => {
-                    // With the mark, so that nothing in an address is taken for a code that a person brought.
+                    // With the question mark, so that the query is never taken for a bare code.
                     let code = match response::read(&format!("?{}", visit.query), &self.pending()) {
-                        // AF-03. Another login's, or nobody's. Ours may still come.
+                        // AF-03: the response belongs to another login or to none. Ours may still
+                        // arrive.
                         Ok(Brought::NotOurs) => {
                             visit.show(Page::Unknown);
                             continue;
@@ -221,7 +223,7 @@ impl Attempt<'_> {
                     if tries == TRIES {
                         return Err(AuthError::new(AuthErrorKind::Untrusted, wrong));
                     }
-                    // The browser may still come by itself.
+                    // The browser's redirect may still arrive.
                     asked = prompt.page(LoginPage { wrong: Some(wrong), ..page.clone() });
                 }
                 Came::Person(PageReply::GaveUp) => return Err(gave_up(ctx)),
@@ -244,13 +246,14 @@ impl Attempt<'_> {
         }
     }
 
-    /// What comes of what a person pasted. An error says why it was of no use, and the login goes on.
+    /// Handles what a person pasted. The outer error says why it was rejected; the login continues
+    /// then.
     async fn take(&self, text: &str) -> Result<Result<Tokens, AuthError>, String> {
         match paste::read(text, &self.pending(), self.redirect) {
             Pasted::Wrong(why) => Err(why),
             Pasted::Over(error) => Ok(Err(error)),
             Pasted::Code { code, bare } => match self.spend(&code).await {
-                // It was not said to be ours by anybody but them.
+                // Only the person said that the code belongs to this login.
                 Err(error) if bare && error.kind == AuthErrorKind::InvalidGrant => {
                     Err(format!("that code is not taken: {}", paste::whole(self.redirect)))
                 }
@@ -270,7 +273,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What has to be known to believe an answer (AF-04).
+/// What the response must contain (AF-04).
 fn pending(metadata: &Metadata, state: &Secret) -> Pending {
     Pending {
         issuer: metadata.issuer.clone(),
@@ -279,7 +282,8 @@ fn pending(metadata: &Metadata, state: &Secret) -> Pending {
     }
 }
 
-/// Spends a code. A client that is not known any more is forgotten, so that the next login registers another.
+/// Exchanges a code for tokens. A registered client that is no longer known is forgotten, so that
+/// the next login registers another.
 async fn exchange(
     ask: &Ask<'_>,
     code: &Secret,

@@ -1,4 +1,4 @@
-//! Owns what is believed of the documents in which servers and authorization servers describe themselves.
+//! Validates the metadata documents of servers and authorization servers.
 
 use serde_json::Value;
 use url::{Host, Url};
@@ -8,29 +8,30 @@ use crate::error::{AuthError, AuthErrorKind, said};
 use crate::place::Metadata;
 use crate::resource;
 
-/// What a server says of itself (RFC 9728), checked to be about the server that was asked.
+/// Protected resource metadata (RFC 9728), checked to be about the server that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
-    /// To the letter.
+    /// The resource, verbatim.
     pub(crate) resource: String,
-    /// Issuers, to the letter.
+    /// The issuers, verbatim.
     pub(crate) authorization_servers: Vec<String>,
     pub(crate) scopes: Option<Vec<String>>,
     pub(crate) wants_dpop: bool,
 }
 
-/// The longest address, and the most elements of a list, that are believed.
+/// The longest URL, in bytes, and the longest list that are accepted.
 const URL: usize = 2 * 1024;
 const LIST: usize = 512;
 
 impl Described {
-    /// Whether a document at an address that we guessed is meant to describe a server: many sites answer every
-    /// address with something.
+    /// Whether a document at a guessed address is resource metadata at all: many sites answer every
+    /// path.
     pub(crate) fn is_one(document: &Value) -> bool {
         document.get("resource").is_some() || document.get("authorization_servers").is_some()
     }
 
-    /// Reads a document that is said to describe `server`, or whatever `meant` is the name of (AD-03).
+    /// Parses a document that is said to describe `server`, or the configured resource `meant`
+    /// (AD-03).
     pub(crate) fn parse(document: &Value, server: &Url, meant: Option<&str>) -> Result<Self, AuthError> {
         let Some(resource) = document.get("resource").and_then(Value::as_str).filter(|it| it.len() <= URL)
         else {
@@ -55,13 +56,13 @@ impl Described {
 }
 
 impl Metadata {
-    /// Whether a document is meant to describe an authorization server.
+    /// Whether a document is authorization server metadata at all.
     pub(crate) fn is_one(document: &Value) -> bool {
         ["issuer", "authorization_endpoint", "token_endpoint"].iter().any(|name| document.get(name).is_some())
     }
 
-    /// Reads a document that was found at the address of one of `issuers`: all the ways to write that address. The
-    /// document has to name one of them, to the letter (AD-06).
+    /// Parses a document found at the address of one of `issuers`, which are the spellings of that
+    /// address. Its `issuer` must equal one of them exactly (AD-06).
     pub(crate) fn parse(document: &Value, issuers: &[&str]) -> Result<Self, AuthError> {
         let asked = said(issuers.first().copied().unwrap_or_default());
         let issuer = match document.get("issuer").and_then(Value::as_str) {
@@ -104,7 +105,7 @@ impl Metadata {
         })
     }
 
-    /// What an origin that describes nothing is taken to offer (AD-07).
+    /// Assumes the default endpoints at an origin without metadata (AD-07).
     pub(crate) fn by_default(origin: &str) -> Result<Self, AuthError> {
         let endpoint =
             |name: &str| address(&format!("{origin}/{name}"), &format!("the address of {origin}")).map(Some);
@@ -118,7 +119,7 @@ impl Metadata {
     }
 }
 
-/// An address that may be asked, or a person be sent to: `https`, or on this machine (AF-07).
+/// Parses the URL of an endpoint: `https`, or loopback (AF-07).
 pub(crate) fn address(text: &str, whose: &str) -> Result<Url, AuthError> {
     let unusable = |why: &str| Err(untrusted(format!("{whose} cannot be used: {} {why}", said(text))));
     let url = match Url::parse(text) {
@@ -135,7 +136,7 @@ pub(crate) fn address(text: &str, whose: &str) -> Result<Url, AuthError> {
     Ok(url)
 }
 
-/// An issuer: such an address, without a query (RFC 8414 §2).
+/// Parses an issuer: a URL as of an endpoint, without a query (RFC 8414 §2).
 pub(crate) fn issuer(text: &str) -> Result<Url, AuthError> {
     let url = address(text, "the authorization server")?;
     if url.query().is_some() || text.contains(|c: char| c.is_ascii_control() || c.is_whitespace()) {
@@ -147,7 +148,7 @@ pub(crate) fn issuer(text: &str) -> Result<Url, AuthError> {
     Ok(url)
 }
 
-/// Whether an address says of itself that it is on this machine.
+/// Whether the host is a loopback address or `localhost`. No name is resolved.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
@@ -157,7 +158,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// A list of texts. What is no text is left out of it; a single text is a list of one.
+/// A list of strings. Other values are dropped; a single string is split at spaces.
 fn strings(document: &Value, name: &str) -> Option<Vec<String>> {
     let fits = |text: &&str| !text.is_empty() && text.len() <= URL;
     match document.get(name)? {

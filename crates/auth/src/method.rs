@@ -1,15 +1,16 @@
-//! Owns how a client proves itself at a token endpoint (AR-05).
+//! Owns which client authentication method is used at a token endpoint (AR-05).
 
 use bowline_config::{ClientSettings, TokenAuth};
 
 use crate::client::OAuthClient;
 use crate::error::{AuthError, AuthErrorKind, said};
 
-/// What an authorization server offers where it does not say (RFC 8414 §2).
+/// The method if an authorization server lists none (RFC 8414 §2).
 const UNSAID: TokenAuth = TokenAuth::Basic;
 
-/// How a client that was registered by hand proves itself: as configured, else as fits what it has and what is
-/// offered. What is not offered is not tried: a secret would have been shown for nothing (AX-02).
+/// The method of a configured client: as configured, else the first that fits its credentials and
+/// is offered. Methods that are not offered are not tried, because that would reveal a secret for
+/// nothing (AX-02).
 pub(crate) fn configured(
     client: &ClientSettings,
     offered: Option<&[String]>,
@@ -33,7 +34,7 @@ pub(crate) fn configured(
     };
     match offered {
         Some(names) if !names.is_empty() => first_offered(fitting, offered)
-            // There is nothing to show, and many who take public clients do not say so.
+            // A public client reveals nothing, and many servers accept it without listing `none`.
             .or((*fitting == [TokenAuth::None]).then_some(TokenAuth::None))
             .ok_or_else(|| {
                 let what = format!(
@@ -48,17 +49,17 @@ pub(crate) fn configured(
     }
 }
 
-/// What a client that registers itself asks to be. `None`: nothing that it could be is offered, so that is left to
-/// the authorization server.
+/// The method that a dynamic registration requests. `None` if nothing suitable is offered: then the
+/// authorization server chooses.
 pub(crate) fn to_register(offered: Option<&[String]>) -> Option<TokenAuth> {
     match offered {
-        // It need not say, and those that do not mostly take public clients.
+        // Listing methods is optional, and servers that do not mostly accept public clients.
         None => Some(TokenAuth::None),
         Some(_) => first_offered(&[TokenAuth::None, TokenAuth::Basic, TokenAuth::Post], offered),
     }
 }
 
-/// What a client has become that registered itself: what the answer says, else what is offered.
+/// The method after a dynamic registration: as the response says, else as offered.
 pub(crate) fn registered(
     answered: Option<&str>,
     has_secret: bool,
@@ -72,7 +73,7 @@ pub(crate) fn registered(
     };
     match TokenAuth::of(name) {
         Some(TokenAuth::None) => Ok(TokenAuth::None),
-        // It speaks of a secret, and gave none.
+        // The response names a secret-based method without a secret.
         Some(TokenAuth::Basic | TokenAuth::Post) if !has_secret => Ok(TokenAuth::None),
         Some(method @ (TokenAuth::Basic | TokenAuth::Post)) => Ok(method),
         Some(TokenAuth::PrivateKeyJwt) | None => {
@@ -83,7 +84,7 @@ pub(crate) fn registered(
     }
 }
 
-/// The ways in which a client is able to prove itself, of those that are offered; of all of them where nothing is said.
+/// The methods that the client supports, limited to the offered ones if any are listed.
 pub(crate) fn alternatives(
     client: &OAuthClient,
     offered: Option<&[String]>,
@@ -150,7 +151,7 @@ mod tests {
             assert_eq!(error.kind, AuthErrorKind::Setup);
             assert!(error.what.contains(offered) && error.hint.unwrap().contains("client_auth"));
         }
-        // Whoever says so in the configuration is believed.
+        // An explicitly configured method is used even if it is not offered.
         let chosen = client(true, false, Some(TokenAuth::Post));
         assert_eq!(configured(&chosen, Some(&list(&["none"]))).unwrap(), TokenAuth::Post);
     }

@@ -1,4 +1,5 @@
-//! Owns whom we ask, with what, and what of the answer is believed.
+//! Owns which addresses are requested during authorization, with which headers, and which responses
+//! are accepted.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -13,10 +14,10 @@ use url::Url;
 
 use crate::error::{AuthError, AuthErrorKind};
 
-/// The way to everything that is asked on behalf of one server. Cheap to clone; clones share headers.
+/// Sends the authorization requests of one server. Cheap to clone; clones share headers.
 ///
-/// Requests to the server's own origin carry its configured headers and show its client certificate; others do
-/// neither.
+/// Only requests to the server's own origin carry its configured headers and its client
+/// certificate.
 #[derive(Clone, Debug)]
 pub struct Net {
     shared: Arc<Shared>,
@@ -26,18 +27,18 @@ pub struct Net {
 struct Shared {
     fetch: Fetch,
     server: Url,
-    /// The authorization server that the configuration names.
+    /// The configured authorization server.
     issuer: Option<Url>,
     /// Whether the configuration allows credentials over plain `http` to another machine.
     allow_http: bool,
-    /// Those that the configuration names.
+    /// Headers from the configuration.
     fixed: HeaderMap,
-    /// Those that a program made.
+    /// Headers that the headers command printed.
     made: RwLock<HeaderMap>,
 }
 
 impl Net {
-    /// For one server. Nobody is asked yet.
+    /// Creates a client for one server, without sending a request.
     pub fn new(server: &Http, proxies: Proxies) -> Self {
         Self::over(Fetch::new(server.tls.clone(), proxies), server)
     }
@@ -46,7 +47,7 @@ impl Net {
         let fetch = fetch.certified_at(&server.url);
         let mut fixed = HeaderMap::new();
         for (name, value) in &server.headers {
-            // A header that cannot be sent is an error of the connection, which is told there.
+            // The connection reports headers that cannot be sent.
             if let Ok(name) = HeaderName::from_bytes(name.as_bytes())
                 && let Ok(mut value) = HeaderValue::from_bytes(value.expose().as_bytes())
             {
@@ -60,17 +61,19 @@ impl Net {
         Self { shared: Arc::new(Shared { fetch, server: url, issuer, allow_http, fixed, made }) }
     }
 
-    /// Replaces the headers that a program made for the server. They are stronger than the configured ones.
+    /// Replaces the headers of the headers command. They take precedence over configured ones.
     pub fn set_headers(&self, mut headers: HeaderMap) {
         headers.values_mut().for_each(|value| value.set_sensitive(true));
         *self.shared.made.write().unwrap_or_else(PoisonError::into_inner) = headers;
     }
 
-    /// Asks an address that a server or an authorization server named. `http` is for this machine only; other
-    /// addresses that are less public than the server are refused (SE-01). Every status is an answer.
+    /// Sends a request to an address that a server or authorization server named. Plain `http` is
+    /// allowed to this machine only, and addresses that are less public than the server are
+    /// refused. Every status is returned as a response.
     ///
-    /// The origins of the server, and of the issuer that the configuration names, were the person's choice: they
-    /// may be anywhere. GETs to them may be plain `http` if the configuration allows that.
+    /// The origins of the server and of the configured issuer were chosen by the user, so they may
+    /// be anywhere. GET requests to them may use plain `http` if the configuration allows that.
+    // SE-01
     pub async fn told(&self, request: Request<Bytes>) -> Result<Response<Bytes>, AuthError> {
         let url = url_of(&request)?;
         let chosen = self.is_chosen(&url);
@@ -81,7 +84,8 @@ impl Net {
             Guard::Chosen
         } else {
             match self.zone().await? {
-                // Nothing leaves this machine, also where its address is written in a way that others may not use.
+                // The request stays on this machine, also if the host is spelled in a way that is
+                // otherwise refused.
                 Zone::Loopback if url.origin() == self.shared.server.origin() => Guard::Chosen,
                 zone => Guard::Told(zone),
             }
@@ -89,15 +93,15 @@ impl Net {
         self.send(request, &url, guard).await
     }
 
-    /// Asks an address that the configuration names.
+    /// Sends a request to a configured address.
     pub async fn chosen(&self, request: Request<Bytes>) -> Result<Response<Bytes>, AuthError> {
         let url = url_of(&request)?;
         self.check_encrypted(&url)?;
         self.send(request, &url, Guard::Chosen).await
     }
 
-    /// Whether what proves who we are may be sent to an address: over `https`, to this machine, or where the
-    /// configuration allows it.
+    /// Fails if credentials must not be sent to this URL: it must be `https`, on this machine, or
+    /// allowed by the configuration.
     pub(crate) fn check_encrypted(&self, url: &Url) -> Result<(), AuthError> {
         if url.scheme() == "https" || self.shared.allow_http || is_this_machine(url) {
             return Ok(());
@@ -109,13 +113,14 @@ impl Net {
         Err(AuthError::new(AuthErrorKind::PlainHttp, what).hint(hint))
     }
 
-    /// GETs a JSON document that a server named. `None`: there is none. That is what any 4xx says, and also a page
-    /// for people: many sites answer every address with one.
+    /// Fetches a JSON document that a server named. Returns `None` for any 4xx and for HTML pages,
+    /// because many sites answer every path with one.
     pub async fn document(&self, url: &Url) -> Result<Option<Value>, AuthError> {
         self.document_with(url, &HeaderMap::new()).await
     }
 
-    /// The same, with headers of the request, such as `MCP-Protocol-Version` (AD-07).
+    /// Fetches a JSON document with extra headers, such as `MCP-Protocol-Version`.
+    // AD-07
     pub async fn document_with(&self, url: &Url, headers: &HeaderMap) -> Result<Option<Value>, AuthError> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = url.as_str().parse().map_err(|_| unusable())?;
@@ -125,7 +130,7 @@ impl Net {
         let at = url.origin().ascii_serialization();
         match response.status().as_u16() {
             200 => {}
-            // It is too busy to say.
+            // The server is too busy to say whether there is one.
             code @ (408 | 425 | 429) => return Err(unavailable(format!("{at} answered with status {code}"))),
             400..=499 => return Ok(None),
             code => return Err(unavailable(format!("{at} answered with status {code}"))),
@@ -139,8 +144,8 @@ impl Net {
         }
     }
 
-    /// Whether the server, or an authorization server that it named, may send a person to a page. It may not be nearer
-    /// than the server (SE-01), unless it is of an origin that was the person's choice.
+    /// Fails if a person must not be sent to this page: it must not be less public than the server
+    /// (SE-01), unless it is at an origin that the user configured.
     pub(crate) async fn check_page(&self, page: &Url) -> Result<(), AuthError> {
         if self.is_chosen(page) {
             return Ok(());
@@ -152,13 +157,14 @@ impl Net {
         })
     }
 
-    /// Whether an address is of an origin that the configuration names.
+    /// Whether the URL is at the origin of the server or of the configured issuer.
     fn is_chosen(&self, url: &Url) -> bool {
         let Shared { server, issuer, .. } = &*self.shared;
         [Some(server), issuer.as_ref()].into_iter().flatten().any(|named| named.origin() == url.origin())
     }
 
-    /// Where the server is, each time anew: it can turn out to be farther away than it looked, and never comes nearer.
+    /// The network zone of the server. Determined each time: it can turn out to be more public than
+    /// before, never less.
     async fn zone(&self) -> Result<Zone, AuthError> {
         let Shared { fetch, server, .. } = &*self.shared;
         fetch.zone(server).await.map_err(|fault| failed(server, &fault))
@@ -179,7 +185,7 @@ impl Net {
         })
     }
 
-    /// What the request says itself is stronger.
+    /// Headers that the request sets itself take precedence.
     fn add_headers(&self, headers: &mut HeaderMap) {
         let made = self.shared.made.read().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in made.iter().chain(&self.shared.fixed) {

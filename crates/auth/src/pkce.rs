@@ -1,12 +1,12 @@
-//! Owns whether codes are safe at an authorization server (AF-01).
+//! Owns whether authorization codes are safe at an authorization server (AF-01).
 
 use crate::error::{AuthError, AuthErrorKind, said};
 use crate::place::{Place, PlaceKind};
 
-/// Whether a login by code may begin: only where a code that is stolen is of no use.
+/// Fails unless PKCE protects the code, so that a stolen one is useless.
 ///
-/// Since 2025-11-25 an authorization server has to say that it knows S256. One of 2025-03-26 has to know it, and
-/// need not say so; one that says what it knows is believed.
+/// Since 2025-11-25 an authorization server must announce S256. One of 2025-03-26 must support it
+/// and need not announce it; if it lists its methods, the list counts.
 pub(crate) fn allowed(place: &Place) -> Result<(), AuthError> {
     let methods = place.metadata.code_challenge_methods_supported.as_deref();
     let safe = match (methods, place.kind) {

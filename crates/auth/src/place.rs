@@ -1,74 +1,79 @@
-//! Owns what is known of the place that gives out tokens for a server, after it was checked.
+//! Owns the result of discovery: which authorization server issues tokens for a server, after all
+//! checks.
 
 use url::Url;
 
 use crate::error::{AuthError, AuthErrorKind, said};
 
-/// Who gives out tokens for a server.
+/// The authorization server of a server, and what the server's own metadata says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// `resource` of the server's metadata, to the letter (AF-02).
+    /// `resource` of the server's metadata, verbatim.
+    // AF-02
     pub resource: Option<String>,
     /// `scopes_supported` of the server's metadata.
     pub scopes: Option<Vec<String>>,
-    /// Whether the server takes bound tokens only, or says that it can take them (RFC 9728).
+    /// Whether the server requires DPoP-bound tokens, or announces that it accepts them (RFC 9728).
     pub wants_dpop: bool,
-    /// The authorization server. Its `issuer` was checked, to the letter (AD-06).
+    /// The authorization server. Its `issuer` matched exactly.
+    // AD-06
     pub metadata: Metadata,
-    /// How it was found.
+    /// How the authorization server was found.
     pub kind: PlaceKind,
 }
 
-/// How a place was found.
+/// How an authorization server was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlaceKind {
-    /// The server described itself (RFC 9728), or the configuration says what it does not.
+    /// By the server's metadata (RFC 9728), or by the configured issuer.
     Described,
-    /// The server is of 2025-03-26: its own origin is the authorization server, which described itself (AD-07).
+    /// A server of 2025-03-26: its own origin is the authorization server and publishes metadata.
+    // AD-07
     Origin,
-    /// The same, and nothing was described: the addresses are the ones by default (AD-07).
+    /// A server of 2025-03-26 without metadata: default endpoints at its origin are assumed.
+    // AD-07
     Default,
 }
 
-/// What an authorization server says of itself (RFC 8414). Every address was checked: `https`, or this machine.
+/// Authorization server metadata (RFC 8414). Every URL was checked: `https`, or loopback.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// To the letter.
+    /// The issuer, verbatim.
     pub issuer: String,
     /// Where people log in.
     pub authorization_endpoint: Option<Url>,
-    /// Where tokens are had.
+    /// Where tokens are requested.
     pub token_endpoint: Option<Url>,
     /// Where clients register.
     pub registration_endpoint: Option<Url>,
-    /// Where codes for other devices are had.
+    /// Where device codes are requested.
     pub device_authorization_endpoint: Option<Url>,
-    /// Where tokens are ended.
+    /// Where tokens are revoked.
     pub revocation_endpoint: Option<Url>,
-    /// The scopes it knows.
+    /// The supported scopes.
     pub scopes_supported: Option<Vec<String>>,
-    /// The ways of PKCE it knows.
+    /// The supported PKCE methods.
     pub code_challenge_methods_supported: Option<Vec<String>>,
-    /// How clients may prove themselves at the token endpoint.
+    /// How clients may authenticate at the token endpoint.
     pub token_endpoint_auth_methods_supported: Option<Vec<String>>,
-    /// By which algorithms.
+    /// The signing algorithms for client assertions.
     pub token_endpoint_auth_signing_alg_values_supported: Option<Vec<String>>,
-    /// The grants it knows.
+    /// The supported grants.
     pub grant_types_supported: Option<Vec<String>>,
     /// `authorization_grant_profiles_supported`.
     pub grant_profiles_supported: Option<Vec<String>>,
-    /// The algorithms of DPoP it knows.
+    /// The signing algorithms for DPoP proofs.
     pub dpop_signing_alg_values_supported: Option<Vec<String>>,
-    /// Whether it takes the URL of a document as `client_id`.
+    /// Whether the URL of a Client ID Metadata Document is accepted as `client_id`.
     pub client_id_metadata_document_supported: bool,
-    /// Whether it says who it is in what a browser brings back (RFC 9207).
+    /// Whether authorization responses carry `iss` (RFC 9207).
     pub authorization_response_iss_parameter_supported: bool,
 }
 
 impl Place {
-    /// Whether a client that acts for itself may show there what proves it. Nobody looks on who could be surprised, so
-    /// that an address that is only guessed is not enough.
+    /// Fails if the endpoints are only assumed. A client without a person must not send its
+    /// credentials there, because nobody would notice a wrong guess.
     pub(crate) fn check_described(&self, server: &str) -> Result<(), AuthError> {
         if self.kind != PlaceKind::Default {
             return Ok(());
@@ -86,7 +91,7 @@ impl Place {
 pub(crate) mod tests {
     use super::*;
 
-    /// A place that says nothing but who it is.
+    /// A discovery result with nothing but an issuer.
     pub(crate) fn place() -> Place {
         let issuer = "https://as.example".to_owned();
         Place {

@@ -1,4 +1,4 @@
-//! Owns what is expected of a program that proves who we are, and what of it is told when it fails.
+//! Runs a command that prints credentials, and decides what its errors show.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use bowline_transport::process::{self, OneShot};
 
 use crate::error::{AuthError, AuthErrorKind, said};
 
-/// The most that a program may print. More is an error: half a token is none.
+/// How many bytes the command may print. More is an error, since half a token is useless.
 const STDOUT: usize = 64 * 1024;
 
-/// Runs a program and gives what it printed. What it prints is taken for a secret: it is in no error.
+/// Runs a command and returns its output, which is treated as a secret: no error contains it.
 ///
-/// Dropping the future kills the program, and everything in its process group. So does the limit.
+/// Dropping the future kills the command with its process group; so does the timeout.
 pub(crate) async fn run(program: &Program, limit: Duration) -> Result<Vec<u8>, AuthError> {
     let Program { command, args, env, cwd } = program;
     let name = process::program_name(command).to_string_lossy().into_owned();
     let cwd = cwd.as_deref();
-    // One byte more than is allowed shows that there was too much.
+    // One byte more than allowed, to detect excess.
     let command = OneShot {
         program: command,
         args,
@@ -73,7 +73,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_environment_is_not_passed_on() {
-        // Cargo sets this for every test; no server and no program is to see such a thing.
+        // Cargo sets this for every test; commands must not inherit such variables.
         assert!(env::var_os("CARGO_MANIFEST_DIR").is_some());
         let printed =
             run(&sh("printf \"${CARGO_MANIFEST_DIR-none}\""), Duration::from_secs(10)).await.unwrap();

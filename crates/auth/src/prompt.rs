@@ -1,4 +1,4 @@
-//! Owns what a person is asked, and how they may answer.
+//! Owns what a person is asked during a login, and the possible replies.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,40 +11,40 @@ use crate::login::paste::{self, Pasted};
 use crate::metadata::is_loopback;
 use crate::response::Pending;
 
-/// Somebody is asked, and takes their time.
+/// The future of a prompt; it completes when the person has replied.
 pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Brings a person to a login.
+/// Shows a login to a person.
 ///
-/// Whatever is shown must go when the future is dropped: the login is over, or nobody wants it any more.
+/// Whatever is shown must disappear when the future is dropped: the login is over or was canceled.
 pub trait LoginPrompt: Send + Sync + 'static {
-    /// Brings a person to a page, in a browser. What the browser is sent back with comes by itself if it runs on this
-    /// machine. If it does not, the person can bring it here: the address they were sent to, or just its code. Where
-    /// there is nothing to bring, the future stays pending.
+    /// Opens a login page in a browser. If the browser runs on this machine, its redirect arrives
+    /// at the listener. If not, the person can paste the address they were redirected to, or the
+    /// code in it. Without such an input the future stays pending.
     ///
-    /// It is called again when what was brought was of no use, a few times at most; [`LoginPage::wrong`] says why.
+    /// Called again, a few times at most, if the input was not usable; [`LoginPage::rejection`]
+    /// says why.
     fn page(&self, page: LoginPage) -> Asked<'_, PageReply>;
 
-    /// Asks whether a login may go on at a page whose host is neither that of the authorization server nor above or
-    /// below it. What is shown has to name both hosts.
+    /// Asks whether the login may continue at a page whose host is unrelated to the authorization
+    /// server's: neither the same, nor a parent, nor a subdomain. The prompt must name both hosts.
     fn other_host(&self, question: OtherHost) -> Asked<'_, HostReply> {
         let _ = question;
         Box::pin(std::future::ready(HostReply::NotAsked))
     }
 
-    /// Shows a code that a person types in on another device. Stays pending while it is shown; to return is to give
-    /// up.
+    /// Shows a device code. Stays pending while it is shown; returning cancels the login.
     fn device(&self, code: DeviceCode) -> Asked<'_, ()>;
 
-    /// Whether a browser of the person's can be brought to a page from here. Where it cannot, over SSH or without a
-    /// display, a login is had by a code on another device if the authorization server offers that, else by
-    /// [`LoginPrompt::page`] all the same.
+    /// Whether a browser can be opened from here. If not, as over SSH or without a display, a
+    /// device code is used where the authorization server supports it, else
+    /// [`LoginPrompt::show_page`].
     fn has_browser(&self) -> bool {
         true
     }
 
-    /// Whether a person can bring back what the browser got. If so, a login can be had although nobody can listen
-    /// where the browser is sent to, as when another program has the port.
+    /// Whether a person can paste what the browser received. Then a login is possible without a
+    /// listener, such as when another program uses the port.
     fn can_paste(&self) -> bool {
         false
     }
@@ -54,28 +54,29 @@ pub trait LoginPrompt: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LoginPage {
-    /// The server, by its configured name.
+    /// The server's configured name.
     pub server: Arc<str>,
-    /// The authorization server.
+    /// The issuer of the authorization server.
     pub issuer: String,
     /// The page: `https`, or on this machine.
     pub url: Url,
-    /// Where the browser is sent back to.
+    /// Where the browser is redirected at the end.
     pub redirect: Url,
-    /// Whether somebody listens there.
+    /// Whether a listener waits there.
     pub listening: bool,
-    /// Why nobody does, where somebody should.
+    /// Why there is no listener, where one was intended.
     pub unheard: Option<String>,
-    /// Why what was brought back before was of no use: the person knows the page already.
+    /// Why the previous input was rejected. The page is already open then.
     pub wrong: Option<String>,
-    /// What is asked for.
+    /// The requested scopes.
     pub scopes: Vec<String>,
-    /// What an answer to this login looks like.
+    /// What the response to this login must contain.
     pub(crate) expected: Pending,
 }
 
 impl LoginPage {
-    /// Whether what a person wants to bring back can be of this login, or why not, in a sentence without a full stop.
+    /// Checks whether an input can belong to this login. The error is a sentence without a full
+    /// stop.
     pub fn check(&self, pasted: &str) -> Result<(), String> {
         match paste::read(pasted, &self.expected, &self.redirect) {
             Pasted::Wrong(why) => Err(why),
@@ -84,61 +85,61 @@ impl LoginPage {
     }
 }
 
-/// What a person brought back from a page.
+/// What a person replies to a login page.
 #[derive(Clone)]
 pub enum PageReply {
-    /// The address they were sent to, or the code in it.
+    /// The address they were redirected to, or the code in it.
     Pasted(String),
-    /// Nothing, and nothing will come.
+    /// They give up; no input will follow.
     GaveUp,
 }
 
-/// A page that is at another host than the authorization server.
+/// A login page at a host that is unrelated to the authorization server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OtherHost {
-    /// The server, by its configured name.
+    /// The server's configured name.
     pub server: Arc<str>,
-    /// The authorization server.
+    /// The issuer of the authorization server.
     pub issuer: String,
-    /// Its host.
+    /// The host of the issuer.
     pub issuer_host: String,
-    /// The host of the page, with letters beyond ASCII as `xn--`.
+    /// The host of the page, with non-ASCII labels as `xn--`.
     pub page_host: String,
 }
 
-/// What a person says to a page at another host.
+/// A person's decision about a page at an unrelated host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostReply {
-    /// It is right.
+    /// The login may continue there.
     Allowed,
-    /// It is not.
+    /// The login is canceled.
     Refused,
-    /// Nobody could be asked. The login fails, and says how to allow it in the configuration.
+    /// Nobody could be asked. The login fails with a hint on how to allow it in the configuration.
     NotAsked,
 }
 
-/// A code for another device.
+/// A device code to be shown.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeviceCode {
-    /// The server, by its configured name.
+    /// The server's configured name.
     pub server: Arc<str>,
-    /// The authorization server.
+    /// The issuer of the authorization server.
     pub issuer: String,
-    /// Where it is typed in.
+    /// The page where the code is typed in.
     pub url: Url,
-    /// The same with the code in it.
+    /// The same page with the code filled in.
     pub complete: Option<Url>,
-    /// What is typed in.
+    /// The code to type in.
     pub code: String,
-    /// For how long it is good.
+    /// How long the code is valid.
     pub expires_in: Duration,
-    /// What is asked for.
+    /// The requested scopes.
     pub scopes: Vec<String>,
 }
 
-/// Whether a person may be sent to a page: `https`, or on this machine (SE-03).
+/// Whether a person may be sent to a URL: `https`, or on this machine (SE-03).
 pub(crate) fn is_page(url: &Url) -> bool {
     match url.scheme() {
         "https" => url.has_host(),

@@ -1,7 +1,7 @@
-//! Owns what is remembered of a login, and under which key.
+//! Owns the stored form of a login, and the key it is stored under.
 //!
-//! A record is everything that it takes to use a login and to renew it, with one exception: a secret that the
-//! configuration holds is not copied here. It is looked up again, so that a changed one counts at once.
+//! A record holds everything that is needed to use and refresh a login, except configured secrets:
+//! those are looked up again, so that a changed one takes effect at once.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -20,31 +20,33 @@ use crate::error::{AuthError, AuthErrorKind};
 use crate::place::Metadata;
 use crate::tokens::{Scheme, Tokens};
 
-/// A login, as it is kept. `Debug` shows no secret: each is a [`Secret`].
+/// A stored login. `Debug` shows no secret, because each is a [`Secret`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The server's configured name at the time of the login.
     pub(crate) server: String,
-    /// The label of the account.
+    /// The configured account label.
     #[serde(default)]
     pub(crate) label: Option<String>,
-    /// The server's endpoint. A record of another one is not ours.
+    /// The server's endpoint. A record for another endpoint is not used.
     pub(crate) url: Url,
-    /// How tokens are had.
+    /// The kind of grant that the tokens come from.
     #[serde(default)]
     pub(crate) by: By,
-    /// Who gave the tokens, and where they are renewed and ended.
+    /// The authorization server that issued the tokens.
     pub(crate) metadata: Metadata,
-    /// `resource`, as it was sent (AF-02).
+    /// The `resource` parameter, exactly as it was sent.
+    // AF-02
     #[serde(default)]
     pub(crate) resource: Option<String>,
-    /// Which client we were; `None`: none, the platform vouched for us.
+    /// The client that obtained the tokens; `None` for a grant without a client.
     #[serde(default)]
     pub(crate) client: Option<KeptClient>,
-    /// Every scope that was ever asked for here (SC-03).
+    /// Every scope that was ever requested for this login.
+    // SC-03
     #[serde(default)]
     pub(crate) requested: Vec<String>,
-    /// What was granted, where that was said.
+    /// The granted scopes, if the authorization server named them.
     #[serde(default)]
     pub(crate) granted: Option<Vec<String>>,
     #[serde(with = "secret")]
@@ -52,30 +54,30 @@ pub(crate) struct Record {
     pub(crate) scheme: Scheme,
     #[serde(default, with = "maybe_secret")]
     pub(crate) refresh: Option<Secret>,
-    /// Absolute, so that it survives a restart.
+    /// Expiry as absolute time, so that it survives a restart.
     #[serde(default)]
     pub(crate) expires_at: Option<SystemTime>,
     pub(crate) logged_in_at: SystemTime,
     #[serde(default)]
     pub(crate) refreshed_at: Option<SystemTime>,
-    /// Who logged in, as the authorization server calls them.
+    /// The name of the account, for display.
     #[serde(default)]
     pub(crate) who: Option<String>,
-    /// The key that the token is bound to.
+    /// The id of the DPoP key that the token is bound to.
     #[serde(default)]
     pub(crate) dpop: Option<String>,
-    /// Which one it was: after a logout, another is kept under the same name.
+    /// The thumbprint of that key: after a logout, a new key is stored under the same id.
     #[serde(default)]
     pub(crate) dpop_thumbprint: Option<String>,
     #[serde(default)]
     pub(crate) state: Standing,
 }
 
-/// A client, without what the configuration knows of it.
+/// A client, without its configured secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptClient {
     pub(crate) id: String,
-    /// Only of a client that we registered ourselves.
+    /// Set only for a client that registered itself.
     #[serde(default, with = "maybe_secret")]
     pub(crate) secret: Option<Secret>,
     method: String,
@@ -84,7 +86,7 @@ pub(crate) struct KeptClient {
     pub(crate) origin: ClientOrigin,
 }
 
-/// How tokens are had. What one way gave is not used, nor renewed, by another.
+/// The kind of grant. Tokens of one kind are neither used nor refreshed by another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum By {
@@ -96,18 +98,18 @@ pub(crate) enum By {
     Workload,
 }
 
-/// How a login stands.
+/// Whether the login is still valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Standing {
-    /// As far as we know, good.
+    /// Valid, as far as known.
     #[default]
     Ok,
-    /// It cannot be renewed any more, and why.
+    /// It can no longer be refreshed, for this reason.
     NeedsLogin(String),
 }
 
-/// What a login was made with: everything of a record that no token endpoint says.
+/// The parts of a login record that do not come from the token endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Made<'a> {
     pub(crate) server: &'a str,
@@ -120,13 +122,13 @@ pub(crate) struct Made<'a> {
     pub(crate) dpop: Option<&'a dpop::Key>,
 }
 
-// === impl Record ===
+// === impl LoginRecord ===
 
 impl Record {
-    /// The kind of its key.
+    /// The record kind in the store.
     pub(crate) const KIND: &'static str = "login";
 
-    /// Where the login of a server is kept: apart from that of every other entry, even of one with the same URL,
+    /// The key of a server's login. It differs for each configured server, even with the same URL,
     /// unless both name the same account.
     pub(crate) fn key(server: &str, auth: &Auth, url: &Url) -> Key {
         let who = auth.account.as_deref().unwrap_or(server);
@@ -136,13 +138,14 @@ impl Record {
             let _ = write!(id, "{byte:02x}");
         }
         if auth.account.is_some() {
-            // After the hash, where no name ends: one entry may be called what another's account is.
+            // After the hash, where no name can end: a server's name may equal another's account
+            // label.
             id.push_str(" account");
         }
         Key::new(Self::KIND, id)
     }
 
-    /// A login that was just made.
+    /// Creates the record of a new login.
     pub(crate) fn new(made: Made<'_>, tokens: Tokens, now: SystemTime) -> Self {
         let by = By::of(&made.auth.grant);
         Self {
@@ -157,7 +160,8 @@ impl Record {
             granted: tokens.scopes,
             access: tokens.access,
             scheme: tokens.scheme,
-            // Whoever needs no person asks anew; a token that could be spent twice would only be in the way.
+            // Grants without a person are simply repeated; a refresh token would only add a way to
+            // spend it twice.
             refresh: tokens.refresh.filter(|_| by == By::Person),
             expires_at: tokens.expires_at,
             logged_in_at: now,
@@ -169,8 +173,8 @@ impl Record {
         }
     }
 
-    /// The same login with what a renewal gave. What the answer leaves out stays as it was: a refresh token
-    /// (RFC 6749 §6), scopes, the name. An end that is not said is not known.
+    /// This login with the tokens of a refresh. What the response omits is kept: the refresh token
+    /// (RFC 6749 §6), the scopes and the name. An omitted expiry is unknown.
     pub(crate) fn renewed(&self, tokens: &Tokens, now: SystemTime) -> Self {
         Self {
             access: tokens.access.clone(),
@@ -189,18 +193,18 @@ impl Record {
         }
     }
 
-    /// The same login, at its end.
+    /// This login, marked as needing a new login for this reason.
     pub(crate) fn ended(&self, why: impl Into<String>) -> Self {
         Self { state: Standing::NeedsLogin(why.into()), ..self.clone() }
     }
 
-    /// Whether it belongs to this entry of the configuration, as that stands now.
+    /// Whether the login fits the current configuration of the server.
     pub(crate) fn is_for(&self, auth: &Auth, url: &Url) -> bool {
         let resource = match &auth.resource {
             Resource::Fixed(fixed) => self.resource.as_ref() == Some(fixed),
             Resource::Found | Resource::Off => true,
         };
-        // What was given before that was asked for is not bound to anything.
+        // A token obtained before `dpop = "always"` was set is not bound to a key.
         let bound = auth.dpop != Dpop::Always || self.scheme == Scheme::Dpop;
         self.url == *url
             && bound
@@ -210,22 +214,22 @@ impl Record {
             && resource
     }
 
-    /// Whether it can be renewed without a person, as far as we know.
+    /// Whether it can be refreshed without a person, as far as known.
     pub(crate) fn is_renewable(&self) -> bool {
         self.state == Standing::Ok && (self.refresh.is_some() || self.by != By::Person)
     }
 
-    /// When its token was had.
+    /// When the access token was received.
     pub(crate) fn obtained_at(&self) -> SystemTime {
         self.refreshed_at.unwrap_or(self.logged_in_at)
     }
 
-    /// The scopes that it is good for, as far as we know.
+    /// The scopes of the token: granted if known, else requested.
     pub(crate) fn scopes(&self) -> &[String] {
         self.granted.as_deref().unwrap_or(&self.requested)
     }
 
-    /// The client it was made with, if there was one, with what the configuration knows of it.
+    /// The client that obtained the tokens, completed from the configuration.
     pub(crate) fn client(&self, auth: &Auth) -> Result<Option<OAuthClient>, AuthError> {
         let Some(kept) = &self.client else { return Ok(None) };
         let client = kept.restore(&self.metadata.issuer, auth);
@@ -248,7 +252,8 @@ impl KeptClient {
         }
     }
 
-    /// The client, with what the configuration knows of it. `None`: the configuration names another one.
+    /// The client, completed from the configuration. Returns `None` if the configuration names
+    /// another client.
     pub(crate) fn restore(&self, issuer: &str, auth: &Auth) -> Option<OAuthClient> {
         let method = TokenAuth::of(&self.method).unwrap_or(TokenAuth::None);
         let mut client = OAuthClient {
@@ -283,7 +288,7 @@ impl By {
     }
 }
 
-/// What an ID token calls its person. Nothing is decided by it, so nothing of it is verified.
+/// The account name from an ID token. It is for display only, so the token is not verified.
 fn who(id_token: &Secret) -> Option<String> {
     let payload = id_token.expose().split('.').nth(1)?;
     let payload = BASE64_URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
@@ -296,11 +301,11 @@ fn who(id_token: &Secret) -> Option<String> {
     ["email", "preferred_username", "upn", "name", "sub"].into_iter().find_map(name)
 }
 
-/// How much of a name is kept, in characters.
+/// The longest stored account name, in characters.
 const NAME_LIMIT: usize = 200;
 
-/// Secrets are written in full here and nowhere else: a record only ever goes into a [`bowline_store::Safe`], or
-/// into an export, and both encrypt it.
+/// Serializes secrets in clear text. Used only for records that go into a
+/// [`bowline_store::EncryptedStore`] or an export, which both encrypt them.
 pub(crate) mod secret {
     use bowline_config::Secret;
     use serde::{Deserialize as _, Deserializer, Serializer};

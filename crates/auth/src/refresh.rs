@@ -1,10 +1,10 @@
-//! Owns how a token is renewed by one of many, once.
+//! Owns the refresh of a token: once, across all processes that share the login.
 //!
 //! | file | the decision it owns |
 //! |---|---|
-//! | `due` | when |
-//! | `core` | what a renewal does next, whatever others do meanwhile |
-//! | `drive` | how that is carried out |
+//! | `due` | when a token is refreshed |
+//! | `core` | what a refresh does next; no I/O |
+//! | `driver` | performs these steps |
 
 pub(crate) mod core;
 pub(crate) mod drive;

@@ -1,5 +1,5 @@
-//! Owns which client we are at an authorization server (AR-01): the configured one, else a document that says who we
-//! are, else one that we registered before, else one that we register now.
+//! Owns which OAuth client is used at an authorization server (AR-01): the configured one, else a
+//! Client ID Metadata Document, else a client registered earlier, else one that is registered now.
 
 mod dynamic;
 mod kept;
@@ -16,9 +16,10 @@ use crate::place::{Metadata, Place};
 
 pub(crate) use kept::{forget, kept_port, prove, untie};
 
-/// The client that we are at a place, for a login that ends at `redirect` and asks for `scopes`.
+/// Returns the client for a login with this redirect and these scopes.
 ///
-/// Dropped while a client is being registered, it may leave one that nobody uses.
+/// Dropping the future during a registration may leave an unused client at the authorization
+/// server.
 pub(crate) async fn client_for(
     ctx: &Ctx,
     place: &Place,
@@ -48,7 +49,8 @@ async fn find_or_register(
     }
     let registers = match ctx.auth.grant {
         Grant::Person | Grant::Device => true,
-        // Who acts for itself, or is vouched for, is known beforehand (AX-01, AX-04).
+        // AX-01, AX-04: clients that act for themselves or for an organization are known
+        // beforehand.
         Grant::ClientCredentials | Grant::Enterprise(_) | Grant::Workload(_) | Grant::Off => false,
     };
     if metadata.client_id_metadata_document_supported
@@ -59,7 +61,8 @@ async fn find_or_register(
         return Ok(client(metadata, url.to_string(), ClientOrigin::Document));
     }
     if registers {
-        // What the server says that it knows is not asked for now, but may be, by the same client.
+        // Register the server's other scopes too: a later login with the same client may request
+        // them.
         let known = place.scopes.as_deref().unwrap_or_default();
         let wish = dynamic::Wish { redirect, scopes: &crate::scope::union(scopes, known) };
         if let Some(client) = kept::find(ctx, metadata, redirect, scopes).await? {
@@ -80,13 +83,14 @@ async fn find_or_register(
     .hint(by_hand(&issuer)))
 }
 
-/// A Client ID Metadata Document for a URL: who we are, to be served there as it is (AR-02, TK-05).
+/// Creates a Client ID Metadata Document, to be served at this URL.
+// AR-02, TK-05
 pub fn document(app: &App, url: &Url) -> Result<Value, AuthError> {
     check_document_url(url)?;
     let mut document = json!({
         "client_id": url.as_str(),
         "client_name": app.name,
-        // Any port of this machine is the same to an authorization server (RFC 8252 §7.3).
+        // Authorization servers ignore the port of loopback redirects (RFC 8252 §7.3).
         "redirect_uris": ["http://127.0.0.1/callback", "http://localhost/callback"],
         "grant_types": ["authorization_code", "refresh_token", DEVICE],
         "response_types": ["code"],
@@ -101,8 +105,8 @@ pub fn document(app: &App, url: &Url) -> Result<Value, AuthError> {
 
 const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
-/// A client that somebody registered by hand. It is known to one issuer, and shown to no other (AR-04): to the
-/// configured one, or else to the first one that gave tokens for it.
+/// Returns the configured client. It belongs to one issuer and is never sent to another (AR-04):
+/// the configured issuer, or else the first that issued tokens for it.
 async fn configured(
     ctx: &Ctx,
     metadata: &Metadata,
@@ -131,7 +135,7 @@ async fn configured(
     })
 }
 
-/// A client that has nothing but a name.
+/// A public client with nothing but an id.
 fn client(metadata: &Metadata, id: String, origin: ClientOrigin) -> OAuthClient {
     OAuthClient {
         id,
@@ -145,8 +149,9 @@ fn client(metadata: &Metadata, id: String, origin: ClientOrigin) -> OAuthClient 
     }
 }
 
-/// Whether a URL can be a `client_id` (AR-02): `https`, with a path, and nothing that could be written in two ways.
-/// It has no `.` or `..` in it: parsing has resolved them, as escapes too.
+/// Fails if a URL cannot be a `client_id` (AR-02): it must be `https` with a path, and have only
+/// one spelling. It contains no `.` or `..`, because parsing has resolved them, escaped ones
+/// included.
 fn check_document_url(url: &Url) -> Result<(), AuthError> {
     let setup =
         |why: &str| Err(AuthError::new(AuthErrorKind::Setup, format!("{} {why}", said(url.as_str()))));

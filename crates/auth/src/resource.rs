@@ -1,11 +1,12 @@
-//! Owns what a token is good for: whether a server is who it says it is, and what is asked for it (RFC 8707).
+//! Owns the `resource` parameter (RFC 8707), and whether a resource covers a server.
 
 use bowline_config::{Auth, Resource};
 use url::Url;
 
 use crate::place::Place;
 
-/// `resource` of every request for tokens (AF-02): what the server's checked metadata says, to the letter.
+/// The `resource` of every token request (AF-02): as configured, else verbatim from the server's
+/// checked metadata.
 pub(crate) fn value(auth: &Auth, place: &Place, server: &Url) -> Option<String> {
     match &auth.resource {
         Resource::Off => None,
@@ -14,9 +15,9 @@ pub(crate) fn value(auth: &Auth, place: &Place, server: &Url) -> Option<String> 
     }
 }
 
-/// Whether a resource is the server that is called, or a parent of it on the same origin (AD-03).
+/// Whether a resource is the server itself, or a parent path on the same origin (AD-03).
 ///
-/// Anything else would have us bring a token for one server to another.
+/// Otherwise a token for one server could be obtained for another.
 pub(crate) fn is_of(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     if resource.origin() != server.origin() || !resource.origin().is_tuple() {
@@ -32,17 +33,18 @@ pub(crate) fn is_of(resource: &str, server: &Url) -> bool {
     path.strip_prefix(&parent).is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// The name of a server that does not say its own: without what is only ours to know, such as keys in the query.
+/// The resource of a server without metadata: its URL without query, fragment and user information,
+/// which may hold secrets.
 pub(crate) fn canonical(server: &Url) -> String {
     let mut url = server.clone();
     url.set_fragment(None);
     url.set_query(None);
-    // They only fail for addresses that have no host, which a server has.
+    // These only fail for URLs without a host, which a server's URL has.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     let text = String::from(url);
     match text.strip_suffix('/') {
-        // `https://host/`: the slash says nothing. Below that, it is part of the address.
+        // The slash of `https://host/` is meaningless. In longer paths it is significant.
         Some(origin) if server.path() == "/" => origin.to_owned(),
         _ => text,
     }
@@ -120,7 +122,7 @@ mod tests {
     }
 
     proptest! {
-        // AD-03: whatever a server says, what is accepted has its origin.
+        // AD-03: every accepted resource has the server's origin.
         #[test]
         fn only_the_same_origin_is_accepted(resource in "(https?:)?//?(h[.]example)?[@:/.?#a-z0-9%-]{0,30}") {
             let server = url("https://h.example/a/mcp");

@@ -1,7 +1,8 @@
-//! Owns whether what a browser or a person brought back from a login may be believed (AF-03, AF-05, AF-06).
+//! Validates the authorization response that a browser or a person brings back (AF-03, AF-05,
+//! AF-06).
 //!
-//! The order matters. First whether it is ours, by `state`; then who sent it, by `iss`; only then what it says, be it
-//! a code or an error.
+//! The order matters: first `state`, which ties the response to this login; then `iss`, which names
+//! the sender; only then the code or error.
 
 use bowline_config::Secret;
 use ring::digest::{SHA256, digest};
@@ -11,30 +12,30 @@ use crate::error::{AuthError, AuthErrorKind, said};
 
 use Field::{Once, Twice};
 
-/// What is known of a login that is under way (AF-04).
+/// What the response to a running login must contain (AF-04).
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Who was asked; to the letter.
+    /// The issuer of the authorization request, verbatim.
     pub(crate) issuer: String,
-    /// What only this login knows.
+    /// The `state` parameter of this login.
     pub(crate) state: Secret,
-    /// Whether the issuer has promised to say who it is (RFC 9207).
+    /// Whether the issuer announced that responses carry `iss` (RFC 9207).
     pub(crate) iss_required: bool,
 }
 
-/// What was brought back.
+/// The meaning of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Brought {
-    /// A code that may be spent at the issuer that was asked.
+    /// A code that may be exchanged at the issuer.
     Code(Secret),
-    /// Something that is not of this login. Ours may still come.
+    /// The response does not belong to this login. The right one may still arrive.
     NotOurs,
 }
 
-/// The longest that is looked at.
+/// Longer input is ignored, in bytes.
 const LENGTH: usize = 64 * 1024;
 
-/// The code, of what a browser or a person brought back. What is not of this login is an error.
+/// Parses a response that must belong to this login.
 pub(crate) fn check(brought: &str, expected: &Pending) -> Result<Secret, AuthError> {
     match read(brought, expected)? {
         Brought::Code(code) => Ok(code),
@@ -46,10 +47,10 @@ pub(crate) fn check(brought: &str, expected: &Pending) -> Result<Secret, AuthErr
     }
 }
 
-/// The same, for whoever goes on waiting when it is not ours.
+/// Parses a response that may belong to another login.
 ///
-/// It is the address that a browser was sent to, or its query. A person may also bring just the code, if the issuer
-/// need not say who it is; without `state`, the code is then theirs to vouch for.
+/// It is the address of the redirect, or its query. A person may also bring the bare code, unless
+/// the issuer announced `iss`; without `state`, the person vouches for it.
 pub(crate) fn read(brought: &str, expected: &Pending) -> Result<Brought, AuthError> {
     let Some(text) = trimmed(brought) else { return Ok(Brought::NotOurs) };
     let Some(query) = query_of(&text) else {
@@ -67,7 +68,7 @@ pub(crate) fn read(brought: &str, expected: &Pending) -> Result<Brought, AuthErr
         Once(Some(state)) if is_same(state, expected.state.expose()) => {}
         _ => return Ok(Brought::NotOurs),
     }
-    // AF-05, AF-06: before anything else of it is looked at, and also if it is an error.
+    // AF-05, AF-06: before anything else is read, and also for an error response.
     match &fields.iss {
         Twice => return Err(untrusted("the answer to the login names its sender twice")),
         Once(Some(iss)) if *iss != expected.issuer => {
@@ -88,12 +89,12 @@ pub(crate) fn read(brought: &str, expected: &Pending) -> Result<Brought, AuthErr
     }
 }
 
-/// Whether what was brought is neither an address nor a query: at most a code.
+/// Whether the input is neither an address nor a query, so at most a code.
 pub(crate) fn is_bare(brought: &str) -> bool {
     trimmed(brought).is_some_and(|text| query_of(&text).is_none())
 }
 
-/// A parameter, which may come at most once (RFC 6749 §3.1).
+/// A parameter, which may occur at most once (RFC 6749 §3.1).
 enum Field {
     Once(Option<String>),
     Twice,
@@ -139,7 +140,7 @@ impl Field {
     }
 }
 
-/// Without the spaces, line ends and quotes that come with what is copied. Nothing of it has any inside.
+/// Removes whitespace and surrounding quotes that come with copying. A response contains none.
 fn trimmed(brought: &str) -> Option<String> {
     if brought.len() > LENGTH {
         return None;
@@ -149,13 +150,14 @@ fn trimmed(brought: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The query of an address, or what is one by itself. `None`: it is neither, so it is a code.
+/// The query of an address, or a bare query. Returns `None` for anything else, which counts as a
+/// code.
 fn query_of(text: &str) -> Option<&str> {
     let text = text.split_once('#').map_or(text, |(text, _)| text);
     match text.split_once('?') {
         Some((_, query)) => Some(query),
         None if text.contains("://") => Some(""),
-        // Some codes end in `=`, as base64 does; a query has a name that we know.
+        // Some codes end in `=`, like base64. A query has a known parameter.
         None => {
             let named = |name: &str| text.split('&').any(|field| field.split('=').next() == Some(name));
             (text.contains('=') && ["code", "state", "error"].into_iter().any(named)).then_some(text)
@@ -163,7 +165,7 @@ fn query_of(text: &str) -> Option<&str> {
     }
 }
 
-/// In a time that does not depend on where they differ: what is compared are digests, which nobody can aim.
+/// Compares digests, so that the time does not reveal where the values differ.
 fn is_same(given: &str, expected: &str) -> bool {
     digest(&SHA256, given.as_bytes()).as_ref() == digest(&SHA256, expected.as_bytes()).as_ref()
 }

@@ -1,4 +1,4 @@
-//! Owns how tokens are ended at the authorization server (RFC 7009).
+//! Revokes tokens at the authorization server (RFC 7009).
 
 use bowline_config::Secret;
 
@@ -15,10 +15,10 @@ pub(crate) struct Held<'a> {
     pub(crate) refresh: Option<&'a Secret>,
 }
 
-/// Ends the refresh token first, as many end with it what came of it, then the access token. Says whether the
-/// authorization server offers that at all.
+/// Revokes the refresh token first, because many servers revoke its access tokens with it, then the
+/// access token. Returns whether the authorization server supports revocation.
 ///
-/// Both are tried, whatever becomes of the first.
+/// Both are tried, even if the first fails.
 pub(crate) async fn revoke(
     ctx: &Ctx,
     metadata: &Metadata,
@@ -37,8 +37,8 @@ pub(crate) async fn revoke(
             form.set("client_secret", "");
         }
         let mut ended = sender.tell(endpoint, &form).await;
-        // The Python SDK wants the field here, whatever the method is. Without a value it is as good as left out
-        // (RFC 6749 §3.2).
+        // The Python SDK requires the field here with every method. An empty value counts as
+        // omitted (RFC 6749 §3.2).
         if !blank_secret && ended.as_ref().is_err_and(|refusal| refusal.is("invalid_request")) {
             blank_secret = true;
             form.set("client_secret", "");
@@ -46,7 +46,7 @@ pub(crate) async fn revoke(
         }
         match ended {
             Ok(()) => {}
-            // It cannot end this kind by itself; it does with the other.
+            // The server cannot revoke this kind alone; it ends with the refresh token.
             Err(refusal) if refusal.is("unsupported_token_type") && held.refresh.is_some() => {}
             Err(refusal) if outcome.is_ok() => outcome = Err(refusal.into_error()),
             Err(_) => {}
@@ -95,7 +95,7 @@ mod tests {
         assert!(revoked(&server).await.unwrap());
     }
 
-    // The Python SDK.
+    // As the Python SDK does.
     #[tokio::test]
     async fn a_secret_is_left_blank_where_the_field_is_wanted() {
         let server = server().await;

@@ -1,15 +1,15 @@
-//! Owns how much is asked for.
+//! Owns which scopes are requested.
 
 use bowline_config::{Auth, Grant};
 
 use crate::challenge::Challenge;
 use crate::place::Place;
 
-/// What a refresh token is asked for by (OpenID Connect Core §11).
+/// The scope that requests a refresh token (OpenID Connect Core §11).
 const OFFLINE: &str = "offline_access";
 
-/// What a login asks for (SC-01): what is configured, to the letter; else what the server wanted; else what it knows.
-/// Nothing: the authorization server decides.
+/// The scopes of a first login (SC-01): the configured ones, verbatim; else those of the challenge;
+/// else those that the server's metadata lists. If empty, the authorization server decides.
 pub(crate) fn initial(auth: &Auth, challenge: &Challenge, place: &Place) -> Vec<String> {
     if let Some(configured) = &auth.scope {
         return configured.clone();
@@ -18,13 +18,13 @@ pub(crate) fn initial(auth: &Auth, challenge: &Challenge, place: &Place) -> Vec<
     with_offline(auth, place, found)
 }
 
-/// What a login asks for when earlier ones did not get enough (SC-03): what was asked for so far, and what is wanted
-/// now, each once. What is wanted need not be among what anybody said to know (SC-02).
+/// The scopes of a login that follows a demand for more (SC-03): all requested so far plus those of
+/// the challenge, each once. They need not appear in any metadata (SC-02).
 pub(crate) fn step_up(earlier: &[String], challenge: &Challenge) -> Vec<String> {
     union(earlier, challenge.scope.as_deref().unwrap_or_default())
 }
 
-/// All of both, each once, in this order.
+/// The union of both lists, in order and without duplicates.
 pub(crate) fn union(earlier: &[String], more: &[String]) -> Vec<String> {
     let mut scopes: Vec<String> = Vec::with_capacity(earlier.len() + more.len());
     for scope in earlier.iter().chain(more) {
@@ -35,8 +35,8 @@ pub(crate) fn union(earlier: &[String], more: &[String]) -> Vec<String> {
     scopes
 }
 
-/// Adds `offline_access` where a person logs in and the authorization server itself lists it (SC-05). Never alone:
-/// to ask for nothing is to be given what is usual, and that would be lost.
+/// Adds `offline_access` where a person logs in and the authorization server lists it (SC-05). It
+/// is never requested alone: an empty request yields the default scopes, which would be lost.
 fn with_offline(auth: &Auth, place: &Place, mut scopes: Vec<String>) -> Vec<String> {
     let lists = |list: &Option<Vec<String>>, what: &str| {
         list.as_ref().is_some_and(|list| list.iter().any(|it| it == what))
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(initial(&auth, &challenge(""), &place), list(""));
         place.scopes = Some(list("a b c"));
         assert_eq!(initial(&auth, &challenge(""), &place), list("a b c"));
-        // SC-02: the challenge is right, even with what nobody listed.
+        // SC-02: the challenge wins, even with scopes that no metadata lists.
         assert_eq!(initial(&auth, &challenge("z"), &place), list("z"));
     }
 
@@ -96,7 +96,7 @@ mod tests {
         let auth = Auth::default();
         let mut place = place();
         assert_eq!(initial(&auth, &challenge("a"), &place), list("a"));
-        // The server's own list does not count.
+        // Only the authorization server's list counts.
         place.scopes = Some(list("offline_access_like a"));
         assert_eq!(initial(&auth, &challenge(""), &place), list("offline_access_like a"));
         place.metadata.scopes_supported = Some(list("a offline_access"));

@@ -1,4 +1,4 @@
-//! A web site of this machine for tests: it answers what it was told to, and remembers what it was asked.
+//! An HTTP server for tests on this machine: it sends scripted responses and records the requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -29,15 +29,15 @@ pub(crate) struct Site {
 
 #[derive(Default)]
 struct Inner {
-    /// The last answer to an address is given for ever.
+    /// Scripted responses by path. The last one of a path is repeated.
     answers: HashMap<String, VecDeque<(u16, String)>>,
     asked: Vec<Asked>,
 }
 
-/// What was asked.
+/// A request that the site received.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    /// Such as `GET /path?query`.
+    /// The request line, such as `GET /path?query`.
     pub(crate) line: String,
     pub(crate) headers: http::HeaderMap,
     pub(crate) body: String,
@@ -66,13 +66,13 @@ impl Site {
         format!("{}{path}", self.origin).parse().unwrap()
     }
 
-    /// Answers an address so, after what it was told to answer before. Other addresses are not there.
+    /// Queues a response for a path. Paths without one get 404.
     pub(crate) fn answer(&self, path: &str, status: u16, body: impl ToString) {
         let mut inner = self.inner.lock().unwrap();
         inner.answers.entry(path.to_owned()).or_default().push_back((status, body.to_string()));
     }
 
-    /// The same, instead of what it was told before.
+    /// Sends only this response for a path, instead of the queued ones.
     pub(crate) fn replace(&self, path: &str, status: u16, body: impl ToString) {
         self.inner.lock().unwrap().answers.remove(path);
         self.answer(path, status, body);
@@ -86,7 +86,7 @@ impl Site {
         self.asked().into_iter().map(|asked| asked.line).collect()
     }
 
-    /// A server at a path of this site, with an empty memory.
+    /// The context of a server at a path of this site, with an empty store.
     pub(crate) fn ctx(&self, path: &str, auth: Auth) -> Ctx {
         let url = self.url(path);
         let net = Net::new(&Http::plain(url.clone()), Proxies::Direct);

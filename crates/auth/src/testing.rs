@@ -1,4 +1,4 @@
-//! What the tests of this crate have in common: one server, seen from here, and the authorization server behind it.
+//! Shared by the unit tests: the context of one server, and the authorization server behind it.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::ctx::{App, Ctx};
 use crate::net::Net;
 use crate::place::{Metadata, Place, PlaceKind};
 
-/// The server that tokens are for. Nobody listens there, and nobody has to.
+/// The server that tokens are for. Nothing listens there.
 pub(crate) const RESOURCE: &str = "http://127.0.0.1:9/mcp";
 
-/// A server with these settings, and with an empty memory.
+/// A context with these settings and an empty store.
 pub(crate) fn ctx(auth: Auth) -> Ctx {
     ctx_with(auth, Safe::in_memory())
 }
@@ -28,7 +28,7 @@ pub(crate) fn ctx_with(auth: Auth, safe: Safe) -> Ctx {
     Ctx { server: "files".into(), url, auth: Arc::new(auth), app: Arc::new(app), safe, net }
 }
 
-/// What the authorization server would say of itself.
+/// The metadata of the test authorization server.
 pub(crate) fn place(server: &AuthServer) -> Place {
     let at = |name: &str| Some(server.endpoint(name).parse().unwrap());
     let list = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect());
@@ -73,6 +73,6 @@ pub(crate) fn client(server: &AuthServer, method: TokenAuth) -> OAuthClient {
     }
 }
 
-/// With everything in it that could break a header or a form.
+/// These contain every character that could break a header or a form.
 pub(crate) const CLIENT_ID: &str = "https://client.example/a b:c";
 pub(crate) const CLIENT_SECRET: &str = "s:e c+r%e&t=ü";

@@ -1,32 +1,32 @@
-//! Owns what a token endpoint has given.
+//! Owns the tokens that a token endpoint issued.
 
 use std::time::SystemTime;
 
 use bowline_config::Secret;
 
-/// What a token endpoint has given, in absolute terms.
+/// A token response, with absolute times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tokens {
-    /// What is shown to the server.
+    /// The access token.
     pub access: Secret,
-    /// How it is shown.
+    /// How the access token is sent.
     pub scheme: Scheme,
-    /// What the next one is had for.
+    /// The refresh token.
     pub refresh: Option<Secret>,
-    /// When it ends, by our clock; `None` is not known.
+    /// When the access token expires, by our clock; `None` if unknown.
     pub expires_at: Option<SystemTime>,
-    /// What it is good for, if that was said.
+    /// The granted scopes, if the response names them.
     pub scopes: Option<Vec<String>>,
-    /// Who logged in (OpenID Connect); for display only.
+    /// The OpenID Connect ID token; for display only.
     pub id_token: Option<Secret>,
 }
 
-/// How a token is shown.
+/// How an access token is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// Whoever has it may use it.
+    /// As a bearer token: whoever has it can use it.
     Bearer,
-    /// Only with a proof of its key (RFC 9449).
+    /// With a proof of possession of its key (RFC 9449).
     Dpop,
 }

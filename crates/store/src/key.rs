@@ -1,9 +1,9 @@
-//! Owns which key a store is encrypted with, and where that key is.
+//! Owns which key a store is encrypted with, and where that key is kept.
 //!
-//! The store itself remembers ([`Mark`]): the first process to come makes a key, puts it into its place, and
-//! marks the store with it; of several that come at once the store takes one mark, and all use that key. From
-//! then on no key is ever made for this store again, whatever the keyring says today: with a fresh one, all that
-//! is kept would be lost.
+//! The store itself records it in a [`KeyMark`]: the first process creates a key, puts it into the
+//! keyring or a file, and marks the store with it. If several processes start at once, the store
+//! accepts one mark, and all use that key. After that, no key is ever created for this store again,
+//! even if the keyring is locked or empty: with a new key, all stored values would be lost.
 
 mod file;
 mod keyring;
@@ -25,37 +25,38 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Expect, Lease, SealKey, Store, StoreError, Version};
 
-/// Where the key is that a store is encrypted with.
+/// Where the key of a store is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// In the system's keyring.
     Keyring,
     /// In this file, which only its owner can read.
     File(PathBuf),
-    /// With the program, which gave it.
+    /// With the calling program, which passed it to [`crate::open_with_key`].
     Given,
 }
 
-/// Who is asked for a key.
+/// Finds or creates the key of a store.
 pub(crate) struct Places<'a> {
     pub(crate) chosen: KeyPlace,
     pub(crate) keyring: Keyring,
-    /// The folder that a key file is in.
+    /// The folder of the key file.
     pub(crate) state: &'a Path,
 }
 
-/// How often a mark is looked at again because somebody else was first. One time is enough unless a person
-/// deletes it meanwhile.
+/// How often the mark is read again because another process was first. Once is enough, unless a
+/// person deletes the mark meanwhile.
 const ROUNDS: usize = 3;
 
-/// How long one process is left alone while it makes a key. A person may be typing a password meanwhile.
+/// How long other processes wait while one creates a key. A person may be typing a password
+/// meanwhile.
 const TURN: Duration = Duration::from_secs(30);
 
-/// How soon the others look whether it is done.
+/// How often the others check whether the mark is set.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 impl Places<'_> {
-    /// The key of a store, which is made if the store is new.
+    /// Returns the key of a store; creates it if the store is new.
     pub(crate) async fn find(
         &self,
         store: &dyn Store,
@@ -66,7 +67,7 @@ impl Places<'_> {
                 Turn::Marked(mark, version) => return self.fetch(store, &mark, version, notes).await,
                 Turn::Ours(turn) => turn,
             };
-            // Who loses the race below has nothing to tell.
+            // Notes of a key that loses the race below are dropped.
             let mut news = Vec::new();
             let made = self.mark_new(store, &mut news).await;
             if let Some(turn) = turn {
@@ -80,7 +81,8 @@ impl Places<'_> {
         Err(StoreError::Unavailable(format!("{} keeps changing its key", store.place())))
     }
 
-    /// Makes a key for a new store and marks the store with it, unless somebody else was first.
+    /// Creates a key for a new store and marks the store with it. Returns `None` if another process
+    /// was first.
     async fn mark_new(
         &self,
         store: &dyn Store,
@@ -91,7 +93,7 @@ impl Places<'_> {
         Ok(ours.then_some((key, kind)))
     }
 
-    /// Makes a key for a new store and puts it into its place.
+    /// Creates a key for a new store and puts it into the keyring or a file.
     async fn make(&self, notes: &mut Vec<String>) -> Result<(SealKey, KeyKind), StoreError> {
         let key = SealKey::generate()?;
         if self.chosen != KeyPlace::File {
@@ -106,7 +108,7 @@ impl Places<'_> {
         Ok((key, KeyKind::File(path)))
     }
 
-    /// Fetches the key that a store is marked with, and moves it if it was chosen to be elsewhere.
+    /// Loads the key that a store is marked with, and moves it if another location is configured.
     async fn fetch(
         &self,
         store: &dyn Store,
@@ -179,12 +181,13 @@ impl Places<'_> {
     }
 }
 
-/// Who may make a key for a new store.
+/// Whether this process may create the key of a new store.
 enum Turn {
-    /// Nobody: it has one.
+    /// The store has a key.
     Marked(Mark, Version),
-    /// We; with a lease, or because nobody gave it back in time. It is only a courtesy, so that not everybody asks
-    /// the keyring, and perhaps a person, at once: the mark decides.
+    /// This process may; with a lease, or because the holder did not release it in time. The lease
+    /// only prevents that all processes ask the keyring, and perhaps a person, at once: the mark
+    /// decides.
     Ours(Option<Lease>),
 }
 
@@ -195,7 +198,7 @@ async fn wait_for_turn(store: &dyn Store) -> Result<Turn, StoreError> {
             return Ok(Turn::Marked(mark, version));
         }
         if let Some(lease) = store.acquire("key", TURN).await? {
-            // Who had it before us may have got done since we looked.
+            // The previous holder may have finished since the mark was read.
             let Some((mark, version)) = Mark::of(store).await? else { return Ok(Turn::Ours(Some(lease))) };
             store.release(lease).await?;
             return Ok(Turn::Marked(mark, version));
@@ -207,7 +210,7 @@ async fn wait_for_turn(store: &dyn Store) -> Result<Turn, StoreError> {
     }
 }
 
-/// Checks a key that was given against a store, and marks a new store with it.
+/// Checks a key from the caller against the store's mark, and marks a new store with it.
 pub(crate) async fn check_given(store: &dyn Store, key: &SealKey) -> Result<(), StoreError> {
     for _ in 0..ROUNDS {
         match Mark::of(store).await? {

@@ -1,7 +1,7 @@
-//! Owns when a store is opened that may never be needed: with the first thing that is kept in it, or read from it.
+//! Owns stores that are opened on first use.
 //!
-//! Most servers want no login. Nothing is made for them, no keyring is unlocked, and one that cannot be used is no
-//! trouble of theirs.
+//! Most servers need no login. For them no file is created and no keyring is unlocked, and a store
+//! that cannot be opened does not affect them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,22 +14,24 @@ use crate::key::{Keyring, Places};
 use crate::open::{connect, is_there};
 use crate::{Safe, SealKey, Store, StoreError};
 
-/// [`open`](fn@crate::open), put off until it matters. What cannot be opened fails then, and is tried again the next
-/// time; the key is fetched when there is something to decrypt or to encrypt.
+/// Returns a store that is opened like [`open`](fn@crate::open), but on first use. A failure to
+/// open is reported then, and opening is retried the next time. The key is loaded when there is
+/// something to decrypt or encrypt.
 pub fn open_later(keeping: Keeping, state: PathBuf) -> Safe {
     Safe::later(Later { keeping: Ok(keeping), state, store: OnceCell::new(), key: OnceCell::new() })
 }
 
-/// What is to be had where nobody knows which store is meant: whatever is wanted of it fails, and says why. To take
-/// another store for it would be to lose what is kept in the right one, or to keep it where it was not wanted.
+/// Returns a store for which every operation fails with this reason, for when it is unknown which
+/// store is configured. Using another store instead could lose what the right one holds, or write
+/// to a place that was not wanted.
 pub fn open_never(why: impl Into<String>) -> Safe {
     let (state, store, key) = (PathBuf::new(), OnceCell::new(), OnceCell::new());
     Safe::later(Later { keeping: Err(why.into()), state, store, key })
 }
 
-/// A store that is opened when it is needed.
+/// A store that is opened on first use.
 pub(crate) struct Later {
-    /// Which one it is, or why that is not known.
+    /// The configuration, or why it is unknown.
     keeping: Result<Keeping, String>,
     state: PathBuf,
     store: OnceCell<Arc<dyn Store>>,
@@ -49,7 +51,7 @@ impl Later {
         self.store().await.map(Some)
     }
 
-    /// The store, which is made if it is not there.
+    /// The store, created if it does not exist.
     pub(crate) async fn store(&self) -> Result<&Arc<dyn Store>, StoreError> {
         let keeping = self.keeping()?;
         let opening = async {
@@ -61,7 +63,7 @@ impl Later {
         self.store.get_or_try_init(|| opening).await
     }
 
-    /// Its key.
+    /// The store's key.
     pub(crate) async fn key(&self) -> Result<&SealKey, StoreError> {
         let store = self.store().await?;
         let keeping = self.keeping()?;
@@ -76,7 +78,7 @@ impl Later {
     }
 }
 
-/// Nobody waits for them who could show them.
+/// Logs the notes, because no caller is there to show them.
 fn tell(notes: &[String]) {
     for note in notes {
         tracing::info!("{note}");

@@ -1,29 +1,29 @@
-//! Owns what a lease is made of: a token that nobody guesses, and a time that is never long.
+//! Owns the parts of a lease: an unguessable token, and a bounded lifetime.
 
 use std::time::Duration;
 
 use crate::{StoreError, random};
 
-/// The longest that a lease lasts without being renewed; who asks for more gets this.
+/// The longest lifetime of a lease without renewal; longer requests are reduced to this.
 ///
-/// It is also the bound on what a clock that jumps can do: a lease that seems to end later than this was
-/// granted by a clock that has been set back since, and counts as ended.
+/// It also bounds the effect of clock changes: a lease that seems to end later than this was
+/// granted before the clock was set back, and counts as expired.
 pub const LONGEST_LEASE: Duration = Duration::from_secs(300);
 
-/// A lease of less than this could end before its holder knows of it.
+/// A shorter lease could expire before its holder knows of it.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// For how long a lease is given to somebody who asks for `ttl`.
+/// Clamps a requested lifetime to the allowed range.
 pub(crate) fn bounded(ttl: Duration) -> Duration {
     ttl.clamp(SHORTEST, LONGEST_LEASE)
 }
 
-/// In milliseconds.
+/// Clamps a requested lifetime, in milliseconds.
 pub(crate) fn bounded_ms(ttl: Duration) -> i64 {
     i64::try_from(bounded(ttl).as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Tells one lease from all others, before and after.
+/// Creates a token that distinguishes a lease from all others.
 pub(crate) fn token() -> Result<String, StoreError> {
     Ok(random::hex(&random::bytes::<16>()?))
 }

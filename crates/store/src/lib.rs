@@ -1,8 +1,8 @@
-//! What we remember: values by key, each with a version, and leases that end by themselves.
+//! Persistent storage: versioned records by key, and leases that expire.
 //!
-//! A [`Store`] keeps bytes and knows nothing of what they mean; [`Safe`] encrypts what goes in and decrypts what
-//! comes out. Any number of processes share one store: whoever changes a value says which version of it was seen,
-//! and loses against whoever was first.
+//! A [`Store`] holds opaque bytes; [`EncryptedStore`] encrypts and decrypts them. Any number of
+//! processes share one store: a writer names the version that it has seen, and fails if another one
+//! was first.
 
 mod key;
 mod later;
@@ -36,111 +36,113 @@ pub use sqlite::Sqlite;
 #[cfg(feature = "valkey")]
 pub use valkey::Valkey;
 
-/// What a store does takes a while, and can fail.
+/// The future of a store operation.
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Keeps values and leases. Durable: what [`Store::put`] has confirmed survives the end of the process, however
-/// sudden.
+/// Stores records and leases. Writes that [`Store::put`] has confirmed are durable: they survive
+/// the end of the process, however sudden.
 ///
-/// A future that is dropped before it is done may or may not have had its effect, but never half of it.
+/// A future that is dropped before it completes may or may not have taken effect, but never partly.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// The value of a key.
+    /// Returns the record of a key.
     fn get<'a>(&'a self, key: &'a Key) -> Doing<'a, Option<Entry>>;
 
-    /// Sets a value if what was expected is there. Gives its version, or `None` if it is not, and then nothing
-    /// has changed.
+    /// Writes a record if the precondition holds. Returns the new version, or `None` if it does not
+    /// hold and nothing has changed.
     fn put<'a>(&'a self, key: &'a Key, value: &'a [u8], expect: Expect) -> Doing<'a, Option<Version>>;
 
-    /// Forgets a key if what was expected is there. Says whether something was forgotten.
+    /// Removes a record if the precondition holds. Returns whether one was removed.
     fn remove<'a>(&'a self, key: &'a Key, expect: Expect) -> Doing<'a, bool>;
 
-    /// All keys of a kind, with their values.
+    /// Returns all records of a kind, with their keys.
     fn list(&self, kind: &'static str) -> Doing<'_, Vec<(Key, Entry)>>;
 
-    /// Takes a lease, unless somebody has it. It ends after `ttl`, if it is not given back or renewed before, so
-    /// that nobody who dies holds up the others. No lease is longer than [`LONGEST_LEASE`].
+    /// Acquires a lease, unless it is held. It expires after `ttl` if it is neither released nor
+    /// renewed, so that a process that dies does not block the others. Lifetimes are limited to
+    /// [`MAX_LEASE_TTL`].
     fn acquire<'a>(&'a self, name: &'a str, ttl: Duration) -> Doing<'a, Option<Lease>>;
 
-    /// Has a lease end later. `false`: it is not ours any more.
+    /// Extends a lease by `ttl` from now. Returns `false` if it is no longer ours.
     fn renew<'a>(&'a self, lease: &'a Lease, ttl: Duration) -> Doing<'a, bool>;
 
-    /// Gives a lease back. One that has ended, and may be somebody else's by now, is left alone.
+    /// Releases a lease. One that has expired, and may have another holder by now, is left alone.
     fn release(&self, lease: Lease) -> Doing<'_, ()>;
 
-    /// Takes the lock of a name, unless another process of this machine has it. Unlike a lease it does not end by
-    /// itself, except with its holder. A store that processes of one machine do not share by a file has no locks, and
-    /// gives [`Lock::none`].
+    /// Acquires the lock of a name, unless another process of this machine holds it. Unlike a
+    /// lease, it ends only when it is released or its holder dies. A store without a shared file
+    /// has no locks, and returns [`Lock::none`].
     ///
-    /// A lease that is to be had only under the lock of the same name was left behind if the lock can be taken. A store
-    /// that only this machine uses removes it, so that nobody waits for a process that was killed.
+    /// If the lock is free, a lease that is only acquired under the lock of the same name must have
+    /// been left behind. A store that only this machine uses removes it, so that nobody waits for a
+    /// killed process.
     fn lock<'a>(&'a self, name: &'a str) -> Doing<'a, Result<Lock, Locked>> {
         let _ = name;
         Box::pin(std::future::ready(Ok(Ok(Lock::none()))))
     }
 
-    /// Where it is, in words for a person; without secrets.
+    /// Describes where the store is, for people and without secrets.
     fn place(&self) -> String;
 }
 
-/// What a value is found by.
+/// The key of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// What it is, such as `login`: letters, digits and `-`.
+    /// The kind of record, such as `login`: letters, digits and `-`.
     pub kind: &'static str,
-    /// Which one.
+    /// The id, unique within its kind.
     pub id: String,
 }
 
-/// A value as it is kept.
+/// A stored record.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The bytes.
+    /// The stored bytes.
     pub value: Vec<u8>,
-    /// Changes whenever the value does, and never comes back, not even after the key was forgotten.
+    /// Changes with every write and is never reused, not even after the record was removed.
     pub version: Version,
 }
 
-/// The version of a value. Later ones are greater.
+/// The version of a record. Later versions are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
-/// What has to be there for a change to be made.
+/// What must be true for a write to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever.
+    /// Always write.
     Anything,
-    /// Nothing.
+    /// There is no record.
     Nothing,
-    /// This version.
+    /// The record has this version.
     At(Version),
 }
 
-/// The right to do something that only one may do at a time. Clones are the same right.
+/// The exclusive right to do something for a limited time. Clones are the same lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// To do what.
+    /// What the lease is for.
     pub name: String,
-    /// Tells it from the lease of whoever comes after.
+    /// Distinguishes the lease from later ones of the same name.
     pub token: String,
 }
 
-/// Why something could not be remembered.
+/// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Others are at it, and did not get done in time; or it cannot be reached. Later it may work.
+    /// The store is busy or unreachable. A later attempt may succeed.
     #[error("{0}")]
     Unavailable(String),
-    /// It is there and cannot be used: damaged, not ours, or of a later version.
+    /// The store exists and cannot be used: damaged, foreign, or of a later version.
     #[error("{0}")]
     Unusable(String),
-    /// What is kept cannot be decrypted: the key is another one.
+    /// A value cannot be decrypted, because the key is another one.
     #[error("{0}")]
     Sealed(String),
 }
 
 impl Key {
-    /// The key of one value of a kind.
+    /// Creates the key of one record of a kind.
     pub fn new(kind: &'static str, id: impl Into<String>) -> Self {
         Self { kind, id: id.into() }
     }

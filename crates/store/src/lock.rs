@@ -1,8 +1,8 @@
-//! Owns the lock that keeps the processes of one machine apart: the operating system's own, on a file.
+//! Owns the lock that keeps the processes of one machine apart: an operating system lock on a file.
 //!
-//! A lease ends by the clock. A process that is stopped while it holds one (Ctrl-Z, a paused virtual machine, a closed
-//! lid) finds another process at work when it goes on, and whatever it was about to do is then done twice. A lock ends
-//! only when its holder gives it back or dies, however long the holder stands still.
+//! A lease expires by the clock. A process that is suspended while it holds one (Ctrl-Z, a paused
+//! virtual machine, a closed lid) finds another holder when it resumes, and its work is done twice.
+//! A lock ends only when its holder releases it or dies, however long the holder is suspended.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -12,34 +12,34 @@ use ring::digest::{SHA256, digest};
 
 use crate::{private, random};
 
-/// A lock that is held. Dropping it gives it back.
+/// A held lock. Dropping it releases it.
 #[derive(Debug, Default)]
 pub struct Lock {
-    /// `None` where there is nothing to lock: a store in memory, one that other machines use as well, or a file system
-    /// without locks.
+    /// `None` where nothing is locked: a store in memory, one that other machines share, or a file
+    /// system without locks.
     file: Option<File>,
 }
 
-/// Somebody else holds the lock.
+/// Another process holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Locked {
-    /// The process that holds it, if it could be read.
+    /// The id of that process, if it could be read.
     pub by: Option<u32>,
 }
 
 impl Lock {
-    /// A lock that keeps nobody out: a lease has to do.
+    /// A lock that excludes nobody, where only leases protect.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Whether the operating system keeps others out.
+    /// Whether the operating system excludes other processes.
     pub fn is_kept(&self) -> bool {
         self.file.is_some()
     }
 }
 
-/// Takes the lock of a name beside a store's file, unless somebody has it.
+/// Tries to take the lock of a name beside a store's file.
 pub(crate) fn take(store: &Path, name: &str) -> io::Result<Result<Lock, Locked>> {
     let folder = folder(store);
     private::make_folder(&folder)?;
@@ -47,7 +47,7 @@ pub(crate) fn take(store: &Path, name: &str) -> io::Result<Result<Lock, Locked>>
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // The file stays when the lock is given back: whoever waits for it may have opened it already.
+    // The file stays after the release, because another process may already have it open.
     let mut file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -58,7 +58,7 @@ pub(crate) fn take(store: &Path, name: &str) -> io::Result<Result<Lock, Locked>>
         }
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    // For people only. Whoever cannot read it is told less.
+    // The process id is for error messages only; it may be missing.
     let written = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
     if let Err(error) = written {
         tracing::debug!(%error, file = %path.display(), "the holder of a lock could not be written");
@@ -66,7 +66,7 @@ pub(crate) fn take(store: &Path, name: &str) -> io::Result<Result<Lock, Locked>>
     Ok(Ok(Lock { file: Some(file) }))
 }
 
-/// Where the locks of a store are.
+/// The folder of a store's lock files.
 fn folder(store: &Path) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
     name.push("-locks");
@@ -80,7 +80,7 @@ fn holder(path: &Path) -> Option<u32> {
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
-    // Linux says ENOLCK where the server of a network file system has no locks.
+    // Linux returns ENOLCK where a network file system has no locks.
     #[cfg(unix)]
     if error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error()) {
         return true;

@@ -1,4 +1,4 @@
-//! Owns the store that forgets everything with the process: for tests, and for programs that keep nothing.
+//! A store that lasts as long as the process: for tests, and for programs that persist nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::ready;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::lease::{self, bounded};
 use crate::{Doing, Entry, Expect, Key, Lease, Store, Version};
 
-/// A store in memory. Clones are the same store.
+/// A store in memory. Clones share their content.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     kept: Arc<Mutex<Kept>>,
@@ -24,13 +24,14 @@ struct Kept {
 }
 
 impl Memory {
-    /// An empty one.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Each change is a single insertion or removal: a panic elsewhere cannot have left one half made.
+        // Each change is a single insertion or removal, so a panic elsewhere cannot have left one
+        // half done.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Owns how what was asked for in the configuration becomes a store that is ready for use.
+//! Opens the store that the configuration describes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,32 +8,34 @@ use bowline_config::{Backend, Keeping};
 use crate::key::{self, Keyring, Places};
 use crate::{KeyKind, Safe, SealKey, Sqlite, Store, StoreError, private};
 
-/// The name of the file in the state folder.
+/// The name of the SQLite file in the state folder.
 const FILE: &str = "store.db";
 
-/// A store that is ready for use.
+/// An open store.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Opened {
     /// The store.
     pub safe: Safe,
-    /// Where it is, in words for a person; without secrets.
+    /// Describes where the store is, for people and without secrets.
     pub place: String,
-    /// Where its key is.
+    /// Where its key is kept.
     pub key: KeyKind,
-    /// What a person should know: what was made, moved or mended just now, and what is not as it should be.
+    /// Messages for the user: what was created, moved or repaired just now, and what is not as it
+    /// should be.
     pub notes: Vec<String>,
 }
 
-/// Opens the store that the configuration names, or makes it. `state` is the folder for what we remember; the
-/// SQLite file is there unless the configuration says otherwise, and so is the key file where there is one.
+/// Opens the configured store, or creates it. `state` is the folder of the SQLite file, unless the
+/// configuration names another path, and of the key file.
 ///
-/// Nothing is ever deleted: what cannot be used is left as it is, and the error says what can be done.
+/// Nothing is ever deleted: a store that cannot be used is left as it is, and the error says what
+/// can be done.
 pub async fn open(keeping: &Keeping, state: &Path) -> Result<Opened, StoreError> {
     open_by(keeping, state, Keyring::system()).await
 }
 
-/// Opens a store whose key the program has itself. A store that has another key is refused.
+/// Opens a store with a key of the caller. A store with another key is refused.
 pub async fn open_with(backend: &Backend, state: &Path, key: SealKey) -> Result<Opened, StoreError> {
     let mut notes = Vec::new();
     let store = connect(backend, state, &mut notes).await?;
@@ -49,10 +51,10 @@ pub(crate) async fn open_by(keeping: &Keeping, state: &Path, keyring: Keyring) -
     Ok(Opened { place: store.place(), safe: Safe::new(store, key), key: kind, notes })
 }
 
-/// Whether there is something to read. A server is taken to have something.
+/// Whether there is a store to read from. A server always counts as one.
 pub(crate) fn is_there(backend: &Backend, state: &Path) -> bool {
     match backend {
-        // Whoever cannot tell finds out by opening it.
+        // If that is unknown, opening it tells.
         Backend::Sqlite(path) => file(path.as_deref(), state).try_exists().unwrap_or(true),
         Backend::Valkey(_) => true,
     }

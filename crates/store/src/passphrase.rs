@@ -1,7 +1,8 @@
-//! Owns the form of what leaves this machine under a passphrase.
+//! Owns the format of data that is encrypted with a passphrase.
 //!
-//! A header with the parameters of Argon2id, then ChaCha20-Poly1305, with the header under its seal. Whoever
-//! opens one trusts nothing in the header beyond bounds: a file from a stranger costs no more than ours.
+//! A header with the Argon2id parameters, then ChaCha20-Poly1305 with the header as associated
+//! data. The parameters are bounded when a file is opened, so that a stranger's file cannot demand
+//! unlimited work.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -14,26 +15,26 @@ const FORM: u8 = 1;
 const SALT: usize = 16;
 const HEADER: usize = MAGIC.len() + 1 + 3 * 4 + SALT + NONCE_LEN;
 
-/// What Argon2id is to cost: 64 MiB, three times over. RFC 9106 recommends it where memory is not plenty.
+/// The Argon2id parameters: 64 MiB, three passes. RFC 9106 recommends them where memory is scarce.
 const COST: Cost = Cost { memory: 64 * 1024, passes: 3, lanes: 1 };
 
-/// The most that somebody else's may cost.
+/// The highest parameters that are accepted when opening.
 const MOST: Cost = Cost { memory: 256 * 1024, passes: 10, lanes: 8 };
 
-/// The largest that is opened.
+/// The largest file that is opened, in bytes.
 const LARGEST: usize = 64 << 20;
 
-/// Why something was not opened.
+/// Why data was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PassphraseError {
-    /// It is something else.
+    /// The data has another format.
     #[error("this was not written by bowline, or is cut short")]
     NotOurs,
-    /// It has a later form, or asks for more than we are willing to do.
+    /// The format is newer, or its parameters exceed the accepted bounds.
     #[error("this was written by a later version of bowline")]
     Later,
-    /// Which of both, cannot be told.
+    /// The passphrase is wrong or the data was changed; which of both cannot be told.
     #[error("the passphrase is wrong, or the content was changed")]
     Wrong,
 }
@@ -46,10 +47,10 @@ struct Cost {
     lanes: u32,
 }
 
-/// Encrypts something with a passphrase. Takes a good part of a second, and 64 MiB.
+/// Encrypts data with a passphrase. Takes a good part of a second, and 64 MiB.
 ///
 /// # Panics
-/// When the system gives no randomness.
+/// When the system provides no randomness.
 pub fn seal(value: &[u8], passphrase: &str) -> Vec<u8> {
     let salt: [u8; SALT] = random::bytes().expect("the system gives randomness");
     let nonce: [u8; NONCE_LEN] = random::bytes().expect("the system gives randomness");
@@ -78,7 +79,7 @@ pub fn seal(value: &[u8], passphrase: &str) -> Vec<u8> {
     sealed
 }
 
-/// Decrypts what [`seal`] made, at a similar price.
+/// Decrypts what [`seal`] returned, at a similar cost.
 pub fn open(sealed: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
     let rest = sealed.strip_prefix(MAGIC).ok_or(PassphraseError::NotOurs)?;
     let (&form, rest) = rest.split_first().ok_or(PassphraseError::NotOurs)?;
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn what_was_changed_or_cut_is_refused() {
         let sealed = seal(b"a refresh token", "p");
-        // A byte of salt, of the nonce, of the value, of the tag.
+        // One byte each of salt, nonce, value and tag.
         for at in [21, 37, HEADER, sealed.len() - 1] {
             let mut changed = sealed.clone();
             changed[at] ^= 1;

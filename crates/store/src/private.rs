@@ -1,6 +1,6 @@
-//! Owns who can read our files: their owner alone.
+//! Owns the permissions of our files and folders: only their owner has access.
 //!
-//! On Windows the folder of the user's profile sees to that.
+//! On Windows the permissions of the user's profile folder take care of that.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,16 +8,16 @@ use std::path::Path;
 
 use crate::{StoreError, random};
 
-/// When a file was made.
+/// Whether a file was created.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// By us.
+    /// By this call.
     Now,
-    /// By somebody else, earlier.
+    /// Earlier, or by another process.
     Before,
 }
 
-/// Makes a folder and those above it for their owner alone, unless they are there.
+/// Creates a folder and its parents for their owner only, unless they exist.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -25,7 +25,8 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// Makes a file with all it holds, or not at all: it gets its name when it is complete and on the disk.
+/// Creates a file with its full content, or not at all: it gets its name when it is complete and on
+/// disk.
 pub(crate) fn make_file(path: &Path, holding: &[u8]) -> io::Result<Made> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let random = random::bytes::<8>().map_err(io::Error::other)?;
@@ -35,11 +36,12 @@ pub(crate) fn make_file(path: &Path, holding: &[u8]) -> io::Result<Made> {
         file.write_all(holding)?;
         file.sync_all()?;
         drop(file);
-        // Unlike a renaming, this fails if the name is taken.
+        // Unlike a rename, this fails if the name is taken.
         match fs::hard_link(&draft, path) {
             Ok(()) => Ok(Made::Now),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
-            // A file system without links. A reader may come between name and content there, and says so.
+            // A file system without hard links. A reader may see the file before its content, and
+            // reports that.
             Err(_) => match create_new(path) {
                 Ok(mut file) => file.write_all(holding).and_then(|()| file.sync_all()).map(|()| Made::Now),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
@@ -52,9 +54,9 @@ pub(crate) fn make_file(path: &Path, holding: &[u8]) -> io::Result<Made> {
     made
 }
 
-/// Puts a file in the place of the one that is there, if any: whoever reads it sees the old or the new one, and nobody
-/// but the owner can. After a loss of power the file may be damaged, since the disk is not waited for: this is for what
-/// can be had again.
+/// Replaces a file, or creates it, for its owner only. Readers see the old or the new content. The
+/// disk is not synced, so the file may be damaged after a power loss: use it only for data that can
+/// be recreated.
 pub fn replace_file(path: &Path, holding: &[u8]) -> io::Result<()> {
     let random = random::bytes::<8>().map_err(io::Error::other)?;
     let draft = path.with_extension(format!("{}.{DRAFT}", random::hex(&random)));
@@ -62,11 +64,12 @@ pub fn replace_file(path: &Path, holding: &[u8]) -> io::Result<()> {
     written.and_then(|()| fs::rename(&draft, path)).inspect_err(|_| drop(fs::remove_file(&draft)))
 }
 
-/// The extension of a file that [`replace_file`] has not finished. A program that was killed may leave one behind.
+/// The extension of a file that [`replace_file`] has not finished. A killed program may leave one
+/// behind.
 pub const DRAFT: &str = "new";
 
-/// Makes an empty file, unless there is one. The file is not opened if it is there: closing it again would drop
-/// whatever locks SQLite has on it in this process.
+/// Creates an empty file, unless it exists. An existing file is not opened, because closing it
+/// would drop the locks that SQLite holds on it in this process.
 pub(crate) fn make_empty(path: &Path) -> io::Result<Made> {
     match create_new(path) {
         Ok(_) => Ok(Made::Now),
@@ -82,7 +85,7 @@ fn create_new(path: &Path) -> io::Result<fs::File> {
     options.write(true).create_new(true).open(path)
 }
 
-/// Has a new name in a folder survive the loss of power.
+/// Syncs a folder, so that a new name in it survives a power loss.
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
@@ -93,7 +96,7 @@ fn sync_folder(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Sees to it that nobody but the owner can read a file, if it is there. Says so if somebody could.
+/// Restricts a file to its owner, if it exists. Adds a note if others had access.
 #[cfg(unix)]
 pub(crate) fn check_file(path: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -132,15 +135,16 @@ pub(crate) fn check_file(path: &Path, _notes: &mut Vec<String>) -> Result<(), St
     }
 }
 
-/// What a mode lets people do who are not the owner.
+/// The permission bits of everybody but the owner.
 #[cfg(unix)]
 fn for_others(mode: u32) -> u32 {
     mode & 0o077
 }
 
-/// Refuses a folder that somebody else owns or can write to, if it is there. What lies in it may be theirs: a login of
-/// another account, the key that logins are encrypted with, or the word that a project is trusted. Taking the permission
-/// away would not help against what was put there before, so that is left to a person.
+/// Refuses a folder that another user owns or can write to, if it exists. Its content may be
+/// theirs: a login of another account, the encryption key of the logins, or the record that a
+/// project is trusted. Removing the permission would not help against what was put there before, so
+/// that is left to the user.
 #[cfg(unix)]
 pub fn refuse_shared_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -175,7 +179,7 @@ pub fn refuse_shared_folder(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Sees to it that nobody but the owner can look into our own folder. One that others can write to is refused.
+/// Restricts our own folder to its owner. A folder that others can write to is refused.
 #[cfg(unix)]
 pub(crate) fn check_folder(folder: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -211,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    // TK-03: from the first moment, and not only once somebody has looked.
+    // TK-03: from the moment of creation, and not only after a check.
     #[test]
     fn what_is_made_is_private_from_the_start() {
         let folder = tempfile::tempdir().unwrap();
@@ -257,7 +261,7 @@ mod tests {
             refuse_shared_folder(path).unwrap();
         }
         refuse_shared_folder(&path.join("not there")).unwrap();
-        // Only root can give a folder away.
+        // Only root can change the owner of a folder.
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(path, Some(12345), None).unwrap();
             let error = refuse_shared_folder(path).unwrap_err().to_string();

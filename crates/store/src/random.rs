@@ -1,4 +1,4 @@
-//! Owns where randomness comes from.
+//! Random bytes from the operating system.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::StoreError;
 
-/// Bytes that nobody can guess.
+/// Returns unpredictable bytes.
 pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     let mut bytes = [0; N];
     SystemRandom::new()
@@ -15,7 +15,7 @@ pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     Ok(bytes)
 }
 
-/// Bytes as text.
+/// Formats bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

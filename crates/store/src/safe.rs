@@ -1,4 +1,4 @@
-//! Owns the rule that nothing leaves for a store unencrypted.
+//! Encrypts every value before it reaches a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,12 +12,13 @@ use crate::key::Mark;
 use crate::later::Later;
 use crate::{Entry, Expect, Key, Lease, Lock, Locked, Memory, SealKey, Store, StoreError, Version};
 
-/// The largest value, before it is encrypted. A login has a few kilobytes.
+/// The largest value before encryption, in bytes. A login has a few kilobytes.
 const LARGEST: usize = 1 << 20;
 
 /// A store whose values are encrypted. Cheap to clone.
 ///
-/// A value can only be read under the key it was written for: what one login says is no good for another.
+/// A value can only be decrypted under the key it was written for, so that one login cannot be
+/// passed off as another.
 #[derive(Clone)]
 pub struct Safe {
     door: Door,
@@ -30,28 +31,28 @@ enum Door {
 }
 
 impl Safe {
-    /// What is in `store`, encrypted with `key`.
+    /// Encrypts the values of `store` with `key`.
     ///
-    /// Whether the store knows another key is not looked at before something cannot be read; [`crate::open_with`]
-    /// looks at once.
+    /// A store with another key is only noticed when a value cannot be decrypted;
+    /// [`crate::open_with_key`] checks that at once.
     pub fn new(store: Arc<dyn Store>, key: SealKey) -> Self {
         Self { door: Door::Open { store, key } }
     }
 
-    /// What is in a store that is opened when it is needed.
+    /// A store that is opened on first use.
     pub(crate) fn later(later: Later) -> Self {
         Self { door: Door::Later(Arc::new(later)) }
     }
 
-    /// One that forgets everything with the process, for tests and for programs that keep nothing.
+    /// A store that lasts as long as the process, for tests and for programs that persist nothing.
     ///
     /// # Panics
-    /// When the system gives no randomness.
+    /// When the system provides no randomness.
     pub fn in_memory() -> Self {
         Self::new(Arc::new(Memory::new()), SealKey::generate().expect("the system gives randomness"))
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub async fn get<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<(T, Version)>, StoreError> {
         let Some(store) = self.existing().await? else { return Ok(None) };
         let Some(entry) = store.get(key).await? else { return Ok(None) };
@@ -68,16 +69,16 @@ impl Safe {
         }
     }
 
-    /// Sets a value if what was expected is there. `None`: it is not.
+    /// Writes a value if the precondition holds. Returns `None` if it does not.
     ///
-    /// Dropped before it is done, it may or may not have set the value.
+    /// If the future is dropped before it completes, the value may or may not have been written.
     pub async fn put<T: Serialize + ?Sized>(
         &self,
         key: &Key,
         value: &T,
         expect: Expect,
     ) -> Result<Option<Version>, StoreError> {
-        // What serde says of a value may hold a part of it.
+        // An error of serde may contain a part of the value.
         let value = Zeroizing::new(
             serde_json::to_vec(value)
                 .map_err(|_| StoreError::Unusable(format!("a {} cannot be written as JSON", key.kind)))?,
@@ -89,7 +90,7 @@ impl Safe {
         self.store().await?.put(key, &sealed, expect).await
     }
 
-    /// Forgets a key if what was expected is there.
+    /// Removes a value if the precondition holds.
     pub async fn remove(&self, key: &Key, expect: Expect) -> Result<bool, StoreError> {
         match self.existing().await? {
             Some(store) => store.remove(key, expect).await,
@@ -97,7 +98,7 @@ impl Safe {
         }
     }
 
-    /// All values of a kind. One that cannot be read is left out.
+    /// Returns all values of a kind. Unreadable ones are left out.
     pub async fn list<T: DeserializeOwned>(
         &self,
         kind: &'static str,
@@ -115,22 +116,22 @@ impl Safe {
         Ok(values)
     }
 
-    /// [`Store::acquire`].
+    /// See [`Store::acquire`].
     pub async fn acquire(&self, name: &str, ttl: Duration) -> Result<Option<Lease>, StoreError> {
         self.store().await?.acquire(name, ttl).await
     }
 
-    /// [`Store::lock`].
+    /// See [`Store::lock`].
     pub async fn lock(&self, name: &str) -> Result<Result<Lock, Locked>, StoreError> {
         self.store().await?.lock(name).await
     }
 
-    /// [`Store::renew`].
+    /// See [`Store::renew`].
     pub async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<bool, StoreError> {
         self.store().await?.renew(lease, ttl).await
     }
 
-    /// [`Store::release`].
+    /// See [`Store::release`].
     pub async fn release(&self, lease: Lease) -> Result<(), StoreError> {
         self.store().await?.release(lease).await
     }
@@ -163,7 +164,7 @@ fn read<T: DeserializeOwned>(seal: &SealKey, key: &Key, entry: &Entry) -> Result
     serde_json::from_slice(&value).map_err(|_| Unread::Strange)
 }
 
-/// Why a value does not open. The mark says whether it is the key or the value.
+/// Explains why a value cannot be decrypted. The mark tells a wrong key from a damaged value.
 async fn why_sealed(store: &dyn Store, seal: &SealKey, key: &Key) -> StoreError {
     let place = store.place();
     match Mark::of(store).await {

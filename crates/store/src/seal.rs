@@ -1,5 +1,5 @@
-//! Owns the form of an encrypted value: one byte that names the form, a nonce, then ChaCha20-Poly1305 over the
-//! value, bound to the key it is kept under.
+//! Owns the format of an encrypted value: a version byte, a nonce, then ChaCha20-Poly1305 over the
+//! value with its record key as associated data.
 
 use std::fmt;
 
@@ -11,39 +11,39 @@ use zeroize::Zeroizing;
 
 use crate::{Key, StoreError, random};
 
-/// The only form so far.
+/// The only version so far.
 const FORM: u8 = 1;
 
-/// How the text form of a key begins, so that a person who finds one knows what it is.
+/// The prefix of a key's text form, so that a person who finds one can recognize it.
 const PREFIX: &str = "bowline-key-1:";
 
-/// The key that values are encrypted with. It cannot be printed, and is wiped when it goes.
+/// The key that values are encrypted with. It is never printed, and is wiped when dropped.
 #[derive(Clone)]
 pub struct SealKey(Zeroizing<[u8; 32]>);
 
-/// What was sealed does not open: another key, another place, or not what was written.
+/// A value cannot be decrypted: another key, another record, or changed data.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotOurs;
 
 impl SealKey {
-    /// A new key.
+    /// Generates a new key.
     pub fn generate() -> Result<Self, StoreError> {
         Ok(Self(Zeroizing::new(random::bytes()?)))
     }
 
-    /// The key of these bytes.
+    /// Creates a key from bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// Names the key without telling it.
+    /// Identifies the key without revealing it.
     pub(crate) fn fingerprint(&self) -> String {
         let mut named = Zeroizing::new(b"bowline key fingerprint".to_vec());
         named.extend_from_slice(&self.0[..]);
         random::hex(&digest(&SHA256, &named).as_ref()[..8])
     }
 
-    /// As text: keyrings and files want it so. KDE's keeps no other.
+    /// The text form for keyrings and files. KDE's keyring stores nothing but text.
     pub(crate) fn to_text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(64));
         text.push_str(PREFIX);
@@ -51,14 +51,14 @@ impl SealKey {
         text
     }
 
-    /// The key of this text, if it is one.
+    /// Parses the text form.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut bytes = Zeroizing::new([0; 32]);
         let length = STANDARD_NO_PAD.decode_slice(text.trim().strip_prefix(PREFIX)?, &mut bytes[..]).ok()?;
         (length == bytes.len()).then_some(Self(bytes))
     }
 
-    /// Encrypts what is to be kept under `key`.
+    /// Encrypts the value of a record.
     pub(crate) fn seal(&self, key: &Key, value: &[u8]) -> Result<Vec<u8>, StoreError> {
         let nonce = random::bytes::<NONCE_LEN>()?;
         let mut sealed = Vec::with_capacity(1 + NONCE_LEN + value.len() + CHACHA20_POLY1305.tag_len());
@@ -77,7 +77,7 @@ impl SealKey {
         Ok(sealed)
     }
 
-    /// Decrypts what was kept under `key`.
+    /// Decrypts the value of a record.
     pub(crate) fn open(&self, key: &Key, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotOurs> {
         let (&FORM, rest) = sealed.split_first().ok_or(NotOurs)? else { return Err(NotOurs) };
         let (nonce, rest) = rest.split_first_chunk::<NONCE_LEN>().ok_or(NotOurs)?;
@@ -99,7 +99,7 @@ impl SealKey {
     }
 }
 
-/// What a value is bound to. A kind holds no NUL, so no two keys have the same.
+/// The associated data of a record. A kind contains no NUL, so it is unambiguous.
 fn bound_to(key: &Key) -> Vec<u8> {
     [&[FORM], key.kind.as_bytes(), &[0], key.id.as_bytes()].concat()
 }

@@ -1,7 +1,7 @@
-//! Owns the store in a SQLite file, which any number of processes share.
+//! A store in a SQLite file, which any number of processes share.
 //!
-//! Each change is one transaction that takes the right to write before it looks, so what it looked at is still
-//! true when it writes. A change is confirmed when it is on the disk.
+//! Each change is one transaction that takes the write lock before it reads, so that what it has
+//! read is still true when it writes. A change is confirmed when it is on disk.
 
 mod file;
 mod remote;
@@ -21,13 +21,13 @@ use crate::lease::{self, LONGEST_LEASE, bounded_ms};
 use crate::lock::{self, Lock, Locked};
 use crate::{Doing, Entry, Expect, Key, Lease, Store, StoreError, Version};
 
-/// A store in a file.
+/// A store in a SQLite file.
 ///
-/// What is asked of it is done by a thread of its own, in the order asked. Dropping a future does not take back
-/// what it has asked for.
+/// Operations run on a separate thread, in order. Dropping a future does not cancel its operation.
 ///
-/// A file that another one takes the place of while it is in use is left for that one, if it has the same key. Its
-/// versions are its own: they may be smaller than what was seen of the first.
+/// If the file is replaced by another one while in use, the new file is used from then on, provided
+/// that it has the same key. Its versions are its own, and may be smaller than those of the old
+/// file.
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
@@ -35,7 +35,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file, or makes it, so that only its owner can read it. `notes` gets what a person should know.
+    /// Opens the file, or creates it for its owner only. `notes` receives messages for the user.
     ///
     /// A file that cannot be used is left as it is.
     pub async fn open(path: &Path, notes: &mut Vec<String>) -> Result<Self, StoreError> {
@@ -44,11 +44,11 @@ impl Sqlite {
         Ok(Self { path: path.to_owned(), thread })
     }
 
-    /// Removes a lease of which the lock was just taken: its holder is dead, or could not give it back.
+    /// Removes a lease whose lock was just taken: its holder is dead, or could not release it.
     async fn drop_abandoned_lease(&self, name: &str) {
         let name = name.to_owned();
         let dropped = self.doing(move |db| {
-            // Most often there is none, and then nothing is written.
+            // Usually there is none; then nothing is written.
             let is_there = db.prepare_cached("SELECT 1 FROM leases WHERE name = ?1")?.exists([&name])?;
             if is_there {
                 let change = begin(db)?;
@@ -58,7 +58,7 @@ impl Sqlite {
             Ok(())
         });
         if let Err(error) = dropped.await {
-            // It ends by itself.
+            // The lease expires by itself.
             tracing::debug!(%error, "a lease that was left behind could not be removed");
         }
     }
@@ -131,7 +131,7 @@ impl Store for Sqlite {
             let lease = Lease { name: name.clone(), token: token.clone() };
             let granted = self.doing(move |db| {
                 let change = begin(db)?;
-                // Others may have been waited for until here.
+                // After the write lock was acquired, which may have taken a while.
                 let now = now_ms();
                 if live(&change, &name, now)?.is_some() {
                     return Ok(false);
@@ -174,9 +174,9 @@ impl Store for Sqlite {
 
     fn lock<'a>(&'a self, name: &'a str) -> Doing<'a, Result<Lock, Locked>> {
         let (path, locked) = (self.path.clone(), name.to_owned());
-        // Opening a file of a network file system can take as long as it likes.
+        // Opening a file on a network file system may block.
         let taking = tokio::task::spawn_blocking(move || {
-            // As SQLite does: whoever comes by a symbolic link gets the same lock.
+            // Like SQLite, so that a symbolic link leads to the same lock.
             let path = fs::canonicalize(&path).unwrap_or(path);
             Ok((lock::take(&path, &locked)?, is_remote(&path)))
         });
@@ -185,7 +185,7 @@ impl Store for Sqlite {
             let (taken, is_remote) = taken.map_err(|error: io::Error| {
                 StoreError::Unavailable(format!("cannot lock beside {}: {error}", self.path.display()))
             })?;
-            // Locks of other machines are not seen here, and their leases have to be waited for.
+            // Locks of other machines are not visible here, so their leases have to expire.
             if taken.as_ref().is_ok_and(Lock::is_kept) && !is_remote {
                 self.drop_abandoned_lease(name).await;
             }
@@ -198,7 +198,7 @@ impl Store for Sqlite {
     }
 }
 
-/// A change. Nobody else makes one until it ends.
+/// Begins a transaction that excludes all other writers.
 fn begin(db: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     db.transaction_with_behavior(TransactionBehavior::Immediate)
 }
@@ -215,9 +215,9 @@ fn fits(change: &Transaction<'_>, kind: &str, id: &str, expect: Expect) -> rusql
     })
 }
 
-/// The token of whoever has a lease now.
+/// The token of the current holder of a lease.
 fn live(change: &Transaction<'_>, name: &str, now: i64) -> rusqlite::Result<Option<String>> {
-    // What ends too late was granted by a clock that has been set back since.
+    // A later end was granted before the clock was set back.
     let latest = now.saturating_add(bounded_ms(LONGEST_LEASE));
     change
         .prepare_cached("SELECT token FROM leases WHERE name = ?1 AND ends > ?2 AND ends <= ?3")?
@@ -229,7 +229,7 @@ fn entry(row: &Row<'_>, at: usize) -> rusqlite::Result<Entry> {
     Ok(Entry { version: Version(row.get::<_, i64>(at)?.cast_unsigned()), value: row.get(at + 1)? })
 }
 
-/// The only clock that processes share.
+/// Milliseconds since the epoch: the only clock that processes share.
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

@@ -1,7 +1,7 @@
-//! Owns the store in a Valkey or Redis server, which any number of machines share.
+//! A store in a Valkey or Redis server, which any number of machines share.
 //!
-//! All entries of a kind are one hash, each value with its version before it; a lease is a key that ends by
-//! itself. Whatever looks before it changes is a script, which the server runs as one step.
+//! All records of a kind form one hash, each value prefixed with its version; a lease is a key with
+//! an expiry. Every read-and-write is a script, which the server runs atomically.
 
 mod link;
 
@@ -15,7 +15,7 @@ use redis::Script;
 use crate::lease::{self, bounded_ms};
 use crate::{Doing, Entry, Expect, Key, Lease, Store, StoreError, Version};
 
-/// Under which all we keep is found.
+/// The prefix of all keys.
 const PREFIX: &str = "bowline:";
 
 static PUT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/put.lua")));
@@ -24,18 +24,18 @@ static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("va
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/renew.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/release.lua")));
 
-/// A store in a server.
+/// A store in a Valkey or Redis server.
 ///
-/// A lost connection is made anew, and what was under way is asked for again within the time it has: whether it
-/// had been done is found out first. How durable it all is, the server's own settings decide.
+/// A lost connection is reopened, and an interrupted operation is retried within its timeout, after
+/// checking whether it took effect. Durability depends on the server's settings.
 #[derive(Debug)]
 pub struct Valkey {
     link: Link,
 }
 
 impl Valkey {
-    /// Reaches the server of a URL: `redis://`, `valkey://`, with an `s` for TLS, or `unix://`. `notes` gets what
-    /// a person should know.
+    /// Connects to a URL: `redis://`, `valkey://`, each with an `s` for TLS, or `unix://`. `notes`
+    /// receives messages for the user.
     pub async fn open(url: &Secret, notes: &mut Vec<String>) -> Result<Self, StoreError> {
         let link = Link::open(url)?;
         notes.extend(link.look().await?);
@@ -77,7 +77,8 @@ impl Store for Valkey {
                     Tried::Done(Some(version)) => return self.version(&version).map(Some),
                     Tried::Lost => {}
                 }
-                // What is there now may be ours. If it cannot be looked at, the next attempt says why.
+                // The stored value may be ours. If it cannot be read, the next attempt reports the
+                // error.
                 if let Ok(Some(entry)) = self.fetch(key).await
                     && entry.value == value
                     && expect != Expect::At(entry.version)
@@ -97,7 +98,7 @@ impl Store for Valkey {
                 if let Tried::Done(removed) = tries.run::<u64>(&script).await? {
                     return Ok(removed > 0);
                 }
-                // What was there and is not any more was removed, and most likely by us.
+                // The record was there and is gone, so it was removed, most likely by us.
                 if matches!(expect, Expect::At(_)) && matches!(self.fetch(key).await, Ok(None)) {
                     return Ok(true);
                 }
@@ -164,7 +165,7 @@ fn lease_key(name: &str) -> String {
     format!("{PREFIX}lease:{name}")
 }
 
-/// As the scripts read it.
+/// The precondition as an argument of the scripts.
 fn expected(expect: Expect) -> String {
     match expect {
         Expect::Anything => "*".into(),
@@ -173,7 +174,7 @@ fn expected(expect: Expect) -> String {
     }
 }
 
-/// A value with its version before it.
+/// Parses a value that is prefixed with its version.
 fn parse(kept: &[u8]) -> Option<Entry> {
     let colon = kept.iter().take(21).position(|it| *it == b':')?;
     let version = std::str::from_utf8(&kept[..colon]).ok()?.parse().ok()?;

@@ -1,3 +1,5 @@
+//! What an account shows of a login.
+
 use std::time::Duration;
 
 use super::*;

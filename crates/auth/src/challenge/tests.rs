@@ -1,4 +1,4 @@
-//! Challenges as servers write them, as they might, and as nobody should.
+//! Parses challenges as servers send them, as they might, and as no server should.
 
 use proptest::prelude::*;
 
@@ -127,7 +127,7 @@ fn a_huge_header_is_cut_within_no_character() {
     assert_eq!(parse(&[&header]).realm.unwrap().chars().count(), 200);
 }
 
-/// A parameter as somebody might write it: name, value, and how.
+/// A parameter as a server might write it: name, value, and quoted form.
 fn param() -> impl Strategy<Value = (String, String, String)> {
     let quoted = ("[a-z_]{1,12}", "[ -~]{0,30}").prop_map(|(name, value)| {
         let escaped = value.replace('\\', "\\\\").replace('"', "\\\"");
@@ -158,7 +158,7 @@ fn challenge() -> impl Strategy<Value = Written> {
 }
 
 proptest! {
-    // AD-01: what is written is read, whatever the quoting, the order and the number.
+    // AD-01: every written parameter is parsed, with any quoting, order and number.
     #[test]
     fn what_is_written_is_read(challenges in prop::collection::vec(challenge(), 1..5)) {
         let header = challenges.iter().map(|(text, ..)| text.as_str()).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! Whom we ask, and in which order: every test looks at what the site was asked.
+//! Which addresses discovery asks, and in which order: every test checks the recorded requests.
 
 use bowline_config::Auth;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ async fn ad_02_described_below_a_path_that_no_header_names() {
 async fn ad_02_described_at_the_root_that_no_header_names() {
     let site = Site::start().await;
     let issuer = format!("{}/tenant1", site.origin());
-    // To the letter: no slash comes after the origin.
+    // Verbatim: no slash follows the origin.
     site.answer(PRM, 200, prm(site.origin(), &[&issuer]));
     site.answer(&format!("{RFC}/tenant1"), 200, metadata(&issuer));
     let place = locate(&site.ctx("/a/mcp", Auth::default()), &challenge(None)).await.unwrap();
@@ -113,7 +113,7 @@ async fn ad_02_described_at_an_address_of_its_own() {
     site.answer(&oidc, 200, metadata(&issuer));
     let place =
         locate(&site.ctx("/a/mcp", Auth::default()), &challenge(Some(site.url("/custom")))).await.unwrap();
-    // AD-05: in this order, and no further than the first that is there.
+    // AD-05: in this order, and no further than the first that exists.
     let order = ["/custom", &format!("{RFC}/tenant1"), &format!("{OIDC}/tenant1"), &oidc];
     assert_eq!(site.lines(), gets(&order));
     assert_eq!(place.metadata.issuer, issuer);

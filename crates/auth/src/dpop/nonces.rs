@@ -1,4 +1,4 @@
-//! Owns which nonce the next proof for an origin carries.
+//! Owns which nonce the next DPoP proof for an origin carries.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,25 +6,25 @@ use std::sync::{Mutex, PoisonError};
 use http::HeaderMap;
 use url::Url;
 
-/// The nonces that servers gave, each the last of its origin (RFC 9449 §8).
+/// The last nonce of each origin (RFC 9449 §8).
 #[derive(Debug, Default)]
 pub(crate) struct Nonces {
     by_origin: Mutex<HashMap<String, String>>,
 }
 
-/// The most origins that are remembered. A server has one, its authorization server has another.
+/// How many origins are remembered. A server has one, its authorization server another.
 const ORIGINS: usize = 16;
-/// The longest nonce that is taken.
+/// The longest accepted nonce, in bytes.
 const LENGTH: usize = 1024;
 
 impl Nonces {
-    /// What to put into the next proof for an address.
+    /// The nonce for the next proof to this URL.
     pub(crate) fn get(&self, url: &Url) -> Option<String> {
         let by_origin = self.by_origin.lock().unwrap_or_else(PoisonError::into_inner);
         by_origin.get(&url.origin().ascii_serialization()).cloned()
     }
 
-    /// Keeps the nonce of an answer, whatever its status. Says whether it is one that was not known.
+    /// Stores the nonce of a response, whatever its status. Returns whether it is a new one.
     pub(crate) fn learn(&self, url: &Url, headers: &HeaderMap) -> bool {
         let Some(nonce) = headers.get("dpop-nonce").and_then(|value| value.to_str().ok()) else {
             return false;
@@ -35,7 +35,7 @@ impl Nonces {
         let origin = url.origin().ascii_serialization();
         let mut by_origin = self.by_origin.lock().unwrap_or_else(PoisonError::into_inner);
         if by_origin.len() >= ORIGINS && !by_origin.contains_key(&origin) {
-            // Any will do: whose nonce is forgotten asks for another once.
+            // Dropping all is fine: an origin without its nonce asks for one again.
             by_origin.clear();
         }
         by_origin.insert(origin, nonce.to_owned()).as_deref() != Some(nonce)

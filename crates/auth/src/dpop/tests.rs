@@ -1,9 +1,11 @@
+//! The content of proofs, and when tokens are bound to a key.
+
 use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use serde_json::Value;
 
 use super::*;
 
-/// A proof taken apart, after its signature was verified with the key in its own header.
+/// Header and claims of a proof, after verifying its signature with the key in its own header.
 fn verified(proof: &str) -> (Value, Value) {
     let (signed, signature) = proof.rsplit_once('.').unwrap();
     let (header, claims) = signed.split_once('.').unwrap();
@@ -97,7 +99,8 @@ async fn the_private_half_is_not_shown() {
     assert!(shown.starts_with("Key { thumbprint: "), "{shown}");
 }
 
-// AX-06: only where the authorization server says that it can, and by default only where the server wants it.
+// AX-06: only where the authorization server supports it, and by default only where the server
+// wants it.
 #[tokio::test]
 async fn when_tokens_are_bound() {
     let server = bowline_testkit::AuthServer::start().await;

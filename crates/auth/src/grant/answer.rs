@@ -1,6 +1,7 @@
-//! Owns what of a token endpoint's answer is believed.
+//! Validates token responses.
 //!
-//! Lenient where servers are known to be sloppy and nothing depends on it; strict about what a token is.
+//! Lenient where servers are known to be sloppy and nothing depends on it; strict about the tokens
+//! themselves.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,10 +11,11 @@ use serde_json::{Map, Value};
 use crate::error::{AuthError, AuthErrorKind, said};
 use crate::tokens::{Scheme, Tokens};
 
-/// The longest life that is believed. It is renewed sooner if it has to be.
+/// The longest lifetime that is believed. A token that ends earlier is refreshed when it is
+/// refused.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The tokens in an answer to a request that was sent at this time.
+/// Parses the response to a request that was sent at this time.
 pub(super) fn tokens(body: &Map<String, Value>, asked_at: SystemTime) -> Result<Tokens, AuthError> {
     let access = token(body, "access_token")?.ok_or_else(|| untrusted("the answer has no access token"))?;
     Ok(Tokens {
@@ -26,7 +28,7 @@ pub(super) fn tokens(body: &Map<String, Value>, asked_at: SystemTime) -> Result<
     })
 }
 
-/// A token, if there is one. It has to be fit for a header.
+/// Parses a token, if present. It must fit into a header.
 pub(super) fn token(body: &Map<String, Value>, name: &str) -> Result<Option<Secret>, AuthError> {
     match body.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -38,7 +40,8 @@ pub(super) fn token(body: &Map<String, Value>, name: &str) -> Result<Option<Secr
     }
 }
 
-/// Bearer where nothing is said, as many leave it out; anything else that we do not know is not ours to show.
+/// Parses `token_type`. A missing one means bearer, because many servers omit it; unknown types are
+/// refused.
 fn scheme(body: &Map<String, Value>) -> Result<Scheme, AuthError> {
     match body.get("token_type") {
         None | Some(Value::Null) => Ok(Scheme::Bearer),
@@ -51,7 +54,8 @@ fn scheme(body: &Map<String, Value>) -> Result<Scheme, AuthError> {
     }
 }
 
-/// A number, or a number in a string. What ends at once or before cannot be meant: it is not known when that ends.
+/// Parses `expires_in`, a number or a numeric string. Zero and negative values are mistakes, so the
+/// expiry is unknown then.
 fn expires_in(body: &Map<String, Value>) -> Option<Duration> {
     let seconds = match body.get("expires_in")? {
         Value::Number(number) => number.as_f64()?,
@@ -64,7 +68,8 @@ fn expires_in(body: &Map<String, Value>) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST).min(LONGEST))
 }
 
-/// Names by spaces, by commas, or in a list. An empty answer says nothing: then it is what was asked for.
+/// Parses scopes separated by spaces or commas, or in a list. An empty value counts as missing,
+/// which means the requested scopes.
 fn scopes(scope: Option<&Value>) -> Option<Vec<String>> {
     let names: Vec<String> = match scope? {
         Value::String(text) if text.contains(char::is_whitespace) => {
@@ -78,7 +83,7 @@ fn scopes(scope: Option<&Value>) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// More scopes than this are not kept.
+/// Further scopes are dropped.
 const MOST_SCOPES: usize = 1000;
 
 fn untrusted(what: &str) -> AuthError {
@@ -147,7 +152,7 @@ mod tests {
         assert!(tokens.refresh.is_none() && tokens.id_token.is_none() && tokens.expires_at.is_none());
     }
 
-    // AX-03: the grant that an identity provider gives comes with the type N_A.
+    // AX-03: the grant of an identity provider has the token type N_A.
     #[test]
     fn a_token_of_another_type_is_never_shown() {
         for kind in ["N_A", "mac", "pop"] {

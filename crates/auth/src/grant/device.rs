@@ -1,5 +1,5 @@
-//! Owns a login by a code that a person types in on another device (RFC 8628): what is shown, and when the
-//! authorization server is asked whether it is done.
+//! Owns the device authorization grant (RFC 8628): which codes are shown, and how often the token
+//! endpoint is polled.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::error::{AuthError, AuthErrorKind, said};
 use crate::prompt::is_page;
 use crate::tokens::Tokens;
 
-/// What was given to be typed in.
+/// A device authorization response.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
     secret: Secret,
-    /// What a person types in.
+    /// The code that the person types in.
     pub(crate) typed: String,
     pub(crate) url: Url,
     pub(crate) complete: Option<Url>,
@@ -26,18 +26,18 @@ pub(crate) struct Code {
     pace: Pace,
 }
 
-/// How often is asked.
+/// The interval between two polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pace {
     interval: Duration,
 }
 
-/// For how long a code is waited for, whatever the authorization server says.
+/// How long a code is polled at most, whatever its `expires_in`.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 const SLOWEST: Duration = Duration::from_secs(60);
 const FASTEST: Duration = Duration::from_secs(1);
 
-/// Gets a code.
+/// Requests a device code.
 pub(crate) async fn authorize(ask: &Ask<'_>) -> Result<Code, AuthError> {
     let Some(endpoint) = &ask.metadata.device_authorization_endpoint else {
         let what = "the authorization server offers no login by a code on another device";
@@ -82,7 +82,7 @@ fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// Asks until the person is done, or has said no, or the code has ended.
+/// Polls until the person confirms or declines, or the code expires.
 pub(crate) async fn poll(ask: &Ask<'_>, code: &Code) -> Result<Tokens, AuthError> {
     let deadline = Instant::now() + code.expires_in;
     let mut pace = code.pace;
@@ -94,7 +94,8 @@ pub(crate) async fn poll(ask: &Ask<'_>, code: &Code) -> Result<Tokens, AuthError
         match exchange(ask, Request::Device { device_code: &code.secret }).await {
             Ok(tokens) => return Ok(tokens),
             Err(refusal) if refusal.is("expired_token") => return Err(over()),
-            // In the words of a login on a page: the endpoint that said so means nothing to a person.
+            // Worded like a declined login on a page; the endpoint's name means nothing to a
+            // person.
             Err(refusal) if refusal.is("access_denied") => {
                 let what = "the login was refused: access_denied";
                 return Err(AuthError::new(AuthErrorKind::Declined, what));
@@ -114,12 +115,13 @@ impl Pace {
         Self { interval: interval.unwrap_or(Duration::from_secs(5)).clamp(FASTEST, SLOWEST) }
     }
 
-    /// How to go on after a refusal; `None`: not at all.
+    /// The interval after an error response; `None` if polling must stop.
     fn after(self, refusal: &Refusal) -> Option<Self> {
         let interval = match refusal.code.as_deref() {
             Some("authorization_pending") => self.interval,
             Some("slow_down") => self.interval + Duration::from_secs(5),
-            // Nobody answered, or not as an authorization server: RFC 8628 §3.5 wants longer waits then.
+            // No response, or none from an authorization server: RFC 8628 §3.5 asks for longer
+            // intervals.
             _ if refusal.error.is_transient() => self.interval * 2,
             _ => return None,
         };

@@ -1,5 +1,6 @@
-//! Owns how a person for whom their organisation vouches gets tokens: the identity provider turns their ID token into
-//! a grant for one authorization server, which turns that into tokens. No page is opened (AX-03, AX-04).
+//! Obtains tokens through an organization's identity provider: it exchanges the person's ID token
+//! for a grant for one authorization server, which exchanges that for tokens. No page is opened
+//! (AX-03, AX-04).
 
 use bowline_config::{Idp, Secret};
 use serde_json::Value;
@@ -11,18 +12,18 @@ use crate::prompt::is_page;
 use crate::resource;
 use crate::tokens::Tokens;
 
-/// The type of the grant, which is also the only type that is taken for one.
+/// The token type of the grant; no other type is accepted.
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
-/// What an authorization server calls that it takes such grants.
+/// The grant profile that an authorization server announces if it accepts such grants.
 const PROFILE: &str = "urn:ietf:params:oauth:grant-profile:id-jag";
 
-/// Gets tokens by way of the identity provider. Each time with a new grant: one is good once (AX-05).
+/// Requests tokens with a new grant each time, because a grant can be used once (AX-05).
 pub(crate) async fn enterprise(ask: &Ask<'_>, idp: &Idp) -> Result<Tokens, AuthError> {
     if !is_page(&idp.token_endpoint) {
         let what = "the identity provider's `token_endpoint` is neither https nor on this machine";
         return Err(AuthError::new(AuthErrorKind::Setup, what));
     }
-    // AX-04: some do not say, and take it.
+    // AX-04: some servers announce no profiles and accept the grant.
     let profiles = ask.metadata.grant_profiles_supported.as_ref();
     if profiles.is_some_and(|profiles| profiles.iter().all(|it| it != PROFILE)) {
         let what = format!("{} takes no grant of an identity provider", said(&ask.metadata.issuer));
@@ -33,13 +34,14 @@ pub(crate) async fn enterprise(ask: &Ask<'_>, idp: &Idp) -> Result<Tokens, AuthE
     tokens(ask, Request::JwtBearer { assertion: &grant }).await
 }
 
-/// Turns the person's ID token into a grant for the authorization server (RFC 8693).
+/// Exchanges the person's ID token for a grant (RFC 8693).
 async fn exchange(ask: &Ask<'_>, idp: &Idp, id_token: &Secret) -> Result<Secret, AuthError> {
     let mut form = Form::default();
     form.add("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
     form.add("requested_token_type", ID_JAG);
     form.add("audience", &ask.metadata.issuer);
-    // Earlier drafts require it, so it is always said, whatever the authorization server is told.
+    // Earlier drafts require it, so it is always sent to the identity provider, even where the
+    // authorization server gets none.
     match ask.resource {
         Some(resource) => form.add("resource", resource),
         None => form.add("resource", &resource::canonical(&ask.ctx.url)),

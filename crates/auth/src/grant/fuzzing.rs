@@ -1,4 +1,4 @@
-//! What fuzz targets ask of this folder.
+//! Entry points for the fuzz targets of the grants.
 
 use std::time::SystemTime;
 
@@ -12,10 +12,10 @@ use super::post::{self, Form};
 use super::{answer, device};
 use crate::tokens::Tokens;
 
-/// A secret that is sent, and may come back in a refusal.
+/// A secret that is sent, and might come back in an error response.
 const SENT: &str = "rt-canary-51ab07";
 
-/// The object in an answer to a form. No refusal may repeat what was sent.
+/// Parses a response to a form. No error may repeat what was sent.
 pub(crate) fn read(kind: u8, body: &[u8]) -> Option<Map<String, Value>> {
     let url: Url = "https://as.example/token".parse().expect("an address");
     let status = [200, 201, 302, 400, 401, 403, 429, 500][usize::from(kind % 8)];
@@ -39,12 +39,12 @@ pub(crate) fn read(kind: u8, body: &[u8]) -> Option<Map<String, Value>> {
     }
 }
 
-/// The tokens in such an object.
+/// Parses the tokens in such an object.
 pub(crate) fn tokens(body: &Map<String, Value>, asked_at: SystemTime) -> Option<Tokens> {
     answer::tokens(body, asked_at).ok()
 }
 
-/// A code for another device in such an object: what a person is to type, if it may be shown.
+/// Parses a device authorization: the user code and its page, if they may be shown.
 pub(crate) fn device_code(body: &Map<String, Value>) -> Option<(String, Url)> {
     device::read(body).ok().map(|code| (code.typed, code.url))
 }

@@ -1,4 +1,4 @@
-//! Owns how a form is sent to an authorization server, and what a refusal means.
+//! Owns how a form is sent to an authorization server, and what an error response means.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::ctx::Ctx;
 use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind, said};
 
-/// A form, and what goes into the header with it. `Debug` shows the names only.
+/// A form with its `Authorization` header and fence. `Debug` shows the field names only.
 #[derive(Clone, Default)]
 pub(crate) struct Form {
     fields: Vec<(&'static str, String)>,
@@ -26,35 +26,35 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// One more field.
+    /// Adds a field.
     pub(crate) fn add(&mut self, name: &'static str, value: &str) {
         self.fields.push((name, value.to_owned()));
     }
 
-    /// A field in place of one of the same name.
+    /// Replaces the field of this name.
     pub(crate) fn set(&mut self, name: &'static str, value: &str) {
         self.fields.retain(|(other, _)| *other != name);
         self.add(name, value);
     }
 
-    /// The `Authorization` header.
+    /// Sets the `Authorization` header.
     pub(crate) fn authorize(&mut self, value: Secret) {
         self.authorization = Some(value);
     }
 
-    /// Has the form sent when a fence opens.
+    /// Holds the form back until the fence opens.
     pub(super) fn hold_back(&mut self, fence: &Fence) {
         self.fence = Some(fence.clone());
     }
 
-    /// What an authorization server must not be quoted with, should it repeat what it was sent.
+    /// Redacts our secrets, should the authorization server repeat what it received.
     fn redactor(&self) -> Redactor {
         let fields = self.fields.iter().filter(|(name, _)| SECRET_FIELDS.contains(name));
         let mut secrets: Vec<String> = fields.map(|(_, value)| value.clone()).collect();
         if let Some(header) = &self.authorization {
             let shown = Redactor::of_header(header.expose());
             secrets.push(shown.to_owned());
-            // Of `Basic`, the secret after the client's id, as it was encoded.
+            // For `Basic`, also the encoded secret after the client id.
             if let Ok(pair) = BASE64_STANDARD.decode(shown)
                 && let Some((_, secret)) = String::from_utf8_lossy(&pair).split_once(':')
             {
@@ -86,7 +86,7 @@ impl Form {
     }
 }
 
-/// What proves something, or can be exchanged for tokens.
+/// Fields that authenticate, or can be exchanged for tokens.
 const SECRET_FIELDS: [&str; 8] = [
     "assertion",
     "client_assertion",
@@ -98,18 +98,18 @@ const SECRET_FIELDS: [&str; 8] = [
     "subject_token",
 ];
 
-/// A value that must not be printed.
+/// A header value that `Debug` does not print.
 fn hidden(value: &str) -> HeaderValue {
     let mut value = HeaderValue::from_str(value).expect("base64 and tokens are visible ASCII");
     value.set_sensitive(true);
     value
 }
 
-/// Why there was nothing to be had, with the word by which that was said.
+/// A failed token request.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(super) error: AuthError,
-    /// `error` of the answer (RFC 6749 §5.2).
+    /// The `error` code of the response (RFC 6749 §5.2).
     pub(super) code: Option<String>,
 }
 
@@ -129,9 +129,10 @@ impl From<AuthError> for Refusal {
     }
 }
 
-/// Sends a form to an address that an authorization server named, and gives the object that it answers with.
+/// Posts a form to an endpoint from the metadata, and returns the JSON object of the response.
 ///
-/// With a key, a proof goes along. If that lacks a nonce, the same form is sent once more with the nonce (AX-07).
+/// With a key, a DPoP proof is added. If its nonce was missing, the form is sent once more with the
+/// nonce (AX-07).
 pub(super) async fn post(
     ctx: &Ctx,
     url: &Url,
@@ -155,19 +156,19 @@ pub(super) async fn post(
     }
 }
 
-/// The same to an address that the configuration names, without a proof.
+/// Posts a form to a configured endpoint, without a DPoP proof.
 pub(super) async fn post_chosen(ctx: &Ctx, url: &Url, form: &Form) -> Result<Map<String, Value>, Refusal> {
     let response = ctx.net.chosen(form.request(url)?).await?;
     read(&response, url, form)
 }
 
-/// Sends a form whose answer says nothing if all is well, whatever it looks like.
+/// Posts a form whose successful response has no meaningful body.
 pub(super) async fn tell(ctx: &Ctx, url: &Url, form: &Form) -> Result<(), Refusal> {
     let response = ctx.net.told(form.request(url)?).await?;
     if response.status().is_success() { Ok(()) } else { read(&response, url, form).map(drop) }
 }
 
-/// What an answer to a form comes to: an object without `error`, or why not.
+/// Parses the response to a form: a JSON object without `error`, or the reason why not.
 pub(super) fn read(
     response: &Response<Bytes>,
     url: &Url,
@@ -176,7 +177,8 @@ pub(super) fn read(
     let at = shown(url);
     let status = response.status().as_u16();
     let failed = |kind, what: String| Refusal { error: AuthError::new(kind, what), code: None };
-    // Whatever stands in it: the next try may find it well again, and nobody must lose a login by this one.
+    // Whatever the body says: a later attempt may succeed, and this response must not cost the
+    // login.
     if status >= 500 || matches!(status, 408 | 425 | 429) {
         return Err(failed(AuthErrorKind::Unavailable, format!("{at} answered with status {status}")));
     }
@@ -189,7 +191,7 @@ pub(super) fn read(
     }
     match body {
         Some(body) if status < 300 => Ok(body),
-        // A page of something in between, such as the login to a network.
+        // A page from an intermediary, such as a captive portal.
         None if status < 300 && !response.body().is_empty() => {
             Err(failed(AuthErrorKind::Unavailable, format!("{at} answered with something else than JSON")))
         }
@@ -198,7 +200,8 @@ pub(super) fn read(
     }
 }
 
-/// The object in an answer. A form counts as one: some answer that way whatever was asked for.
+/// The object in a response. A form counts as one, because some servers reply that way regardless
+/// of `Accept`.
 fn object(response: &Response<Bytes>) -> Option<Map<String, Value>> {
     let body = response.body().strip_prefix(b"\xef\xbb\xbf").unwrap_or(response.body());
     if let Ok(object) = serde_json::from_slice(body) {
@@ -212,7 +215,7 @@ fn object(response: &Response<Bytes>) -> Option<Map<String, Value>> {
     Some(pairs.map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect())
 }
 
-/// What `error` in an answer means, whatever its status: some say 200 to everything.
+/// Reads the `error` of a response, whatever its status: some servers send 200 for everything.
 fn refused(body: &Map<String, Value>, at: &str, status: u16, form: &Form) -> Option<Refusal> {
     let code = match body.get("error")? {
         Value::Null | Value::Bool(false) => return None,
@@ -229,18 +232,18 @@ fn refused(body: &Map<String, Value>, at: &str, status: u16, form: &Form) -> Opt
         "access_denied" => AuthErrorKind::Declined,
         _ => AuthErrorKind::Refused,
     };
-    // Before it is cut: of half a secret nothing is found.
+    // Redact before truncating: half a secret is not recognized.
     let redactor = form.redactor();
     let quoted = |text: &str| said(&redactor.text(text));
     let description = body.get("error_description").and_then(Value::as_str).map(quoted).unwrap_or_default();
     let sep = if description.is_empty() { "" } else { ": " };
     let what = format!("{at} refused with {}{sep}{description}", quoted(code));
-    // Earlier versions of the Python SDK say so of a client that does not prove itself.
+    // Older versions of the Python SDK send this for a client that does not authenticate.
     let code = if code == "unauthorized_client" && status == 401 { "invalid_client" } else { code };
     Some(Refusal { error: AuthError::new(kind, what), code: Some(code.to_owned()) })
 }
 
-/// An address in an error: without its query, which may say more than it should.
+/// A URL for error messages, without its query, which may hold secrets.
 fn shown(url: &Url) -> String {
     said(&format!("{}{}", url.origin().ascii_serialization(), url.path()))
 }

@@ -1,5 +1,5 @@
-//! Owns how a client proves itself to an authorization server (AR-05): what each proof adds to a request, which proofs
-//! are tried, in which order, and which of them is remembered.
+//! Owns how a client authenticates at an authorization server (AR-05): what each proof adds to a
+//! request, which proofs are tried in which order, and which one is remembered.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -18,48 +18,48 @@ use crate::jwt;
 use crate::method;
 use crate::place::Metadata;
 
-/// Whose request is sent, and to whom.
+/// Sends requests as a client to an authorization server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientSender<'a> {
     pub(crate) ctx: &'a Ctx,
     pub(crate) metadata: &'a Metadata,
-    /// `None`: no client, what is exchanged says it all (AX-08).
+    /// `None` if the assertion identifies the sender (AX-08).
     pub(crate) client: Option<&'a OAuthClient>,
 }
 
-/// What a request carries to prove which client sends it.
+/// What a request carries to authenticate the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientProof {
-    /// What the method says, and always `client_id` in the body: the authorization servers of the Python SDK, of FastMCP
-    /// and of the TypeScript SDK look for it there, whatever the method is.
+    /// As the method says, and always with `client_id` in the body: the authorization servers of
+    /// the Python SDK, FastMCP and the TypeScript SDK look for it there with every method.
     Method(TokenAuth),
-    /// The header of `client_secret_basic` and nothing in the body, for authorization servers that take `client_id`
-    /// there for a second credential.
+    /// The header of `client_secret_basic` and nothing in the body, for authorization servers that
+    /// count `client_id` in the body as a second credential.
     HeaderOnly,
 }
 
-/// The proofs of one client that are left to try for one request.
+/// The proofs that are left to try for one request.
 ///
-/// `invalid_client` is said before a grant is looked at (RFC 6749 §5.2), so that the same code or refresh token can be
-/// sent again with another proof.
+/// `invalid_client` is decided before the grant is examined (RFC 6749 §5.2), so that the same code
+/// or refresh token can be sent again with another proof.
 struct ClientProofs<'a> {
     sender: ClientSender<'a>,
     client: &'a OAuthClient,
     current: ClientProof,
     left: Vec<ClientProof>,
-    /// Why the first proof was refused. It is what a person is told if no other helps.
+    /// Why the first proof was refused. Reported if no other proof is accepted.
     refusal: Option<Refusal>,
-    /// The proof that the next request begins with.
+    /// The proof that the next request starts with.
     remembered: ClientProof,
 }
 
-/// What is kept of a client that proves itself in another way than it is registered for.
+/// The record kind for clients whose working proof differs from the registered one.
 const KIND: &str = "client-auth";
 
 // === impl ClientSender ===
 
 impl ClientSender<'_> {
-    /// Sends a form as the client, and gives the object that it is answered with.
+    /// Posts a form as the client, and returns the JSON object of the response.
     pub(crate) async fn post(
         &self,
         url: &Url,
@@ -77,7 +77,7 @@ impl ClientSender<'_> {
         }
     }
 
-    /// Sends a form as the client whose answer says nothing if all is well.
+    /// Posts a form as the client whose successful response has no meaningful body.
     pub(crate) async fn tell(&self, url: &Url, form: &Form) -> Result<(), Refusal> {
         let Some(mut proofs) = ClientProofs::of(*self).await? else {
             return tell(self.ctx, url, form).await;
@@ -94,8 +94,8 @@ impl ClientSender<'_> {
 // === impl ClientProofs ===
 
 impl<'a> ClientProofs<'a> {
-    /// The proof that was found to work before, else the one that the client is registered for, then the others that it
-    /// is able to give and the metadata allow. `None`: there is no client.
+    /// Starts with the remembered proof, or else the registered one, followed by the others that
+    /// the client supports and the metadata allows. Returns `None` if there is no client.
     async fn of(sender: ClientSender<'a>) -> Result<Option<Self>, AuthError> {
         let Some(client) = sender.client else { return Ok(None) };
         check_issuer(client, sender.metadata)?;
@@ -117,7 +117,7 @@ impl<'a> ClientProofs<'a> {
         Ok(Some(Self { sender, client, current: remembered, left: all, refusal: None, remembered }))
     }
 
-    /// The form with what proves that it is the client's.
+    /// Adds the current proof to a form.
     fn add_to(&self, form: &Form) -> Result<Form, AuthError> {
         let client = self.client;
         let mut form = form.clone();
@@ -138,7 +138,7 @@ impl<'a> ClientProofs<'a> {
         Ok(form)
     }
 
-    /// What came of a request in the end. `None`: another proof is to be tried.
+    /// The final outcome of a request; `None` if another proof is to be tried.
     async fn settle<T>(&mut self, outcome: Result<T, Refusal>) -> Option<Result<T, Refusal>> {
         match outcome {
             Err(refusal) if self.advance(&refusal) => {
@@ -153,7 +153,8 @@ impl<'a> ClientProofs<'a> {
                 Some(Err(self.refusal.take().unwrap_or(refusal)))
             }
             outcome => {
-                // Whoever refuses for another reason knows the client. Without a reason, nothing is known.
+                // A server that gives another error code has accepted the client. Without a code,
+                // nothing is known.
                 if outcome.as_ref().err().is_none_or(|refusal| refusal.code.is_some()) {
                     self.remember().await;
                 }
@@ -162,7 +163,7 @@ impl<'a> ClientProofs<'a> {
         }
     }
 
-    /// Whether there is a proof to be tried after a refusal, which is then the current one.
+    /// Moves to the next proof after a refusal. Returns whether there is one.
     fn advance(&mut self, refusal: &Refusal) -> bool {
         let basic = self.current == ClientProof::Method(TokenAuth::Basic);
         // "Includes multiple credentials" is `invalid_request` (RFC 6749 §5.2).
@@ -177,7 +178,7 @@ impl<'a> ClientProofs<'a> {
         true
     }
 
-    /// Has the next request begin with the current proof. What cannot be written down is found out again.
+    /// Remembers the current proof for the next request. If that fails, it is found again.
     async fn remember(&self) {
         if self.current == self.remembered {
             return;
@@ -192,7 +193,7 @@ impl<'a> ClientProofs<'a> {
 
 impl ClientSender<'_> {
     async fn remembered(&self, client: &OAuthClient) -> Option<ClientProof> {
-        // A client without a secret or key has one proof only.
+        // A client without secret or key has only one proof.
         if client.method == TokenAuth::None {
             return None;
         }
@@ -218,7 +219,7 @@ const HEADER_ONLY: &str = "client_secret_basic, header only";
 const INVALID_CLIENT: &str = "invalid_client";
 const INVALID_REQUEST: &str = "invalid_request";
 
-/// Whether the configuration says how the client proves itself: then nothing else is tried.
+/// Whether the configuration fixes the method: then no other is tried.
 fn is_fixed(ctx: &Ctx, client: &OAuthClient) -> bool {
     let method = ctx.auth.client.as_ref().and_then(|settings| settings.method);
     client.origin == ClientOrigin::Configured && method.is_some()
@@ -228,7 +229,7 @@ fn key(client: &OAuthClient, metadata: &Metadata) -> Key {
     Key::new(KIND, format!("{} at {}", client.id, metadata.issuer))
 }
 
-/// AR-04. Nothing that looks like a client of one issuer may reach another, whatever went wrong before.
+// AR-04: the credentials of a client must never reach another issuer, whatever went wrong before.
 fn check_issuer(client: &OAuthClient, metadata: &Metadata) -> Result<(), AuthError> {
     if client.issuer == metadata.issuer {
         return Ok(());
@@ -242,9 +243,9 @@ fn check_issuer(client: &OAuthClient, metadata: &Metadata) -> Result<(), AuthErr
     Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
 
-/// The `Authorization` of a client with a secret. Both parts are encoded as in a form first (RFC 6749 §2.3.1), so
-/// that a colon in one of them is no end of it. A space becomes `%20`, which those that decode forms read as well as
-/// those that only undo escapes.
+/// The `Authorization` header of `client_secret_basic`. Both parts are form-encoded first (RFC 6749
+/// §2.3.1), so that they may contain a colon. A space becomes `%20`, which form decoders and
+/// percent decoders both accept.
 pub(super) fn basic(id: &str, secret: &Secret) -> Secret {
     let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
     let pair = format!("{}:{}", encoded(id), encoded(secret.expose()));

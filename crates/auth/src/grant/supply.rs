@@ -1,4 +1,4 @@
-//! Owns where a token that somebody else makes comes from. It is asked for anew each time: it does not last.
+//! Reads an externally issued token. It is read each time, because it is short-lived.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::io::AsyncReadExt as _;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::program;
 
-/// How long a program may take.
+/// How long the command may run.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The longest token that is taken.
+/// The longest token that is read from a file, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
-/// The token as it is now.
+/// Reads the current token.
 pub(super) async fn get(supply: &Supply) -> Result<Secret, AuthError> {
     let (text, from) = match supply {
         Supply::Value(value) => (value.expose().to_owned(), "the configured token"),
@@ -39,7 +39,7 @@ async fn read(path: &Path) -> Result<String, AuthError> {
     };
     match read.await {
         Ok(_) => Ok(text),
-        // A platform that renews it may be about to put it there.
+        // A platform that rotates the token may be about to write it.
         Err(error) => {
             let what = format!("the token in {} could not be read: {error}", path.display());
             Err(AuthError::new(AuthErrorKind::Unavailable, what))

@@ -1,4 +1,4 @@
-//! Each grant at a real token endpoint, and each way of being refused there.
+//! Each grant at a real token endpoint, and each error response.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, place};
 use crate::tokens::Scheme;
 
-/// An authorization server, what is known of it, and a client.
+/// An authorization server with its discovery result, and a client.
 struct Bench {
     server: AuthServer,
     ctx: Ctx,
@@ -50,7 +50,7 @@ impl Bench {
     }
 }
 
-/// Tokens for a refresh token that may be sent at once.
+/// Refreshes with a fence that is already open.
 pub(super) async fn refreshed(ask: &Ask<'_>, token: &Secret) -> Result<Tokens, AuthError> {
     let fence = Fence::new(Duration::from_secs(20));
     let opening = async {
@@ -76,7 +76,7 @@ async fn a_client_proves_itself_the_way_it_is_registered() {
         assert_eq!(seen.client_id.as_deref(), Some(CLIENT_ID));
         assert_eq!(seen.field("resource"), Some(RESOURCE));
         assert_eq!(seen.field("scope"), None);
-        // The SDKs look for it there, whatever the method is.
+        // The SDKs look for it there with every method.
         assert_eq!(seen.field("client_id"), Some(CLIENT_ID));
         assert_eq!(bench.server.violations(), Vec::<String>::new());
     }
@@ -103,12 +103,12 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
         tokens(&ask, Request::ClientCredentials).await
     };
     for _ in 0..2 {
-        // The server takes an assertion once only.
+        // The server accepts each assertion only once.
         ask(&place).await.unwrap();
     }
     let seen = &server.seen_of("client_credentials")[0];
     assert_eq!((seen.field("scope"), seen.field("resource")), (Some("a b"), Some(RESOURCE)));
-    // What it cannot verify it is not sent.
+    // No assertion is sent that the server could not verify.
     let mut other = place.clone();
     other.metadata.token_endpoint_auth_signing_alg_values_supported = Some(vec!["RS256".into()]);
     let error = ask(&other).await.unwrap_err();
@@ -127,7 +127,7 @@ async fn a_client_is_shown_to_its_own_issuer_only() {
     assert!(!format!("{error:?}").contains(CLIENT_SECRET));
 }
 
-// AF-02: what a parser of addresses would add or take away is neither added nor taken away.
+// AF-02: URL normalization neither adds nor removes anything.
 #[tokio::test]
 async fn the_resource_is_sent_to_the_letter() {
     let server = AuthServer::builder().client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
@@ -209,7 +209,8 @@ async fn what_a_server_says_is_bounded_and_clean_in_an_error() {
     assert!(error.what.contains("invalid_scope"));
 }
 
-/// Everything for an organisation's login: its identity provider, and the authorization server that trusts it.
+/// A login through an organization: its identity provider, and the authorization server that trusts
+/// it.
 struct Organisation {
     idp: AuthServer,
     server: AuthServer,
@@ -238,7 +239,7 @@ impl Organisation {
         self.tokens_by(|ask| ask.resource = Some(RESOURCE), None).await
     }
 
-    /// For a server whose address holds a key, with the profiles that the authorization server says it takes.
+    /// Requests tokens for a server whose URL holds a key, with these announced grant profiles.
     async fn tokens_by(
         &self,
         how: impl FnOnce(&mut Ask<'_>),
@@ -268,7 +269,7 @@ impl Organisation {
 async fn an_organisation_vouches_for_a_person() {
     let organisation = Organisation::new().await;
     for _ in 0..2 {
-        // The authorization server takes each grant once only, so each time there is a new one.
+        // The authorization server accepts each grant only once, so each time there is a new one.
         let tokens = organisation.tokens().await.unwrap();
         assert!(organisation.server.is_good(tokens.access.expose()));
     }
@@ -286,7 +287,7 @@ async fn an_organisation_vouches_for_a_person() {
     assert_eq!(organisation.server.count("authorize"), 0);
 }
 
-// AX-03: the identity provider is told, whatever the authorization server is, and nothing that is only ours to know.
+// AX-03: the identity provider always gets the resource, but no secret of the server's URL.
 #[tokio::test]
 async fn an_identity_provider_is_told_which_server_and_not_its_key() {
     let organisation = Organisation::new().await;
@@ -362,7 +363,7 @@ async fn a_platform_vouches_for_a_program() {
     assert_eq!((seen.field("client_id"), seen.header("authorization")), (None, None));
 }
 
-/// A statement of a platform that nobody verifies.
+/// An assertion of a platform, without a valid signature.
 fn statement(claims: &serde_json::Value) -> Supply {
     use base64::Engine as _;
     let payload = base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(claims.to_string());
@@ -381,7 +382,7 @@ async fn vouched(server: &AuthServer, place: &Place, auth: Auth, supply: &Supply
     Some(error.kind)
 }
 
-// AX-08: whoever has a statement is the program, and a server may name anybody.
+// AX-08: whoever holds the assertion can act as the program, and a server may name any issuer.
 #[tokio::test]
 async fn a_statement_is_shown_to_those_alone_whom_it_is_for() {
     let server = AuthServer::start().await;
@@ -403,13 +404,13 @@ async fn a_statement_is_shown_to_those_alone_whom_it_is_for() {
         let sent = vouched(&server, &place, Auth::default(), &statement(&claims)).await;
         assert_eq!(sent, None, "{claims}");
     }
-    // What cannot be read is for nobody.
+    // An unreadable assertion is meant for nobody.
     for opaque in ["opaque", "a.b.c", "a..c"] {
         let sent = vouched(&server, &place, Auth::default(), &Supply::Value(opaque.into())).await;
         assert_eq!(sent, None, "{opaque}");
     }
     assert_eq!(server.count("token"), 4);
-    // The configuration says who it is for, whatever the statement does.
+    // The configured issuer decides, whatever the assertion says.
     let chosen = |issuer: &str| Auth { issuer: Some(issuer.to_owned()), ..Auth::default() };
     let sent = vouched(&server, &place, chosen(&issuer), &statement(&json!({ "aud": other }))).await;
     assert_eq!(sent, Some(AuthErrorKind::InvalidGrant));
@@ -494,7 +495,7 @@ async fn a_missing_nonce_costs_one_more_request() {
     assert_ne!(seen[0].header("dpop"), seen[1].header("dpop"));
 }
 
-// AX-07: whoever never takes a nonce is not asked for ever.
+// AX-07: a server that refuses every nonce is not asked forever.
 #[tokio::test]
 async fn a_nonce_that_is_never_good_is_tried_once() {
     let script = AuthServer::builder().dpop().twist(Twist::nonce().always());
@@ -503,7 +504,7 @@ async fn a_nonce_that_is_never_good_is_tried_once() {
     assert_eq!(server.count("token"), 2);
 }
 
-// AX-07: without a nonce to put into it, the next proof would be refused like the last.
+// AX-07: without a new nonce, the next proof would be refused like the last.
 #[tokio::test]
 async fn who_wants_a_nonce_and_gives_none_is_asked_once() {
     let script = AuthServer::builder().dpop().twist(Twist::error("use_dpop_nonce").on("token").always());

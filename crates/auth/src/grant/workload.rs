@@ -1,7 +1,9 @@
-//! Owns how a program for which its platform vouches gets tokens (RFC 7523 §2.1), and who is shown the statement.
+//! Obtains tokens for an assertion of the platform that the program runs on (RFC 7523 §2.1), and
+//! decides which authorization server may see that assertion.
 //!
-//! Whoever has the statement is the program until it ends. A server only says who its authorization server is, so that
-//! is not enough: the configuration or the statement itself has to say the same.
+//! Whoever holds the assertion can act as the program until it expires. A server's choice of its
+//! authorization server is therefore not enough: the configuration or the assertion itself has to
+//! name the same one.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -13,10 +15,11 @@ use crate::error::{AuthError, AuthErrorKind, said};
 use crate::place::Metadata;
 use crate::tokens::Tokens;
 
-/// Shows the platform's statement to the authorization server. One request: what it refuses is refused, and no other
-/// kind of grant is tried in its place (AX-09).
+/// Sends the platform's assertion to the authorization server. A refusal is final; no other grant
+/// is tried (AX-09).
 ///
-/// [`Ask::client`] is `None` unless a client is configured: the statement says who we are (AX-08).
+/// [`TokenRequest::client`] is `None` unless a client is configured, because the assertion
+/// identifies the program (AX-08).
 pub(crate) async fn workload(ask: &Ask<'_>, statement: &Supply) -> Result<Tokens, AuthError> {
     check_offer(ask.metadata)?;
     let assertion = supply::get(statement).await?;
@@ -24,7 +27,7 @@ pub(crate) async fn workload(ask: &Ask<'_>, statement: &Supply) -> Result<Tokens
     tokens(ask, Request::JwtBearer { assertion: &assertion }).await
 }
 
-/// Whether the authorization server takes statements, if it says which grants it takes.
+/// Fails if the authorization server lists its grants without this one.
 fn check_offer(metadata: &Metadata) -> Result<(), AuthError> {
     if metadata.grant_types_supported.as_ref().is_none_or(|grants| grants.iter().any(|it| it == JWT_BEARER)) {
         return Ok(());
@@ -33,8 +36,8 @@ fn check_offer(metadata: &Metadata) -> Result<(), AuthError> {
     Err(AuthError::new(AuthErrorKind::Setup, what))
 }
 
-/// Whether the statement is for this authorization server: the configuration says so, or else the statement does, by
-/// its issuer or by its token endpoint, to the letter.
+/// Fails unless the assertion is meant for this authorization server: by the configured issuer, or
+/// else by an `aud` that equals its issuer or token endpoint.
 fn check_audience(ask: &Ask<'_>, assertion: &Secret) -> Result<(), AuthError> {
     let Metadata { issuer, token_endpoint, .. } = ask.metadata;
     let chosen = ask.ctx.auth.issuer.as_ref();
@@ -60,7 +63,7 @@ fn is(address: Option<&url::Url>, name: &str) -> bool {
     address.is_some_and(|address| address.as_str() == name)
 }
 
-/// Whom a statement is for, by its own account. It is ours, so nothing of it is verified.
+/// The `aud` claim. The assertion is our own, so its signature is not verified.
 fn audience(assertion: &Secret) -> Option<Vec<String>> {
     let payload = assertion.expose().split('.').nth(1)?;
     let payload = BASE64_URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;

@@ -1,3 +1,5 @@
+//! Parsing of what a headers command prints.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -28,7 +30,7 @@ fn there_is_an_end_to_it() {
 }
 
 proptest! {
-    // Whatever is printed: headers that can be sent, or an error that shows no value.
+    // Any output yields headers that can be sent, or an error that shows no value.
     #[test]
     fn nothing_that_breaks_a_request_gets_through(name in "[ -~\r\n]{0,12}", value in "(s3cret)[\\x00-\\x7f]{0,8}") {
         let mut object = Map::new();

@@ -1,4 +1,5 @@
-//! Owns what a refusal means: which of a renewal, a login or nothing at all is worth another try.
+//! Decides what a 401 or 403 calls for: a refresh, another run of the headers command, a login, or
+//! nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -11,29 +12,29 @@ use super::{Inner, Refusal};
 use crate::challenge::Challenge;
 use crate::error::{AuthError, AuthErrorKind};
 
-/// What is to be done about a refusal.
+/// The measure that a refused request calls for.
 enum Plan {
-    /// The token is renewed; if that cannot be, a new login is had.
+    /// Refresh the token; if that fails permanently, log in again.
     Renew(Arc<Login>),
-    /// A new login is had.
+    /// Obtain a new login.
     Authorize(Box<Want>),
-    /// Nothing helps.
+    /// Nothing helps; report this error.
     Nothing(AuthError),
 }
 
-/// What the server last said of how to be let in.
+/// The challenge that the server sent last.
 #[derive(Default)]
 pub(super) struct Seen {
     last: Mutex<Option<Challenge>>,
 }
 
-/// For how long it is pointless to ask for the same scopes again.
+/// How long the same scopes are not requested again after a login that requested them.
 const ASKED: Duration = Duration::from_secs(10 * 60);
 
 impl Inner {
     pub(super) async fn answer(self: &Arc<Self>, refusal: &Refusal) -> Result<(), AuthError> {
         if self.held.generation() > refusal.generation {
-            // Somebody else was refused first, and we are somebody else by now.
+            // The credentials have changed since the request was sent; retry with the new ones.
             return Ok(());
         }
         let challenge = Challenge::parse(&refusal.challenge);
@@ -47,7 +48,7 @@ impl Inner {
         if !self.uses_logins() {
             return Err(self.unwanted());
         }
-        // No login is begun whose tokens could not be sent.
+        // Start no login whose tokens must not be sent.
         self.ctx.net.check_encrypted(&self.ctx.url)?;
         let answered = match self.plan(refusal, challenge) {
             Plan::Nothing(error) => Err(error),
@@ -57,7 +58,8 @@ impl Inner {
                     self.answers.add_renewed(refusal, self.held.generation());
                     Ok(())
                 }
-                // What may pass passes by itself; what is wrong with the configuration, no login mends.
+                // A temporary failure passes without a login, and a login does not fix the
+                // configuration.
                 Err(error) if is_passing(&error) || error.kind == AuthErrorKind::Setup => Err(error),
                 Err(error) => {
                     let mut want = Want::of(Challenge::parse(&refusal.challenge));
@@ -87,8 +89,8 @@ impl Inner {
         if refusal.status == 403 && !want.challenge.is_insufficient_scope() {
             return Plan::Nothing(forbidden(&want.challenge));
         }
-        // SC-03. A 401 can ask for scopes as well; but where they are configured, or the token has simply ended, that
-        // is not what it is about.
+        // SC-03. A 401 can ask for scopes too. It is not about scopes where they are configured, or
+        // where the token has simply expired.
         let wants_more = asked.iter().any(|scope| !held(scope)) && self.ctx.auth.scope.is_none() && !ended;
         if refusal.status == 403 || wants_more {
             let age = now.duration_since(record.logged_in_at).unwrap_or_default();
@@ -100,7 +102,7 @@ impl Inner {
             return Plan::Authorize(Box::new(want));
         }
         if record.is_renewable() && !self.answers.is_repeated(refusal) {
-            // A call goes on as far as it can; what nobody waits for does not.
+            // A call is retried as far as possible; background work gives up.
             if refusal.quiet && self.answers.is_pointless(refusal) {
                 return Plan::Nothing(forbidden(&want.challenge));
             }
@@ -109,7 +111,7 @@ impl Inner {
         Plan::Authorize(Box::new(want))
     }
 
-    /// Without a login, a 401 is what one is begun for. A 403 is not, unless it asks for scopes.
+    /// Plans for a request without a login: a 401 starts one; a 403 only if it asks for scopes.
     fn plan_first(&self, refusal: &Refusal, want: Want) -> Plan {
         match refusal.status {
             403 if !want.challenge.is_insufficient_scope() => Plan::Nothing(forbidden(&want.challenge)),
@@ -120,7 +122,7 @@ impl Inner {
         }
     }
 
-    /// AX-07: the nonce came with the refusal, and was learnt. Nothing is wrong with the token.
+    // AX-07: the nonce came with the refusal and is known by now. The token itself is fine.
     fn answer_nonce(&self) -> Result<(), AuthError> {
         let key = self.held.login().and_then(|login| login.key.clone());
         if key.is_some_and(|key| key.nonces().get(&self.ctx.url).is_some()) {
@@ -130,7 +132,8 @@ impl Inner {
         Err(AuthError::new(AuthErrorKind::Untrusted, what))
     }
 
-    /// Runs the command for headers again, unless that was just done for the same. `true`: it made something else.
+    /// Runs the headers command again, unless it just ran for the same refusal. Returns `true` if
+    /// the headers changed.
     async fn answer_by_command(self: &Arc<Self>, refusal: &Refusal) -> Result<bool, AuthError> {
         if !self.answers.was_in_vain(refusal) {
             self.run_headers(if refusal.quiet { Run::Quiet } else { Run::Call }).await?;
@@ -148,7 +151,7 @@ impl Inner {
             .hint("see what the command prints; it was run again, and printed the same"))
     }
 
-    /// Why no login is begun.
+    /// Explains why no login is started.
     fn unwanted(&self) -> AuthError {
         if self.fixed {
             AuthError::new(
@@ -166,7 +169,7 @@ impl Inner {
     }
 }
 
-/// TK-04: final, whoever we are.
+// TK-04: a 403 without `insufficient_scope` is final, whichever account is used.
 fn forbidden(challenge: &Challenge) -> AuthError {
     let words = challenge.error_description.as_ref().or(challenge.error.as_ref());
     let words = words.map(|words| format!(": {words}")).unwrap_or_default();

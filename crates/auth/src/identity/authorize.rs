@@ -1,4 +1,5 @@
-//! Owns how a new login comes about: who is asked for it, for how much, and that one is enough for everybody.
+//! Obtains a new login: which grant is used, which scopes are requested, and that one login serves
+//! every refused request.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -38,22 +39,22 @@ use crate::resource;
 use crate::scope;
 use crate::tokens::Tokens;
 
-/// What a login is wanted for.
+/// Why a login is needed.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
-    /// What the server said.
+    /// The server's challenge.
     pub(super) challenge: Challenge,
-    /// The token that it refused.
+    /// The token that the server refused.
     pub(super) stale: Option<Secret>,
-    /// Whether it wants more scopes than that one had.
+    /// Whether the server wants more scopes than that token has.
     pub(super) more: bool,
-    /// Whether the server took the token before it refused it.
+    /// Whether the server accepted the token before it refused it.
     pub(super) was_let_in: bool,
-    /// Why the authorization server does not renew the old login.
+    /// Why the old login could not be refreshed.
     pub(super) why: Option<AuthError>,
 }
 
-/// Everything that is found out before anybody is asked.
+/// Everything that is determined before a login starts.
 struct Plan {
     place: Place,
     scopes: Vec<String>,
@@ -61,21 +62,21 @@ struct Plan {
     key: Option<dpop::Key>,
 }
 
-/// What a server says to a request without credentials.
+/// The server's response to a request without credentials.
 enum Probed {
-    /// It wants a login.
+    /// The server wants a login.
     Refused(Challenge),
-    /// It answers.
+    /// The server processed the request.
     LetIn,
-    /// Neither, or it cannot be reached.
+    /// Anything else, or the server is unreachable.
     Unknown,
 }
 
-/// How often somebody else's login is looked at.
+/// How often the store is checked while another process is logging in.
 const LOOK: Duration = Duration::from_millis(500);
-/// The same while a person is being asked.
+/// How often the store is checked for another login while a page is shown.
 const LOOK_OUT: Duration = Duration::from_secs(2);
-/// How long a login is tried to be written down.
+/// How often a failed save is retried before the login is used unsaved; about six seconds in all.
 const WRITES: u32 = 7;
 
 impl Want {
@@ -83,7 +84,7 @@ impl Want {
         Self { challenge, stale: None, more: false, was_let_in: false, why: None }
     }
 
-    /// Whether a login is another than the refused one, and enough.
+    /// Whether a stored login differs from the refused one and has the scopes that are wanted.
     fn is_met(&self, record: &Record) -> bool {
         let asked = self.challenge.scope.as_deref().unwrap_or_default();
         let enough = !self.more || asked.iter().all(|scope| record.scopes().contains(scope));
@@ -92,11 +93,11 @@ impl Want {
 }
 
 impl Inner {
-    /// Has a login for everybody who was refused, with one person asked once.
+    /// Obtains a login for all refused requests at once; a person is prompted once.
     pub(super) async fn authorization(self: &Arc<Self>, want: Want, quiet: bool) -> Result<(), AuthError> {
         let by = By::of(&self.ctx.auth.grant);
         if by == By::Person && (quiet || !self.begins_logins() || self.prompt.is_none()) {
-            // Somebody may have logged in elsewhere.
+            // Another process may have logged in.
             return if self.found(&want).await? { Ok(()) } else { Err(login_needed(&want)) };
         }
         let inner = Arc::clone(self);
@@ -110,7 +111,7 @@ impl Inner {
         {
             return Err(error);
         }
-        // One person is asked by one process; the others find what came of it.
+        // One process prompts the person; the others wait and adopt its login.
         let hold = loop {
             if self.found(&want).await? {
                 return Ok(());
@@ -128,7 +129,7 @@ impl Inner {
         hold.end().await;
         match &outcome {
             Ok(()) => self.failures.clear(),
-            // AX-09: what was rejected is not shown again with every call.
+            // AX-09: credentials that were rejected are not sent again with every call.
             Err(error) if by != By::Person => self.failures.add(error),
             Err(_) => {}
         }
@@ -142,7 +143,7 @@ impl Inner {
             By::Person => {
                 let Some(prompt) = &self.prompt else { return Err(login_needed(want)) };
                 let how = How::choose(&self.ctx.auth, &plan.place, &**prompt);
-                // While the page is shown, a login from elsewhere matters.
+                // While the page is shown, a login by another process counts too, so poll for it.
                 self.set_missing(true);
                 tokio::select! {
                     biased;
@@ -155,19 +156,19 @@ impl Inner {
         self.publish(made).await
     }
 
-    /// Waits for a better login than the refused one, whoever makes it.
+    /// Waits until another login satisfies the reason, whichever process makes it.
     async fn found_elsewhere(self: &Arc<Self>, want: &Want) {
         let mut changes = self.held.changes();
         let since = |inner: &Self| inner.held.login().map(|login| login.record.logged_in_at);
         let before = since(self);
-        // Where the server does not say what it wants, a renewal is not more.
+        // If the server names no scopes, a refresh of the same login is not an improvement.
         let only_another = want.more && want.challenge.scope.as_deref().unwrap_or_default().is_empty();
         loop {
             tokio::select! {
                 () = sleep(LOOK_OUT) => {}
                 _ = changes.changed() => {}
             }
-            // A store that is busy is looked at again.
+            // A busy store is simply polled again.
             let found = Box::pin(self.found(want)).await.unwrap_or(false);
             if found && !(only_another && since(self) == before) {
                 return;
@@ -175,7 +176,8 @@ impl Inner {
         }
     }
 
-    /// Whether a better login than the refused one is there by now. If so, it is held.
+    /// Adopts the stored login if it satisfies the reason, refreshing it if due. Returns whether it
+    /// did.
     async fn found(self: &Arc<Self>, want: &Want) -> Result<bool, AuthError> {
         self.reload().await?;
         let Some(login) = self.held.login().filter(|login| want.is_met(&login.record)) else {
@@ -187,7 +189,7 @@ impl Inner {
         if !login.record.is_renewable() {
             return Ok(false);
         }
-        // It has only not been renewed yet: nobody was refused with it.
+        // The stored login merely needs a refresh; the server has not refused it.
         match self.renewed(&login.record.access).await {
             Ok(()) => Ok(self.held.login().is_some_and(|login| want.is_met(&login.record))),
             Err(error) if is_passing(&error) => Err(error),
@@ -195,7 +197,8 @@ impl Inner {
         }
     }
 
-    /// Finds out who to ask, and for what. The authorization server may be another than the last time (TK-04, AR-04).
+    /// Runs discovery and chooses scopes, resource and DPoP key.
+    // TK-04, AR-04: the authorization server may have changed since the last login.
     async fn prepare(&self, challenge: &Challenge, more: bool, extra: &[String]) -> Result<Plan, AuthError> {
         let ctx = &self.ctx;
         let place = discover::locate(ctx, challenge).await?;
@@ -216,8 +219,8 @@ impl Inner {
         Ok(Plan { place, scopes, resource, key })
     }
 
-    /// A login that was had a moment ago, from the same authorization server and for the same, and never taken: another
-    /// one would not be either.
+    /// Fails if a login from the same authorization server, made less than [`NEW_TOKEN_WINDOW`]
+    /// ago, was never accepted: another one would be refused too.
     fn check_new(&self, want: &Want, place: &Place) -> Result<(), AuthError> {
         let Some(login) = self.held.login() else { return Ok(()) };
         let record = &login.record;
@@ -252,7 +255,7 @@ impl Inner {
         let ctx = &self.ctx;
         plan.place.check_described(&ctx.server)?;
         let client = if By::of(&ctx.auth.grant) == By::Workload {
-            // AX-08: the statement says it all.
+            // AX-08: the assertion identifies the workload; no client is needed.
             None
         } else {
             let redirect = listener::unheard(&ctx.auth.redirect);
@@ -268,7 +271,7 @@ impl Inner {
         };
         let tokens = without_a_person(&ask, &ctx.auth.grant).await?;
         if let Some(client) = &client {
-            // What was had is worth more than what is remembered of the client.
+            // The tokens matter more than the record of the client.
             let _ = register::prove(ctx, client).await;
         }
         Ok(self.record(plan, client.as_ref(), tokens))
@@ -288,7 +291,8 @@ impl Inner {
         Record::new(made, tokens, SystemTime::now())
     }
 
-    /// Writes a new login down, then holds it. It counts, whatever was there before. Goes on when dropped.
+    /// Saves a new login in place of any other, then uses it. Runs in its own task, so it finishes
+    /// when the caller is dropped.
     async fn publish(self: &Arc<Self>, record: Record) -> Result<(), AuthError> {
         let inner = Arc::clone(self);
         let task = tokio::spawn(async move { inner.write_down(record).await });
@@ -331,7 +335,7 @@ impl Inner {
         Ok(())
     }
 
-    // === A login that somebody asked for ===
+    // === Explicit logins ===
 
     pub(super) async fn log_in(self: &Arc<Self>, options: &LoginOptions) -> Result<Account, AuthError> {
         let plan = self.prepare_login(options).await?;
@@ -348,11 +352,13 @@ impl Inner {
                 } else {
                     How::choose(&self.ctx.auth, &plan.place, &**prompt)
                 };
-                // Whoever is refused meanwhile, here or elsewhere, waits for this one. It waits for nobody.
+                // Refused requests of any process wait for this login meanwhile. It does not wait
+                // for theirs.
                 let lease = self.ctx.safe.acquire(&self.login_lease(), TTL).await?;
                 let hold = Hold { safe: self.ctx.safe.clone(), lease };
                 let record = hold.during(Box::pin(self.ask_person(&plan, &**prompt, how))).await;
-                // Also after a no: the program may end now, and the next one is not to wait.
+                // Release it also on failure: the program may exit now, and the next one must not
+                // wait.
                 hold.end().await;
                 record?
             }
@@ -414,7 +420,8 @@ impl Inner {
             Probed::LetIn | Probed::Unknown => Challenge::default(),
         };
         let plan = self.prepare(&challenge, false, &options.scopes).await?;
-        // A server may let everybody in and want a login for some calls only; then it says who gives it.
+        // A server may need a login for some calls only; then its metadata names an authorization
+        // server.
         if matches!(probed, Probed::LetIn) && plan.place.kind == PlaceKind::Default {
             let what = format!("{} lets everybody in: no login is needed", self.ctx.server);
             return Err(AuthError::new(AuthErrorKind::NotNeeded, what));
@@ -431,8 +438,8 @@ impl Inner {
         Err(AuthError::new(AuthErrorKind::Setup, what))
     }
 
-    /// Asks the server for something, as nobody, to see what it says about how to be let in. A server that cannot be
-    /// reached says nothing, and is found out about by what comes next.
+    /// Sends a `ping` without credentials to learn the server's challenge. Failures are not
+    /// reported here; discovery runs into them anyway.
     async fn probe(&self) -> Probed {
         let mut request = Request::new(Bytes::from_static(br#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#));
         *request.method_mut() = Method::POST;
@@ -448,7 +455,7 @@ impl Inner {
                     values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
                 Probed::Refused(Challenge::parse(&values))
             }
-            // It has looked at the request, and not at who sent it.
+            // The server processed the request without checking who sent it.
             Ok(response) if matches!(response.status().as_u16(), 200..=299 | 400 | 405 | 406 | 415 | 422) => {
                 Probed::LetIn
             }
@@ -465,7 +472,8 @@ impl Inner {
     }
 }
 
-/// The right to ask a person. Given back when it is dropped, so that who gave up can begin again at once.
+/// The lease that allows one process to prompt the person. Dropping it releases it, so that a
+/// canceled login can be repeated at once.
 struct Hold {
     safe: Safe,
     lease: Option<Lease>,
@@ -478,7 +486,7 @@ impl Hold {
 
     async fn end(mut self) {
         if let Some(lease) = self.lease.take() {
-            // It ends by itself if it cannot be given back.
+            // The lease expires by itself if the release fails.
             let _ = self.safe.release(lease).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Owns the rule that what many want at once is done once, and all get the same outcome.
+//! Owns single flight: concurrent callers share one run of the same work and its outcome.
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +10,11 @@ use tokio::task::AbortHandle;
 
 use crate::error::{AuthError, AuthErrorKind};
 
-/// What came of it, for each who waited.
+/// The outcome of shared work; every waiter has a clone.
 pub(super) type Landing = Shared<Flying>;
 type Flying = BoxFuture<'static, Result<(), AuthError>>;
 
-/// Something that is done to its end once it is begun, whether anybody still waits for it or not.
+/// Single flight for work that runs to completion once started, even without waiters.
 #[derive(Default)]
 pub(super) struct Task {
     running: Mutex<Option<Running>>,
@@ -22,18 +22,18 @@ pub(super) struct Task {
 
 struct Running {
     landing: Landing,
-    /// Tells whether it has ended, a panic included. It is never aborted.
+    /// Tells whether the task has ended, also by a panic. It is never aborted.
     task: AbortHandle,
 }
 
-/// Something that is done for as long as somebody waits for it.
+/// Single flight for work that is canceled when its last waiter is dropped.
 #[derive(Default)]
 pub(super) struct Errand {
     running: Mutex<Option<WeakShared<Flying>>>,
 }
 
 impl Task {
-    /// Joins what is under way, or begins it.
+    /// Joins the running work, or starts it.
     pub(super) fn join<F>(&self, work: impl FnOnce() -> F) -> Landing
     where
         F: Future<Output = Result<(), AuthError>> + Send + 'static,
@@ -44,7 +44,7 @@ impl Task {
         {
             return now.landing.clone();
         }
-        // In a task of its own: whoever waits may be dropped, and what was given must be kept all the same.
+        // In its own task, because waiters may be dropped, and received tokens must still be saved.
         let spawned = tokio::spawn(work());
         let task = spawned.abort_handle();
         let landing = async move {
@@ -59,7 +59,7 @@ impl Task {
 }
 
 impl Errand {
-    /// Joins what is under way, or begins it. It ends when the last who waits for it is dropped.
+    /// Joins the running work, or starts it. The work is canceled when its last waiter is dropped.
     pub(super) fn join<F>(&self, work: impl FnOnce() -> F) -> Landing
     where
         F: Future<Output = Result<(), AuthError>> + Send + 'static,
@@ -76,7 +76,8 @@ impl Errand {
     }
 }
 
-/// Where a program that ends waits for what must not be broken off.
+/// Work that must not be interrupted by the end of the program: [`CriticalSection::close`] waits
+/// for it.
 pub(super) struct Gate {
     state: watch::Sender<Passage>,
 }
@@ -92,7 +93,7 @@ impl Gate {
         Self { state: watch::Sender::new(Passage::default()) }
     }
 
-    /// Begins what must not be broken off, unless the program ends.
+    /// Enters the section. Returns `false` if it was closed because the program is exiting.
     pub(super) fn enter(&self) -> bool {
         let mut entered = false;
         self.state.send_modify(|passage| {
@@ -102,12 +103,12 @@ impl Gate {
         entered
     }
 
-    /// It is over.
+    /// Leaves the section.
     pub(super) fn leave(&self) {
         self.state.send_modify(|passage| passage.inside = false);
     }
 
-    /// Lets nothing begin any more, and waits for what has begun.
+    /// Refuses further entries, and waits until the section is left.
     pub(super) async fn close(&self) {
         self.state.send_modify(|passage| passage.closed = true);
         let _ = self.state.subscribe().wait_for(|passage| !passage.inside).await;
@@ -152,7 +153,7 @@ mod tests {
             doing.notify_one();
             Err(AuthError::new(AuthErrorKind::Refused, "old"))
         }));
-        // Whoever comes meanwhile joins it.
+        // A caller that comes while it runs joins it.
         let joined = flight.join(|| async { Ok(()) });
         go.notify_one();
         done.notified().await;

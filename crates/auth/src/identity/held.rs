@@ -1,4 +1,5 @@
-//! Owns what one connection holds at the moment: a login and headers, with a number that changes when they do.
+//! Owns the credentials that are in use: a login and command headers, with a generation that
+//! changes when they do.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -18,11 +19,11 @@ use crate::record::Record;
 use crate::refresh::core::{Over, Unsaved};
 use crate::tokens::Scheme;
 
-/// What is held.
+/// The credentials that requests are signed with.
 pub(super) struct Held {
     now: RwLock<Now>,
     client_secret: Option<Secret>,
-    /// One more whenever requests are signed differently.
+    /// Incremented whenever requests are signed differently.
     generation: watch::Sender<u64>,
 }
 
@@ -30,34 +31,35 @@ pub(super) struct Held {
 struct Now {
     login: Option<Arc<Login>>,
     made: Arc<HeaderMap>,
-    /// What proves who we are, and what did a moment ago.
+    /// Redacts the current secrets and a few past ones.
     redactor: Arc<Redactor>,
-    /// Secrets of before, the newest last: an answer may be of a request that was signed with them.
+    /// Earlier secrets, newest last: a response may belong to a request that was signed with one of
+    /// them.
     past: Vec<Secret>,
 }
 
-/// A login, ready for use.
+/// A login with everything that is needed to sign requests.
 pub(super) struct Login {
     pub(super) record: Record,
-    /// The version in the store; `None`: it could not be written down.
+    /// The version in the store; `None` if it could not be saved.
     pub(super) version: Option<Version>,
-    /// What could not be written down.
+    /// The login as it still has to be saved.
     pub(super) unsaved: Option<Unsaved>,
-    /// What the token is bound to.
+    /// The key that the token is bound to.
     pub(super) key: Option<Arc<dpop::Key>>,
-    /// `Authorization`.
+    /// The `Authorization` header.
     pub(super) shown: HeaderValue,
 }
 
 impl Held {
-    /// `client_secret` is what the configuration holds.
+    /// `client_secret` is the configured one; it is redacted too.
     pub(super) fn new(client_secret: Option<Secret>) -> Self {
         let held = Self { now: RwLock::default(), client_secret, generation: watch::Sender::new(0) };
         held.write().collect_secrets(held.client_secret.as_ref());
         held
     }
 
-    /// What keeps our secrets out of what the server says.
+    /// Redacts our secrets in what the server sends.
     pub(super) fn redactor(&self) -> Arc<Redactor> {
         Arc::clone(&self.read().redactor)
     }
@@ -78,7 +80,8 @@ impl Held {
         self.generation.subscribe()
     }
 
-    /// Who we are and what we may do, as a number: the same after a renewal, another after a login.
+    /// Hashes account, issuer, resource, scopes and login time: a refresh keeps the value, a login
+    /// changes it.
     pub(super) fn standing(&self) -> u64 {
         let Some(login) = self.login() else { return 0 };
         let record = &login.record;
@@ -87,11 +90,11 @@ impl Held {
         let mut hasher = DefaultHasher::new();
         (&record.metadata.issuer, &record.resource, &record.who, scopes, record.logged_in_at)
             .hash(&mut hasher);
-        // Zero is nobody.
+        // Zero stands for no login.
         hasher.finish() | 1
     }
 
-    /// Holds a login from now on. What is already held stays as it is.
+    /// Uses this login from now on. The generation changes only if the header does.
     pub(super) fn set_login(&self, login: Login) {
         let mut now = self.write();
         let same = now.login.as_ref().is_some_and(|held| held.shown == login.shown);
@@ -103,8 +106,8 @@ impl Held {
         }
     }
 
-    /// Holds another login, or none, unless what is held is not what it was `before`: whoever changed it meanwhile
-    /// knows better. Says whether it is held.
+    /// Replaces the login, or clears it, unless it changed since `before` was read; the concurrent
+    /// change wins. Returns whether it was replaced.
     pub(super) fn swap(&self, before: Option<&Arc<Login>>, login: Option<Login>) -> bool {
         let mut now = self.write();
         if now.login.as_ref().map(Arc::as_ptr) != before.map(Arc::as_ptr) {
@@ -121,7 +124,7 @@ impl Held {
         true
     }
 
-    /// Holds no login any more.
+    /// Stops using a login.
     pub(super) fn drop_login(&self) {
         let dropped = self.write().login.take();
         if dropped.is_some() {
@@ -129,7 +132,7 @@ impl Held {
         }
     }
 
-    /// Holds other headers from now on.
+    /// Uses these command headers from now on.
     pub(super) fn set_made(&self, made: HeaderMap) {
         let mut now = self.write();
         if *now.made == made {
@@ -141,7 +144,7 @@ impl Held {
         self.bump();
     }
 
-    /// After the change, never before: whoever sees the number sees what it stands for.
+    /// Must follow the change it announces: whoever sees the number must see the new state.
     fn bump(&self) {
         self.generation.send_modify(|generation| *generation += 1);
     }
@@ -156,7 +159,7 @@ impl Held {
 }
 
 impl Now {
-    /// Looks for the secrets of now and the last few of before.
+    /// Rebuilds the redactor from the current secrets and the last few past ones.
     fn collect_secrets(&mut self, client_secret: Option<&Secret>) {
         let record = self.login.as_ref().map(|login| &login.record);
         let mut current: Vec<Secret> = Vec::new();
@@ -178,11 +181,12 @@ impl Now {
     }
 }
 
-/// How many secrets of before are looked for. A renewal brings two.
+/// How many past secrets are redacted. A refresh adds two.
 const MAX_PAST_SECRETS: usize = 4;
 
 impl Login {
-    /// Makes a record ready for use. `before` lends its key, with the nonces that came for it.
+    /// Prepares a record for use. The DPoP key of `before` is reused if it matches, with the nonces
+    /// collected for it.
     pub(super) async fn of(
         safe: &Safe,
         record: Record,
@@ -200,14 +204,15 @@ impl Login {
         Ok(Self { record, version, unsaved: None, key, shown })
     }
 
-    /// The key that a record is bound to, if it is ours. A key that was forgotten and made anew has the same id.
+    /// The DPoP key, if the record is bound to it. The thumbprint is compared because a deleted key
+    /// is recreated under the same id.
     pub(super) fn key_of(&self, record: &Record) -> Option<Arc<dpop::Key>> {
         let key = self.key.as_ref().filter(|key| record.dpop.as_deref() == Some(key.id()))?;
         let same = record.dpop_thumbprint.as_deref().is_none_or(|print| print == key.thumbprint());
         same.then(|| Arc::clone(key))
     }
 
-    /// When the login was made that the store has, as far as we know; `None`: it has none.
+    /// The login time of the record that the store is believed to hold; `None` if it holds none.
     pub(super) fn kept_since(&self) -> Option<SystemTime> {
         match &self.unsaved {
             Some(Unsaved { over: Over::Login(replaced), .. }) => *replaced,

@@ -1,4 +1,4 @@
-//! Owns how a login ends, and what is shown of it before.
+//! Owns logout, and the description of the stored login.
 
 use std::time::SystemTime;
 
@@ -17,14 +17,14 @@ impl Inner {
     pub(super) async fn log_out(&self) -> Result<LoggedOut, AuthError> {
         let found = self.forget(&self.shelf.key).await?;
         if let Some(client) = &self.ctx.auth.client {
-            // Also where no login is left to say so.
+            // Also where no stored login names the client any more.
             self.untie(&client.id, &self.ctx.url).await?;
         }
         let held = self.held.login();
         self.held.drop_login();
         self.wait_no_longer();
         self.failures.clear();
-        // What is held may be newer, or all there is, if it could not be written down.
+        // An unsaved login may be newer than the stored one, or the only one.
         let record = match (held, found) {
             (Some(held), _) if held.unsaved.is_some() => held.record.clone(),
             (_, Some(record)) => record,
@@ -33,7 +33,7 @@ impl Inner {
         self.tell_of_end(&record).await
     }
 
-    /// The same for a login that was made when the entry was another one.
+    /// Logs out of a login that may be stored under another key than ours.
     pub(super) async fn log_out_of(&self, account: &Account) -> Result<LoggedOut, AuthError> {
         if account.id == self.shelf.key.id {
             return self.log_out().await;
@@ -44,7 +44,8 @@ impl Inner {
         }
     }
 
-    /// Forgets first. Whoever renews the login meanwhile finds it gone, and does not bring it back.
+    /// Deletes the stored login. Deletion comes before revocation, so that a concurrent refresh
+    /// finds it gone and does not restore it.
     async fn forget(&self, key: &Key) -> Result<Option<Record>, AuthError> {
         let found = self.ctx.safe.get::<Record>(key).await?;
         self.ctx.safe.remove(key, Expect::Anything).await?;
@@ -55,8 +56,8 @@ impl Inner {
         Ok(Some(record))
     }
 
-    /// Lets the next login with a configured client find out anew which issuer it belongs to, unless another account
-    /// is logged in with it.
+    /// Forgets which issuer a configured client belongs to, so that the next login can use another
+    /// one; unless another account is logged in with this client.
     async fn untie(&self, client_id: &str, server: &Url) -> Result<(), AuthError> {
         let left = self.ctx.safe.list::<Record>(Record::KIND).await?;
         let mut left = left.iter().map(|(_, record, _)| record);
@@ -94,7 +95,7 @@ impl Inner {
     }
 }
 
-/// The client that a login was made with, if the configuration named it.
+/// The id of the client that the login was made with, if it is the configured one.
 fn configured(record: &Record) -> Option<&str> {
     let client = record.client.as_ref().filter(|client| client.origin == ClientOrigin::Configured);
     client.map(|client| client.id.as_str())

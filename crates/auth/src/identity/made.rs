@@ -1,4 +1,4 @@
-//! Owns when the command for headers is run: once for all who want it, and not again and again while it fails.
+//! Owns when the headers command is run: once for all callers, and with backoff while it fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,29 +11,29 @@ use super::flight::Landing;
 use super::memory::Failures;
 use crate::error::AuthError;
 
-/// Who wants it run.
+/// Why the headers command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Run {
-    /// Somebody who asked for nothing else.
+    /// An explicit login needs the headers.
     Asked,
-    /// A call.
+    /// A call needs the headers.
     Call,
-    /// Nobody who waits for it.
+    /// Background work, which no caller waits for.
     Quiet,
 }
 
-/// How it failed lately.
+/// Recent failures of the headers command.
 pub(super) struct Tries {
     failures: Failures,
-    /// Whether a call has seen that already.
+    /// Whether a call has seen the last failure.
     told: AtomicBool,
 }
 
-/// The longest that a failure is believed.
+/// The longest time for which a failure is reused instead of running the command again.
 const MOST: Duration = Duration::from_secs(30);
 
 impl Inner {
-    /// Runs the command for headers, for all who want it.
+    /// Runs the headers command, shared by all concurrent callers.
     pub(super) fn run_headers(self: &Arc<Self>, run: Run) -> Landing {
         if let Some(error) = self.tries.standing(run) {
             return std::future::ready(Err(error)).boxed().shared();
@@ -60,8 +60,8 @@ impl Inner {
 }
 
 impl Tries {
-    /// Why it is not worth another try yet. The first call after it failed by itself has it run: whoever calls may have
-    /// mended it.
+    /// The error to report instead of running the command again. The first call after a failure in
+    /// the background runs it anyway, because its user may have fixed it.
     fn standing(&self, run: Run) -> Option<AuthError> {
         let heeds = match run {
             Run::Asked => false,

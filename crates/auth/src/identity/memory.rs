@@ -1,5 +1,5 @@
-//! Owns what is remembered of failures, so that nothing is tried without end: renewals that failed, refusals that
-//! were answered, and logins that did not help.
+//! Owns the limits on repetition: backoff after failures, and how often a refusal causes a refresh,
+//! a run of the headers command or a login.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -14,10 +14,10 @@ use super::Refusal;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::refresh::due;
 
-/// Failures in a row, and when the next attempt may come.
+/// Consecutive failures, and the backoff until the next attempt.
 pub(super) struct Failures {
     last: Mutex<Option<Failed>>,
-    /// The longest that one stands.
+    /// Upper bound of the backoff.
     most: Duration,
 }
 
@@ -27,56 +27,59 @@ struct Failed {
     error: AuthError,
 }
 
-/// What was answered lately, and how often more scopes were asked for.
+/// Recent refusals and what was done about them.
 #[derive(Default)]
 pub(super) struct Answers {
     renewed: Mutex<HashMap<u64, Renewed>>,
-    /// Refusals that the command for headers was run for, and made nothing new.
+    /// Refusals after which the headers command printed nothing new, by hash, with generation and
+    /// time.
     in_vain: Mutex<HashMap<u64, (u64, Instant)>>,
     rounds: Mutex<HashMap<String, Vec<Instant>>>,
-    /// The last generation that the server let in.
+    /// The last generation that the server accepted.
     let_in: AtomicU64,
 }
 
-/// How a refusal was answered.
+/// A refresh that followed a refusal.
 struct Renewed {
-    /// With the token of this generation.
+    /// The generation of the refreshed token.
     generation: u64,
     at: Instant,
-    /// How often by now.
+    /// How many refreshes followed this refusal in a row.
     count: u32,
 }
 
-/// The longest that a failure of the store stands: it is on this machine as a rule, and whoever makes room on its disk
-/// waits for it.
+/// Upper bound of the backoff after a store failure. The store is usually local, and a user who has
+/// just freed disk space is waiting.
 const MAX_STORE_BACKOFF: Duration = Duration::from_secs(2);
-/// How often the same refusal is answered with a new token in a row, however well the others fare with it.
+/// How many refreshes in a row the same refusal may cause, even while other operations succeed.
 const RENEWALS: u32 = 3;
-/// For how long it is pointless to run the command for headers again: long enough for a call that is tried a few times,
-/// short enough for a token that ends meanwhile.
+/// How long the headers command is not run again for the same refusal: long enough for the retries
+/// of one call, short enough for a token that expires meanwhile.
 const IN_VAIN: Duration = Duration::from_secs(5);
-/// For how long a token counts as new while the server has not taken it: a refusal of it in that time is no matter
-/// of its age.
+/// How long a token that the server has not accepted counts as new. A refusal within that time is
+/// not due to its age.
 pub(super) const JUST_NOW: Duration = Duration::from_secs(60);
-/// How many logins one operation may cause (SC-04), in how much time.
+/// How many logins one operation may cause within [`LOGIN_COUNT_WINDOW`].
+// SC-04
 pub(super) const ROUNDS: usize = 3;
 const ROUNDS_LAST: Duration = Duration::from_secs(10 * 60);
-/// The most that is remembered: operations have names that servers choose.
+/// How many refusals and operations are remembered. Servers choose the names of operations, so the
+/// number must be bounded.
 const MOST: usize = 512;
 
 impl Failures {
-    /// None yet, and none that stands for longer than this.
+    /// No failures yet, and a backoff of at most `most`.
     pub(super) fn up_to(most: Duration) -> Self {
         Self { last: Mutex::default(), most }
     }
 
-    /// What is still to be believed: nobody tries again before its time is over.
+    /// The last error, while its backoff lasts. No attempt is made before it ends.
     pub(super) fn standing(&self) -> Option<AuthError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().filter(|failed| Instant::now() < failed.until).map(|failed| failed.error.clone())
     }
 
-    /// The last one, if nothing has succeeded since.
+    /// The last error, if nothing has succeeded since.
     pub(super) fn last(&self) -> Option<AuthError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().map(|failed| failed.error.clone())
@@ -95,7 +98,7 @@ impl Failures {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// How long until the next attempt may come.
+    /// The time until the next attempt.
     pub(super) fn wait(&self) -> Duration {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().map_or(Duration::ZERO, |failed| failed.until.saturating_duration_since(Instant::now()))
@@ -109,8 +112,8 @@ impl Default for Failures {
 }
 
 impl Answers {
-    /// Whether the same refusal was answered with a new token a moment ago, and the request was sent with that one:
-    /// another new token would fare no better.
+    /// Whether this refusal just caused a refresh and the request used the new token: another
+    /// refresh would not help.
     pub(super) fn is_repeated(&self, refusal: &Refusal) -> bool {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         renewed
@@ -118,8 +121,8 @@ impl Answers {
             .is_some_and(|renewed| renewed.is_for(refusal) && !self.was_let_in(refusal))
     }
 
-    /// Whether the same refusal was answered with new tokens again and again, and others were let in with them: then it
-    /// is no matter of the token.
+    /// Whether this refusal has caused [`MAX_REFRESHES_PER_REFUSAL`] refreshes: then the token is
+    /// not the reason.
     pub(super) fn is_pointless(&self, refusal: &Refusal) -> bool {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         renewed
@@ -127,7 +130,7 @@ impl Answers {
             .is_some_and(|renewed| renewed.is_for(refusal) && renewed.count >= RENEWALS)
     }
 
-    /// Whether the command for headers was run for the same refusal a moment ago, and made the same.
+    /// Whether the headers command just ran for this refusal and printed the same headers.
     pub(super) fn was_in_vain(&self, refusal: &Refusal) -> bool {
         let in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
         in_vain
@@ -135,7 +138,7 @@ impl Answers {
             .is_some_and(|(generation, at)| *generation == refusal.generation && at.elapsed() < IN_VAIN)
     }
 
-    /// Remembers that it was.
+    /// Records that the headers command printed nothing new for this refusal.
     pub(super) fn add_in_vain(&self, refusal: &Refusal) {
         let mut in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
         if in_vain.len() >= MOST {
@@ -146,19 +149,19 @@ impl Answers {
         }
     }
 
-    /// Remembers that the server let a generation in. An answer to an older request can be taken for that: then a
-    /// token is renewed once more than it would have to be.
+    /// Records that the server accepted a generation. A late response to an older request can be
+    /// mistaken for this; the cost is one extra refresh.
     pub(super) fn let_in(&self, generation: u64) {
         self.let_in.fetch_max(generation, Ordering::Relaxed);
     }
 
-    /// Whether the server took the token before it refused it. One that refuses without a challenge cannot be told
-    /// from one that lets in.
+    /// Whether the server accepted the token before it refused it. Refusals without a challenge do
+    /// not count, because `add_accepted` cannot tell them from success.
     pub(super) fn was_let_in(&self, refusal: &Refusal) -> bool {
         !refusal.challenge.is_empty() && self.let_in.load(Ordering::Relaxed) >= refusal.generation
     }
 
-    /// Remembers that a refusal was answered with the token of this generation.
+    /// Records that a refusal caused a refresh, which led to this generation.
     pub(super) fn add_renewed(&self, refusal: &Refusal, generation: u64) {
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         if renewed.len() >= MOST {
@@ -172,7 +175,8 @@ impl Answers {
         }
     }
 
-    /// Whether one more login may be had for an operation. If so, it is counted.
+    /// Counts one more login for an operation, unless the limit is reached. Returns whether it may
+    /// start.
     pub(super) fn take_round(&self, operation: &str) -> bool {
         let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = |at: &Instant| at.elapsed() < ROUNDS_LAST;
@@ -193,7 +197,7 @@ impl Answers {
 }
 
 impl Renewed {
-    /// Whether the new token was refused as well, and soon.
+    /// Whether the refreshed token was refused too, and soon.
     fn is_for(&self, refusal: &Refusal) -> bool {
         self.generation == refusal.generation && self.at.elapsed() < JUST_NOW
     }
@@ -210,7 +214,7 @@ mod tests {
     use super::*;
     use crate::error::AuthErrorKind;
 
-    /// Whoever makes room on a disk does not wait a minute for it to be noticed.
+    /// A user who frees disk space must not wait a minute until that is noticed.
     #[test]
     fn failures_of_the_store_are_tried_again_soon_however_many_there_were() {
         for (kind, is_soon) in [(AuthErrorKind::Store, true), (AuthErrorKind::Unavailable, false)] {
@@ -277,7 +281,7 @@ mod tests {
     async fn what_is_refused_whatever_the_token_is_not_renewed_for_without_end() {
         let answers = Answers::default();
         let mut renewals = 0;
-        // Two hours of a stream that is never let in, while everything else is.
+        // Two hours of a stream that is always refused, while everything else is accepted.
         for _ in 0..7200 {
             let refusal = refusal("GET", renewals);
             if !answers.is_repeated(&refusal) && !answers.is_pointless(&refusal) {

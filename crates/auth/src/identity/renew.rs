@@ -1,4 +1,4 @@
-//! Owns when the token of a connection is renewed, and what comes of it.
+//! Owns when the token of a connection is refreshed, and what the outcome means.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,20 +24,22 @@ use crate::register;
 use crate::revoke;
 use crate::tokens::Tokens;
 
-/// How long a call waits for a renewal while the old token is good.
+/// How long a call waits for a refresh while the old token is still valid.
 const POLITE: Duration = Duration::from_secs(2);
-/// How long whoever needs a token waits for it: longer than a process that died holds up the others. The renewal itself
-/// takes as long as the authorization server does.
+/// How long a caller waits for a token it needs: longer than a dead process can block refreshes.
+/// The refresh itself continues until the authorization server responds.
 const WAIT: Duration = Duration::from_secs(45);
-/// How much of a token's life has to be left for it to be sent.
+/// A token with less life left than this is not sent.
 const LEFT: Duration = Duration::from_secs(1);
-/// How often somebody who has nothing to do looks at the clock and the store: machines sleep, and clocks are set.
+/// How often an idle connection checks the clock and the store: machines sleep, and clocks are
+/// adjusted.
 const LOOK: Duration = Duration::from_secs(30);
-/// The same while a login is missed that may come from elsewhere, or is not written down.
+/// How often it checks while a login is missing that another process may make, or while one is
+/// unsaved.
 const LOOK_OUT: Duration = Duration::from_secs(2);
-/// How often the store is read again if what is held changes meanwhile.
+/// How often the store is read again if the current login changes meanwhile.
 const RELOADS: u32 = 3;
-/// The shortest time between two looks.
+/// The shortest time between two checks.
 const BREATH: Duration = Duration::from_millis(20);
 
 impl Inner {
@@ -47,14 +49,14 @@ impl Inner {
         }
         let now = SystemTime::now();
         let Some(login) = self.held.login().filter(|login| is_due(login, now)) else { return false };
-        // While nothing can be done about it, a token that is good is not due.
+        // During the backoff of a failed refresh, a token that is still valid is not due.
         !is_good(&login.record, now) || self.failures.standing().is_none()
     }
 
     pub(super) async fn fresh(self: &Arc<Self>) -> Result<(), AuthError> {
         if let Some(headers) = self.headers.as_ref().filter(|headers| headers.are_due())
             && let Err(error) = self.run_headers(Run::Call).await
-            // Older ones may do; the server will say.
+            // Older headers may still be accepted; the server decides.
             && !headers.are_there()
         {
             return Err(error);
@@ -71,7 +73,7 @@ impl Inner {
                 _ => Ok(()),
             };
         }
-        // It is still good. What takes long goes on without us.
+        // The old token is still valid. A slow refresh continues in the background.
         let _ = timeout(POLITE.min(good_for), self.renewal(&login.record.access)).await;
         Ok(())
     }
@@ -80,7 +82,7 @@ impl Inner {
         if !self.uses_logins() {
             return std::future::pending().await;
         }
-        // Each process has its own moment.
+        // Jitter that differs between processes, so that they do not refresh at the same moment.
         let share = fastrand::f64();
         let mut changes = self.held.changes();
         loop {
@@ -90,7 +92,7 @@ impl Inner {
                 _ = changes.changed() => continue,
                 () = self.missed.notified() => continue,
             }
-            // Somebody else may have been first: then there is nothing to do.
+            // Another process may have refreshed already; then there is nothing to do.
             if let Err(error) = self.reload().await {
                 tracing::debug!(server = %self.ctx.server, %error, "what is remembered of the login cannot be read");
             }
@@ -102,7 +104,7 @@ impl Inner {
             let Some(login) = self.held.login() else { continue };
             let early = due::early_at(&login.record, share).is_some_and(|at| SystemTime::now() >= at);
             if early && login.record.is_renewable() && self.failures.standing().is_none() {
-                // What goes wrong is known to whoever needs the token.
+                // Callers that need the token see the error themselves.
                 let _ = self.renewal(&login.record.access).await;
             }
         }
@@ -119,8 +121,8 @@ impl Inner {
         due.max(self.failures.wait()).clamp(BREATH, most)
     }
 
-    /// The renewal that is under way, or a new one, for everybody who does not want this token. Fails at once while
-    /// the last failure stands.
+    /// Joins the running refresh, or starts one, to replace the token `stale`. Fails at once during
+    /// the backoff of the last failure.
     pub(super) fn renewal(self: &Arc<Self>, stale: &Secret) -> Landing {
         let (inner, stale) = (Arc::clone(self), stale.clone());
         self.renewals.join(|| async move {
@@ -134,7 +136,7 @@ impl Inner {
         })
     }
 
-    /// Waits for a renewal no longer than a caller can be expected to. It goes on all the same.
+    /// Waits for a refresh for at most [`REFRESH_TIMEOUT`]. The refresh continues regardless.
     pub(super) async fn renewed(self: &Arc<Self>, stale: &Secret) -> Result<(), AuthError> {
         timeout(WAIT, self.renewal(stale)).await.unwrap_or_else(|_| {
             let what =
@@ -179,7 +181,7 @@ impl Inner {
                 if why.kind == AuthErrorKind::InvalidClient
                     && let Ok(Some(client)) = record.client(&self.ctx.auth)
                 {
-                    // If that fails, the next login finds out as well.
+                    // If this fails, the next login finds out that the client is unknown.
                     let _ = register::forget(&self.ctx, &client).await;
                 }
                 self.hold(record, version).await?;
@@ -188,7 +190,7 @@ impl Inner {
             Outcome::Gone(given) => {
                 self.held.drop_login();
                 if let Some(record) = given {
-                    // Nobody is to have it: somebody logged out while it was given.
+                    // A logout happened during the refresh; nobody may keep these tokens.
                     let _ = self.end(&record).await;
                 }
                 Err(AuthError::new(AuthErrorKind::LoginNeeded, "somebody logged out"))
@@ -201,13 +203,13 @@ impl Inner {
         }
     }
 
-    /// Has tokens given for a login. From here on they can be lost, until they are written down.
+    /// Requests tokens for a stored login. Until they are saved, they can be lost.
     async fn ask(&self, record: Record, fence: Fence) -> Result<Tokens, AuthError> {
         if !self.gate.enter() {
             return Err(AuthError::new(AuthErrorKind::Unavailable, "the program is ending"));
         }
         let client = record.client(&self.ctx.auth)?;
-        // The one that is held knows the nonces.
+        // The key in use has collected nonces.
         let held = self.held.login();
         let key = match (&record.dpop, held.and_then(|login| login.key_of(&record))) {
             (None, _) => None,
@@ -228,7 +230,7 @@ impl Inner {
         }
     }
 
-    /// Takes over what the store has, if that is something else than what is held.
+    /// Adopts the stored login if it differs from the current one.
     pub(super) async fn reload(&self) -> Result<(), AuthError> {
         if !self.uses_logins() {
             return Ok(());
@@ -238,7 +240,7 @@ impl Inner {
             let found = self.shelf.read(&self.ctx.auth, &self.ctx.url).await?;
             let unsaved = before.as_ref().and_then(|held| held.unsaved.as_ref());
             if unsaved.is_some_and(|mine| found.is_none() || mine.is_over(found.as_ref().map(|it| &it.0))) {
-                // It is newer than what the store has, until it is written down.
+                // The unsaved login is newer than the stored one.
                 return Ok(());
             }
             let held = before.as_ref().map(|held| (held.version, &held.record.access));
@@ -246,8 +248,8 @@ impl Inner {
                 return Ok(());
             }
             let renewable = found.as_ref().is_some_and(|(record, _)| record.is_renewable());
-            // Whatever its version is, even an earlier one: it was read after what is held was in the store. Files are
-            // replaced by copies.
+            // Adopt it even if its version is lower: it was read after the current one was stored,
+            // and store files are sometimes replaced by copies.
             let login = match found {
                 Some((record, version)) => {
                     Some(Login::of(&self.ctx.safe, record, Some(version), before.as_deref()).await?)
@@ -264,7 +266,7 @@ impl Inner {
                 return Ok(());
             }
         }
-        // It changed each time, so it is as new as can be.
+        // The login changed each time, so it is recent enough.
         Ok(())
     }
 
@@ -278,7 +280,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Ends tokens at the authorization server. Says whether it offers that.
+    /// Revokes tokens. Returns whether the authorization server supports that.
     pub(super) async fn end(&self, record: &Record) -> Result<bool, AuthError> {
         let client = record.client(&self.ctx.auth)?;
         let held = revoke::Held { access: &record.access, refresh: record.refresh.as_ref() };
@@ -286,7 +288,7 @@ impl Inner {
     }
 }
 
-/// Has tokens given where no person is needed.
+/// Requests tokens by a grant that needs no person.
 pub(super) async fn without_a_person(ask: &Ask<'_>, by: &Grant) -> Result<Tokens, AuthError> {
     match by {
         Grant::ClientCredentials => grant::tokens(ask, Request::ClientCredentials).await,
@@ -298,7 +300,7 @@ pub(super) async fn without_a_person(ask: &Ask<'_>, by: &Grant) -> Result<Tokens
     }
 }
 
-/// Whether it can be gone in a while, and nothing has changed.
+/// Whether the failure may go away by itself, and nothing has changed.
 pub(super) fn is_passing(error: &AuthError) -> bool {
     matches!(error.kind, AuthErrorKind::Unavailable | AuthErrorKind::Store)
 }

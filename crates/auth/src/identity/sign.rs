@@ -1,4 +1,4 @@
-//! Owns what a request carries to prove who we are.
+//! Adds the credentials of the connection to its requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ pub(super) struct Signer(pub(super) Arc<Inner>);
 impl Credentials for Signer {
     fn sign(&self, method: &Method, url: &Url, headers: &mut HeaderMap) {
         let inner = &self.0;
-        // TK-02: a link stays within its origin. If it ever does not, nothing of ours goes along.
+        // TK-02: a link stays within its origin. If it ever does not, it gets no credentials.
         if url.origin() != inner.ctx.url.origin() || inner.ctx.net.check_encrypted(url).is_err() {
             return;
         }
         for (name, value) in &*inner.held.made() {
             headers.insert(name, value.clone());
         }
-        // What a person has written down, or a program has made, is never replaced.
+        // Configured headers and command headers are never replaced.
         if !inner.uses_logins() || headers.contains_key(AUTHORIZATION) {
             return;
         }
@@ -46,7 +46,7 @@ impl Credentials for Signer {
     }
 
     fn learn(&self, url: &Url, headers: &HeaderMap) {
-        // Whoever refuses for who we are says so here.
+        // A refusal carries `WWW-Authenticate`; anything else counts as accepted.
         if !headers.contains_key(WWW_AUTHENTICATE) {
             self.0.answers.let_in(self.0.held.generation());
         }

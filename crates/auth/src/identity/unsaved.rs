@@ -1,4 +1,4 @@
-//! Owns how what could not be written down is written down after all.
+//! Retries the save of a login that the store did not accept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +12,32 @@ use crate::error::{AuthError, AuthErrorKind};
 use crate::refresh::core::{Outcome, Over, Unsaved, Wish};
 use crate::refresh::drive::{self, Pass};
 
-/// How long a program that ends goes on trying: as long as an authorization server is given to answer, for the login is
-/// lost with the program in both cases.
+/// How long a shutdown retries a save: as long as a refresh waits for its response, since the login
+/// is lost with the program in both cases.
 const SETTLE_LIMIT: Duration = Duration::from_secs(300);
-/// How long it waits between two tries, which doubles from the first to the longest.
+/// The wait between two save attempts; it doubles from the first value to the second.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 impl Inner {
-    /// The attempt that is under way, or a new one; `None`: everything is written down.
+    /// Joins the running save, or starts one; `None` if everything is saved.
     pub(super) fn saving(self: &Arc<Self>) -> Option<Landing> {
         self.held.login().filter(|login| login.unsaved.is_some())?;
         let inner = Arc::clone(self);
-        // Not one of the renewals: whoever joins those wants another token.
+        // Not joined with refreshes: their callers want another token.
         Some(self.saves.join(|| async move { Box::pin(inner.save()).await }))
     }
 
-    /// Waits for what is under way, then tries to write down what is not, again and again.
+    /// Waits for a running refresh, then retries a failed save.
     pub(super) async fn settle(self: &Arc<Self>) -> Result<(), AuthError> {
         self.gate.close().await;
         let until = Instant::now() + SETTLE_LIMIT;
         let mut wait = FIRST_WAIT;
-        // What can be had again is worth no wait.
+        // Tokens that can be requested again are not worth waiting for.
         while self.unsaved().is_some_and(|unsaved| unsaved.is_at_stake())
             && let Some(saving) = self.saving()
         {
-            // What came of it shows in whether something is still unsaved, and why in the state.
+            // Success shows in `unsaved`, and the reason of a failure in `refresh_state`.
             let _ = timeout_at(until, saving).await;
             let Some(unsaved) = self.unsaved() else { break };
             let now = Instant::now();
@@ -55,12 +55,12 @@ impl Inner {
         Ok(())
     }
 
-    /// What is not written down.
+    /// The login that still has to be saved.
     pub(super) fn unsaved(&self) -> Option<Unsaved> {
         self.held.login().and_then(|login| login.unsaved.clone())
     }
 
-    /// Says that it could not be written down, and why.
+    /// The error that says why the login could not be saved.
     pub(super) fn unwritten(&self, over: &Over, why: &str) -> AuthError {
         let made = match over {
             Over::Renewed(_) => "renewed",
@@ -87,7 +87,7 @@ impl Inner {
             Outcome::Good(record, version) => {
                 tracing::info!(server = %self.ctx.server, "the login is written down after all");
                 let written = Login::of(&self.ctx.safe, record, Some(version), Some(&login)).await?;
-                // A renewal or a login in between has sorted it out.
+                // If a refresh or login came in between, that one counts.
                 self.held.swap(Some(&login), Some(written));
                 self.wait_no_longer();
                 Ok(())
@@ -96,7 +96,7 @@ impl Inner {
                 if self.held.swap(Some(&login), None)
                     && let Some(record) = given
                 {
-                    // Nobody is to have it: somebody logged out meanwhile.
+                    // A logout happened meanwhile; nobody may keep these tokens.
                     let _ = self.end(&record).await;
                 }
                 self.wait_no_longer();
@@ -108,7 +108,7 @@ impl Inner {
                 }
                 Err(error)
             }
-            // Only a renewal comes to that.
+            // Only a refresh has these outcomes.
             Outcome::Unsaved(_) | Outcome::Ended { .. } => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Owns what is told of a refresh while it lasts: whom it waits for.
+//! Reports what a running refresh waits for.
 
 use super::Inner;
 use crate::error::AuthError;
@@ -9,20 +9,20 @@ use crate::refresh::drive::Pass;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefreshState {
-    /// Nothing: no refresh is under way, and what is held is written down.
+    /// No refresh is running, and the current login is saved.
     #[default]
     Idle,
-    /// Another process, which refreshes the same login; its id, where that is known.
+    /// Another process, which is refreshing the same login; its process id, if known.
     OtherProcess(Option<u32>),
-    /// The authorization server, which is asked for new tokens.
+    /// The authorization server, which was asked for new tokens.
     AuthorizationServer,
-    /// The store: what the authorization server gave could not be written down yet. The error says that in a sentence,
-    /// with the server's name and the reason. Until it is written down, the login is lost if the program ends.
+    /// The store, which could not save the new tokens yet. The error names the server and the
+    /// reason. Until they are saved, the login is lost if the program exits.
     Store(AuthError),
 }
 
 impl Inner {
-    /// Takes what a refresh tells as it goes. `false`: it must not begin.
+    /// Handles a progress report of a refresh. Returns `false` if the refresh must not start.
     pub(super) fn pass(&self, pass: Pass) -> bool {
         match pass {
             Pass::In => return self.gate.enter(),
@@ -36,15 +36,15 @@ impl Inner {
         true
     }
 
-    /// A refresh, or an attempt to write down what it brought, is over.
+    /// Resets the state after a refresh or save, unless a login is still unsaved.
     pub(super) fn wait_no_longer(&self) {
-        // What is still not written down is waited for until it is, with the reason that was told last.
+        // Keep the last error while the login is unsaved.
         if !self.unsaved().is_some_and(|unsaved| unsaved.is_at_stake()) {
             self.wait_for(RefreshState::Idle);
         }
     }
 
-    /// Tells whoever watches what is waited for from now on.
+    /// Publishes the state if it changed.
     pub(super) fn wait_for(&self, state: RefreshState) {
         self.waiting.send_if_modified(|told| {
             let changed = *told != state;

@@ -1,4 +1,4 @@
-//! Each kind of key signs, and the signature is good for the public half that goes with it.
+//! Every kind of key signs, and its public half verifies the signature.
 
 use base64::prelude::BASE64_STANDARD;
 use bowline_config::TokenAuth;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing::{CLIENT_ID, client, place};
 
-/// Made for these tests, and good for nothing else. `ring` makes no RSA keys.
+/// Generated for these tests only. `ring` cannot generate RSA keys.
 const RSA: &str = "-----BEGIN PRIVATE KEY-----
 MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDk62HMsfp3do8A
 i5fb565edZ4S1QZUzH0jIjwPstBiBPPr0X4KDY3znhxx1jkMvyqqNq0zvQaHTIAu
@@ -56,7 +56,7 @@ fn ed25519() -> String {
     pem("PRIVATE KEY", Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap().as_ref())
 }
 
-/// The RSA key in its older form, which PKCS #8 wraps.
+/// The same RSA key in PKCS #1, the older form that PKCS #8 wraps.
 fn rsa_pkcs1() -> String {
     pem("RSA PRIVATE KEY", EncodingKey::from_rsa_pem(RSA.as_bytes()).unwrap().as_bytes())
 }
@@ -65,7 +65,7 @@ fn key(pem: &str, algorithm: Option<&str>) -> SigningKey {
     SigningKey { pem: Secret::new(pem), id: Some("k1".into()), algorithm: algorithm.map(str::to_owned) }
 }
 
-/// The header and the claims, after the signature was verified.
+/// Header and claims, after verifying the signature.
 fn verified(token: &str, by: &'static dyn VerificationAlgorithm, public: &[u8]) -> (Value, Value) {
     let (signed, signature) = token.rsplit_once('.').unwrap();
     let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).unwrap();

@@ -1,4 +1,4 @@
-//! Owns what a person sees when their browser comes back: nothing but words, and none that could do anything.
+//! Renders the page that a person sees after the redirect: plain text, with no active content.
 
 use std::sync::LazyLock;
 
@@ -12,23 +12,23 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use ring::digest::{SHA256, digest};
 
-/// How the visit of a browser ends.
+/// The page at the end of a browser visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// This program can use this server from now on.
+    /// The login succeeded: the application can use this server now.
     Done { app: String, server: String },
-    /// Not logged in to this server, and why.
+    /// The login to this server failed, for this reason.
     Failed { server: String, why: String },
-    /// It belongs to no login that is waiting here.
+    /// The redirect belongs to no login that is waiting here.
     Unknown,
-    /// There is nothing here.
+    /// No page has this address.
     Nothing,
 }
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 
-/// Only the one style may be applied; nothing is loaded, run, framed, or sent anywhere.
+/// Allows exactly one style; nothing can be loaded, run, framed or sent.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = BASE64_STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
     let policy = format!(
@@ -51,7 +51,7 @@ impl Page {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         for (name, value) in [
-            // The address has the code in it.
+            // The address contains the code.
             ("referrer-policy", "no-referrer"),
             ("x-content-type-options", "nosniff"),
             ("x-frame-options", "DENY"),
@@ -78,7 +78,7 @@ impl Page {
             }
             Self::Nothing => ("bad", "There is nothing here", String::new(), close),
         };
-        // What is put in is not looked at again: a name that looks like a placeholder is only a name.
+        // Inserted text is not scanned again, so a name that looks like a placeholder stays a name.
         let mut html = String::with_capacity(TEMPLATE.len() + STYLE.len() + 512);
         let mut rest = TEMPLATE;
         while let Some((before, after)) = rest.split_once('{') {
@@ -99,7 +99,7 @@ impl Page {
     }
 }
 
-/// Text that stays text, in an element and in an attribute.
+/// Escapes text for elements and attributes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    // A browser applies the style only if the hash is of exactly what stands between the tags.
+    // A browser applies the style only if the hash is of exactly the text between the tags.
     #[test]
     fn the_style_is_the_one_that_the_policy_names() {
         let html = Page::Unknown.html();

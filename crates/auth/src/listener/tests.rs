@@ -1,4 +1,4 @@
-//! A browser comes back over a real socket, as do others.
+//! Browsers and other programs connect to the listener over real sockets.
 
 use bowline_testkit::Browser;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -16,17 +16,17 @@ async fn listening(redirect: &Redirect) -> (Url, Listener) {
     (url, listener.unwrap())
 }
 
-/// Sends bytes, and gives everything that comes back.
+/// Sends bytes, and returns everything that comes back.
 async fn raw(url: &Url, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", url.port().unwrap())).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A connection that is cut is an answer as well.
+    // A connection may also be reset.
     let _ = timeout(WAIT, stream.read_to_end(&mut answer)).await.unwrap();
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Serves whatever comes for as long as something else goes on.
+/// Serves the listener while `other` runs.
 async fn during<T>(listener: &mut Listener, other: impl Future<Output = T>) -> T {
     tokio::select! {
         visit = listener.visit() => panic!("nobody was expected: {visit:?}"),
@@ -90,7 +90,7 @@ async fn whatever_else_comes_changes_nothing() {
     drop(browser);
 }
 
-// A name that somebody else's page points at this machine must not reach it.
+// DNS rebinding: a foreign name that points at this machine must not reach the listener.
 #[tokio::test]
 async fn only_our_own_name_is_answered() {
     let (url, mut listener) = listening(&Redirect::AnyPort).await;
@@ -114,7 +114,7 @@ async fn only_our_own_name_is_answered() {
 #[tokio::test]
 async fn a_silent_connection_is_in_nobodys_way() {
     let (url, mut listener) = listening(&Redirect::AnyPort).await;
-    // As browsers open them ahead of need.
+    // Browsers open connections in advance.
     let mut idle = Vec::new();
     for _ in 0..3 {
         idle.push(TcpStream::connect(("127.0.0.1", url.port().unwrap())).await.unwrap());
@@ -176,7 +176,7 @@ async fn a_configured_port_that_is_taken_is_named() {
         assert!(error.what.contains(&format!("port {port} is in use")), "{error}");
         assert!(error.hint.unwrap().contains(&port.to_string()));
     }
-    // Where any port will do, a taken one is only a wish.
+    // Where any port will do, a preferred port that is taken is replaced.
     let (url, listener) = open(&Redirect::AnyPort, Some(port)).await.unwrap();
     assert!(listener.is_some() && url.port() != Some(port));
     drop(taken);
@@ -219,6 +219,6 @@ async fn where_nobody_is_to_listen_nobody_does() {
     assert!(TcpStream::connect(("127.0.0.1", other)).await.is_err());
     drop(taken);
     assert_eq!(port(unheard_now(&Redirect::AnyPort, Some(wish)).await), wish);
-    // What is configured is not ours to change.
+    // A configured redirect is not changed.
     assert_eq!(unheard_now(&Redirect::Port(7), Some(wish)).await, local(7));
 }

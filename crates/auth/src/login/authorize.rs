@@ -1,4 +1,4 @@
-//! Owns the address of the page on which a person logs in, and what has to be known to believe what comes back.
+//! Builds the URL of the authorization request, with the secrets that tie the response to it.
 
 use bowline_config::Secret;
 use oauth2::basic::BasicClient;
@@ -12,7 +12,7 @@ use crate::pkce;
 use crate::place::Place;
 use crate::prompt::is_page;
 
-/// The page, and the two secrets of this one attempt.
+/// The authorization URL, and the two secrets of this login.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
     pub(super) url: Url,
@@ -20,7 +20,8 @@ pub(super) struct Address {
     pub(super) verifier: Secret,
 }
 
-/// What only we say; a configured parameter of such a name would change what is asked for behind our back.
+/// Parameters that only this module sets; a configured one of the same name would silently change
+/// the request.
 const OURS: [&str; 9] = [
     "response_type",
     "client_id",
@@ -33,10 +34,11 @@ const OURS: [&str; 9] = [
     "dpop_jkt",
 ];
 
-/// What an endpoint's own query may not say either: it could put something else in place of what we say.
+/// Parameters that an endpoint's own query must not set either, because they could override the
+/// request.
 const NOT_THEIRS: [&str; 3] = ["request", "request_uri", "response_mode"];
 
-/// A page for a new attempt. What else the endpoint's own query says stays.
+/// Builds the URL for a new login. Other parameters of the endpoint's own query are kept.
 pub(super) fn authorize(
     login: &Login<'_>,
     client: &OAuthClient,
@@ -61,7 +63,7 @@ pub(super) fn authorize(
         request = request.add_extra_param("resource", resource);
     }
     if let Some(key) = login.dpop {
-        // The code as well is then good with this key only (RFC 9449 §10).
+        // The code is then bound to this key too (RFC 9449 §10).
         request = request.add_extra_param("dpop_jkt", key.thumbprint());
     }
     for (name, value) in &auth.authorize_params {
@@ -82,9 +84,9 @@ pub(super) fn authorize(
     })
 }
 
-/// Whether the person has to be asked for consent anew. Without that, providers of OpenID Connect leave
-/// `offline_access` out (OpenID Connect Core §11), and there would be a login an hour. Tenants of Entra may forbid
-/// their people to consent, and then refuse to be asked; they give refresh tokens without.
+/// Whether to ask for consent again. Without it, OpenID Connect providers ignore `offline_access`
+/// (OpenID Connect Core §11), and a login would be needed every hour. Entra tenants may forbid user
+/// consent and then refuse such a request, but issue refresh tokens without it.
 fn wants_consent(login: &Login<'_>) -> bool {
     let configured = login.ctx.auth.authorize_params.iter().any(|(name, _)| name == "prompt");
     let issuer = Url::parse(&login.place.metadata.issuer).ok();
@@ -95,7 +97,8 @@ fn wants_consent(login: &Login<'_>) -> bool {
 
 const ENTRA: [&str; 4] = ["microsoftonline.com", "microsoftonline.us", "windows.net", "ciamlogin.com"];
 
-/// The endpoint, if a person may be sent there and a code from there is safe (SE-03, AF-01).
+/// The authorization endpoint, if a person may be sent there and codes are safe there (SE-03,
+/// AF-01).
 pub(super) fn endpoint(place: &Place) -> Result<&Url, AuthError> {
     let issuer = said(&place.metadata.issuer);
     let Some(endpoint) = &place.metadata.authorization_endpoint else {
@@ -116,7 +119,7 @@ pub(super) fn endpoint(place: &Place) -> Result<&Url, AuthError> {
     Ok(endpoint)
 }
 
-/// AF-07.
+// AF-07: the redirect must be `https` or on this machine.
 fn check_redirect(redirect: &Url) -> Result<(), AuthError> {
     if is_page(redirect) {
         return Ok(());
@@ -126,7 +129,7 @@ fn check_redirect(redirect: &Url) -> Result<(), AuthError> {
         .hint("give an address such as http://127.0.0.1:8976/callback"))
 }
 
-/// Whether a label could be what somebody types in to log in: an address, or a name without spaces.
+/// Whether an account label could be a login name: an email address, or a name without spaces.
 fn is_hint(label: &str) -> bool {
     label.len() <= 254 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"@._%+-".contains(&byte))
 }

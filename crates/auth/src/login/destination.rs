@@ -1,8 +1,8 @@
-//! Owns where a person may be sent to log in: not nearer than the server, and not to a host that has nothing to do with
-//! the authorization server unless the person says so.
+//! Decides where a person may be sent to log in: not to a less public address than the server's,
+//! and not to a host that is unrelated to the authorization server, unless the person agrees.
 //!
-//! A server chooses its authorization server, and that chooses the page. Without this, one that is hostile could show a
-//! person the page of somebody they trust, and be given the code that comes of it.
+//! A server chooses its authorization server, and that one chooses the page. Without this check, a
+//! hostile one could show the page of somebody the person trusts, and receive the resulting code.
 
 use tokio::time::timeout;
 use url::{Host, Url};
@@ -12,7 +12,7 @@ use crate::error::{AuthError, AuthErrorKind, said};
 use crate::metadata::is_loopback;
 use crate::prompt::{HostReply, LoginPrompt, OtherHost};
 
-/// Checks a page before a person is sent there. `prompt` asks them if it is at a host that they have not heard of.
+/// Checks a page before a person is sent there. `prompt` asks the person about an unrelated host.
 pub(super) async fn check(
     login: &Login<'_>,
     page: &Url,
@@ -21,7 +21,7 @@ pub(super) async fn check(
     let ctx = login.ctx;
     ctx.net.check_page(page).await?;
     let issuer = &login.place.metadata.issuer;
-    // Whoever names the authorization server in the configuration trusts it, and its pages.
+    // A user who configures the issuer trusts its pages.
     if ctx.auth.issuer.is_some() || Url::parse(issuer).is_ok_and(|issuer| is_same_site(&issuer, page)) {
         return Ok(());
     }
@@ -58,8 +58,9 @@ fn host_of(issuer: &str) -> String {
     said(url.as_ref().and_then(Url::host_str).unwrap_or(issuer))
 }
 
-/// Whether one host is the other, or below it, or both are this machine. Who owns a name owns those below it; whether two names beside each other
-/// have the same owner, only a list of all registries says.
+/// Whether the hosts are equal, one is a subdomain of the other, or both are this machine. The
+/// owner of a domain owns its subdomains; whether two sibling domains have the same owner is only
+/// known from a public suffix list.
 fn is_same_site(one: &Url, other: &Url) -> bool {
     if is_loopback(one) && is_loopback(other) {
         return true;
@@ -73,7 +74,7 @@ fn is_same_site(one: &Url, other: &Url) -> bool {
     }
 }
 
-/// A name of one label is nobody's own.
+/// A single-label name is never a parent: nobody owns a top-level domain.
 fn is_below(name: &str, above: &str) -> bool {
     above.contains('.') && name.strip_suffix(above).is_some_and(|label| label.ends_with('.'))
 }

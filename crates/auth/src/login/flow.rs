@@ -1,5 +1,5 @@
-//! Owns a login that one process begins and another finishes: what is kept in between, for how long, and that it is
-//! good once.
+//! Owns logins that one process begins and another finishes: what is stored in between, for how
+//! long, and that each can be finished once.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
@@ -25,15 +25,15 @@ use crate::register;
 use crate::response;
 use crate::tokens::Tokens;
 
-/// For how long a login that was begun can be finished.
+/// How long a login can be finished after it was begun.
 const LIFE: Duration = Duration::from_secs(15 * 60);
 const KIND: &str = "flow";
 
-/// What is kept between the beginning and the end. It only ever goes into a [`bowline_store::Safe`].
+/// The state of a login that was begun. Stored only in a [`bowline_store::EncryptedStore`].
 #[derive(Debug, Serialize, Deserialize)]
 struct Flow {
     begun_at: SystemTime,
-    /// The server's endpoint: what was begun for one is not finished for another.
+    /// The server's endpoint: a login that was begun for one server is not finished for another.
     url: Url,
     metadata: Metadata,
     client: KeptClient,
@@ -47,7 +47,7 @@ struct Flow {
     dpop: Option<String>,
 }
 
-/// What came of a login that was begun before.
+/// The outcome of a login that was begun earlier.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) tokens: Tokens,
@@ -58,10 +58,10 @@ pub(crate) struct Finished {
     pub(crate) dpop: Option<dpop::Key>,
 }
 
-/// Begins a login: whoever has the address can go on with it, in whatever process shares the store.
+/// Begins a login. Any process that shares the store can finish it.
 pub(crate) async fn begin(login: &Login<'_>) -> Result<Begun, AuthError> {
     let Login { ctx, place, scopes, resource, dpop } = *login;
-    // Nobody is there to be asked.
+    // There is no prompt that could ask the person.
     destination::check(login, endpoint(place)?, None).await?;
     let port = register::kept_port(ctx, place).await;
     let redirect = listener::unheard_now(&ctx.auth.redirect, port).await;
@@ -88,11 +88,11 @@ pub(crate) async fn begin(login: &Login<'_>) -> Result<Begun, AuthError> {
     Ok(Begun { url: address.url, redirect })
 }
 
-/// Finishes a login with what a person brought: the address they were sent to, or the code in it.
+/// Finishes a login with the address that the browser was redirected to, or the code in it.
 pub(crate) async fn finish(ctx: &Ctx, brought: &str) -> Result<Finished, AuthError> {
     let (key, flow, version) = find(ctx, brought).await?;
     if response::is_bare(brought) && !paste::is_code(brought) {
-        // It would end the login, which is good once.
+        // It would use up the login, which can be finished once.
         let what = "what was brought back is neither an address nor a code";
         return Err(AuthError::new(AuthErrorKind::Untrusted, what).hint(paste::whole(&flow.redirect)));
     }
@@ -105,7 +105,7 @@ pub(crate) async fn finish(ctx: &Ctx, brought: &str) -> Result<Finished, AuthErr
         Some(id) => Some(dpop::Key::load_or_make(&ctx.safe, id).await?),
         None => None,
     };
-    // Only one gets past this, and only once.
+    // The removal succeeds once, so only one caller continues.
     if !ctx.safe.remove(&key, Expect::At(version)).await? {
         return Err(none_begun());
     }
@@ -119,12 +119,13 @@ pub(crate) async fn finish(ctx: &Ctx, brought: &str) -> Result<Finished, AuthErr
         dpop: dpop.as_ref(),
     };
     let tokens = exchange(&ask, &code, &verifier, &redirect).await?;
-    // What was had is worth more than what is remembered of the client.
+    // The tokens matter more than the record of the client.
     let _ = register::prove(ctx, &client).await;
     Ok(Finished { tokens, client, metadata, scopes, resource, dpop })
 }
 
-/// The login that what was brought belongs to: by its `state`, or the only one where just a code was brought.
+/// Finds the login that the input belongs to: by its `state`, or the only pending one for a bare
+/// code.
 async fn find(ctx: &Ctx, brought: &str) -> Result<(Key, Flow, Version), AuthError> {
     if let Some(state) = state_of(brought) {
         let key = key(ctx, &state);
@@ -147,7 +148,7 @@ async fn find(ctx: &Ctx, brought: &str) -> Result<(Key, Flow, Version), AuthErro
     }
 }
 
-/// Forgets what can not be finished any more, whoever began it.
+/// Deletes all logins that can no longer be finished.
 async fn forget_old(ctx: &Ctx) -> Result<(), AuthError> {
     for (key, flow, version) in ctx.safe.list::<Flow>(KIND).await? {
         if flow.is_over() {
@@ -162,7 +163,7 @@ fn none_begun() -> AuthError {
     AuthError::new(AuthErrorKind::LoginNeeded, what).hint("begin the login again")
 }
 
-/// A `state` is in addresses that people copy around; what it is kept under says nothing of it.
+/// People copy addresses with the `state` around, so the key contains only its hash.
 fn key(ctx: &Ctx, state: &Secret) -> Key {
     let mut id = prefix(ctx);
     for byte in &digest(&SHA256, state.expose().as_bytes()).as_ref()[..16] {
@@ -175,7 +176,7 @@ fn prefix(ctx: &Ctx) -> String {
     format!("{}#", Record::key(&ctx.server, &ctx.auth, &ctx.url).id)
 }
 
-/// `state` of a query, or of an address with one. More than one is none.
+/// The `state` of a query or address, if there is exactly one.
 fn state_of(text: &str) -> Option<Secret> {
     let query = text.split_once('?').map_or(text, |(_, query)| query);
     let query = query.split_once('#').map_or(query, |(query, _)| query);
@@ -191,7 +192,7 @@ impl Flow {
         self.url == ctx.url && !self.is_over()
     }
 
-    /// Also if it was begun in what is the future by now: the clock was changed, and nobody knows how long ago it was.
+    /// Whether it was begun too long ago, or so far in the future that the clock must have changed.
     fn is_over(&self) -> bool {
         SystemTime::now().duration_since(self.begun_at).is_ok_and(|age| age > LIFE)
             || self.begun_at.duration_since(SystemTime::now()).is_ok_and(|ahead| ahead > LIFE)

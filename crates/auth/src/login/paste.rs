@@ -1,5 +1,5 @@
-//! Owns whether what a person pasted can be of this login. What cannot be costs them nothing but another try; what is
-//! ours, an error included, counts as if a browser had brought it.
+//! Decides whether a pasted input can belong to this login. If not, the person may try again; if
+//! so, it counts like the browser's redirect, even if it is an error.
 
 use bowline_config::Secret;
 use url::Url;
@@ -7,23 +7,23 @@ use url::Url;
 use crate::error::AuthError;
 use crate::response::{self, Brought, Pending};
 
-/// What a person pasted.
+/// The meaning of a pasted input.
 #[derive(Debug)]
 pub(crate) enum Pasted {
-    /// A code that may be spent.
+    /// A code to exchange.
     Code {
         code: Secret,
-        /// Whether nothing but the person says that it is of this login.
+        /// Whether only the person says that it belongs to this login.
         bare: bool,
     },
-    /// Something else, and why it cannot be meant.
+    /// Not usable, for this reason; the person may try again.
     Wrong(String),
-    /// An answer of this login, which ends it.
+    /// The error response to this login, which ends it.
     Over(AuthError),
 }
 
-/// The shortest that is taken for a code. A good one cannot be guessed, so it is longer (RFC 6749 §10.10); whoever
-/// has a shorter one can bring the address that it is in.
+/// The shortest input that counts as a code. Codes must not be guessable, so they are longer (RFC
+/// 6749 §10.10); a shorter one can be pasted with its address.
 const SHORTEST_CODE: usize = 16;
 
 pub(crate) fn read(text: &str, expected: &Pending, redirect: &Url) -> Pasted {
@@ -35,7 +35,7 @@ pub(crate) fn read(text: &str, expected: &Pending, redirect: &Url) -> Pasted {
     if bare && !is_code(text) {
         return Pasted::Wrong(format!("that is no code: {}", whole()));
     }
-    // Such as that of the login page, which has our `state` in it.
+    // Such as the address of the login page, which contains our `state`.
     let elsewhere = text.contains("://") && !text.contains(redirect.as_str());
     match response::read(text, expected) {
         Ok(Brought::Code(code)) => Pasted::Code { code, bare },
@@ -50,14 +50,14 @@ pub(crate) fn read(text: &str, expected: &Pending, redirect: &Url) -> Pasted {
     }
 }
 
-/// Whether text without a query can be a code. What a person types in words is none.
+/// Whether text without a query can be a code, as opposed to words.
 pub(super) fn is_code(text: &str) -> bool {
     let text = text.trim();
     let length = text.chars().filter(|c| !c.is_whitespace()).count();
     length >= SHORTEST_CODE && text.chars().all(|c| c.is_ascii_graphic() || matches!(c, '\r' | '\n'))
 }
 
-/// What to bring instead.
+/// Tells the person what to paste instead.
 pub(super) fn whole(redirect: &Url) -> String {
     format!("bring the whole address that you were sent to, which begins with {redirect}")
 }

@@ -1,4 +1,5 @@
-//! Logins from beginning to end: a real authorization server, a real listener, and a browser that follows redirects.
+//! Complete logins: a real authorization server, a real listener, and a browser that follows
+//! redirects.
 
 mod device;
 mod flow;
@@ -16,19 +17,19 @@ use crate::testing::{self, RESOURCE};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A person who is shown something and may answer.
+/// A scripted person.
 struct Person {
     pages: mpsc::UnboundedSender<LoginPage>,
     codes: mpsc::UnboundedSender<DeviceCode>,
-    /// What they do on a page; nothing, and they just stay.
+    /// Their reply to a page; `None` keeps the page open.
     reply: Mutex<Option<PageReply>>,
-    /// Whether they go away from a code at once.
+    /// Whether they give up on a device code at once.
     leaves: bool,
-    /// Whether they have a keyboard.
+    /// Whether they can paste.
     pastes: bool,
 }
 
-/// What a person was shown.
+/// The prompts that a person was shown.
 struct Shown {
     pages: mpsc::UnboundedReceiver<LoginPage>,
     codes: mpsc::UnboundedReceiver<DeviceCode>,
@@ -67,7 +68,7 @@ impl LoginPrompt for Person {
     }
 }
 
-/// An authorization server with a client that it knows, and a server that wants a login there.
+/// An authorization server with a known client, and a server that requires a login there.
 struct Scene {
     server: AuthServer,
     place: Place,
@@ -91,7 +92,7 @@ impl Scene {
         Login { ctx: &self.ctx, place: &self.place, scopes: &[], resource: Some(RESOURCE), dpop: None }
     }
 
-    /// Begins a login in the background.
+    /// Starts a login in the background.
     fn start(&self, person: Arc<Person>, how: How) -> tokio::task::JoinHandle<Result<LoggedIn, AuthError>> {
         let (ctx, place) = (self.ctx.clone(), self.place.clone());
         tokio::spawn(async move {
@@ -101,7 +102,7 @@ impl Scene {
     }
 }
 
-/// The client is configured, so that nothing else than the login itself is asked for.
+/// With a configured client, so that nothing is registered.
 fn auth() -> Auth {
     let client = ClientSettings { id: CLIENT.into(), secret: None, method: None, key: None, audience: None };
     Auth { client: Some(client), ..Auth::default() }

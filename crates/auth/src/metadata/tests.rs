@@ -1,4 +1,4 @@
-//! Documents that are right, wrong, and meant to mislead.
+//! Metadata documents that are valid, invalid, and meant to mislead.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -119,7 +119,7 @@ fn ad_07_an_origin_that_describes_nothing_has_three_addresses() {
     assert_eq!(text(&found.authorization_endpoint), "https://h.example:8443/authorize");
     assert_eq!(text(&found.token_endpoint), "https://h.example:8443/token");
     assert_eq!(text(&found.registration_endpoint), "https://h.example:8443/register");
-    // AF-07 holds for them as well.
+    // AF-07 applies to default endpoints too.
     assert_eq!(Metadata::by_default("http://h.example").unwrap_err().kind, AuthErrorKind::Untrusted);
 }
 
@@ -131,7 +131,7 @@ fn ad_03_metadata_of_another_server_is_refused() {
     for other in [json!("https://evil.example/a/mcp"), json!("https://h.example/b"), json!(7), json!(null)] {
         assert_eq!(with(other.clone()).unwrap_err().kind, AuthErrorKind::Untrusted, "{other}");
     }
-    // Somebody who sets `resource` by hand has said that this is the server.
+    // A user who configures `resource` vouches for the server.
     let document = json!({"resource": "api://mcp"});
     assert!(Described::parse(&document, &server(), Some("api://mcp")).is_ok());
     assert!(Described::parse(&document, &server(), Some("api://mcp/")).is_err());
@@ -196,7 +196,8 @@ fn document() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    // AD-06, AF-07: whatever a document says, what comes of it is whose it should be, and can be asked.
+    // AD-06, AF-07: whatever the document says, accepted metadata has the right issuer and safe
+    // URLs.
     #[test]
     fn what_is_believed_is_safe(document in document()) {
         if let Ok(found) = Metadata::parse(&document, &[ISSUER]) {

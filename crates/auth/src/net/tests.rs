@@ -1,4 +1,5 @@
-//! Whom we ask, with what, and what of it is believed: over real sockets.
+//! Which addresses are requested, with which headers, and which responses are accepted: over real
+//! sockets.
 
 use std::convert::Infallible;
 use std::io;
@@ -41,7 +42,7 @@ impl Server {
                     log.lock().unwrap().push(request.into_parts().0);
                     async move { Ok::<_, Infallible>(answer) }
                 });
-                // Each client sends one request and leaves.
+                // Each client sends one request and disconnects.
                 let _ = http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
             }
         });
@@ -63,7 +64,7 @@ impl Drop for Server {
     }
 }
 
-/// Every name has the address that its first label stands for.
+/// Resolves every name to the address that its first label stands for.
 #[derive(Debug, Default)]
 struct Names(AtomicUsize);
 
@@ -75,10 +76,10 @@ impl Lookup for Names {
             "private" => Some([10, 0, 0, 1].into()),
             "local" => Some([127, 0, 0, 1].into()),
             "metadata" => Some([169, 254, 169, 254].into()),
-            // Public when it is asked about, and on this machine ever after.
+            // Public at the first lookup, and on this machine afterwards.
             "rebinding" if asked == 0 => Some([8, 8, 8, 8].into()),
             "rebinding" => Some([127, 0, 0, 1].into()),
-            // The other way round: it lies at first, and has to be reached some time.
+            // The other way round: public only at the second lookup.
             "settling" if asked == 1 => Some([8, 8, 8, 8].into()),
             "settling" => Some([10, 0, 0, 1].into()),
             _ => None,
@@ -233,14 +234,15 @@ async fn se_02_a_server_does_not_come_nearer() {
         assert_eq!(settling.zone().await.unwrap(), zone, "when it is asked about for the {asked}th time");
     }
     assert_eq!(names.0.load(Ordering::SeqCst), 4, "each time anew");
-    // One that was never elsewhere may name its neighbours.
+    // A server that was never public may name private neighbors.
     let (intranet, _) = net("https://private.test/mcp", &[]);
     for _ in 0..3 {
         assert_eq!(intranet.zone().await.unwrap(), Zone::Private);
     }
 }
 
-// AF-07, SE-01: who is on this machine may send us anywhere, but not in the clear, and not where nobody may.
+// AF-07, SE-01: a server on this machine may name any address, except over plain `http` and
+// forbidden ones.
 #[tokio::test]
 async fn se_01_what_a_server_of_this_machine_names_is_checked_too() {
     let (net, _) = net("http://127.0.0.1:9/mcp", &[]);
@@ -259,19 +261,19 @@ async fn se_01_what_a_server_of_this_machine_names_is_checked_too() {
 #[tokio::test]
 async fn the_servers_own_origin_is_the_persons_choice() {
     let server = Server::start(|_| answer(200, "application/json", "{}")).await;
-    // A name, so that nothing but the choice allows it.
+    // A name, so that only the configuration allows it.
     let own = format!("http://local.test:{}/mcp", server.address.port());
     let url = own.parse().unwrap();
     let mut entry = Http::plain(own.parse().unwrap());
     entry.allow_http = true;
     let (net, _) = net_to(&entry);
     assert!(net.document(&url).await.unwrap().is_some());
-    // Codes and tokens do not go there in the clear.
+    // Codes and tokens are not sent there over plain `http`.
     let error = net.told(post(&url)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted, "{error}");
     assert!(error.what.contains("https"), "{error}");
     assert_eq!(server.heads().len(), 1);
-    // Unless the configuration says so.
+    // Unless the configuration allows it.
     assert_eq!(net.chosen(post(&url)).await.unwrap().status(), 200);
 }
 
@@ -324,7 +326,7 @@ async fn so_is_the_issuer_that_the_configuration_names() {
     server.headers = vec![("X-Key".to_owned(), "s3cret".into())];
     let (net, _) = net_to(&server);
     assert!(net.document(&url("/.well-known/openid-configuration/realm")).await.unwrap().is_some());
-    // Not with what is for the server, not in the clear with a secret, and nobody beside it.
+    // Without the headers of the server, without secrets over plain `http`, and to no other host.
     assert!(!issuer.heads()[0].headers.contains_key("x-key"));
     assert_eq!(net.told(post(&url("/token"))).await.unwrap_err().kind, AuthErrorKind::Untrusted);
     assert_eq!(net.document(&issuer.url("/")).await.unwrap_err().kind, AuthErrorKind::Untrusted);
@@ -333,7 +335,7 @@ async fn so_is_the_issuer_that_the_configuration_names() {
 
 #[tokio::test]
 async fn who_cannot_be_reached_may_be_later() {
-    // Nobody listens there any more.
+    // Nothing listens there any more.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let gone = format!("http://{free}/").parse().unwrap();
     let (local, _) = net("http://127.0.0.1:1/mcp", &[]);

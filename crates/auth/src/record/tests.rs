@@ -1,3 +1,5 @@
+//! Login records: their keys, their life cycle, and what is stored of a client.
+
 use std::time::Duration;
 
 use bowline_config::ClientSettings;
@@ -34,7 +36,7 @@ pub(crate) fn client() -> OAuthClient {
     }
 }
 
-/// What a token endpoint gives.
+/// Tokens as from a token endpoint.
 pub(crate) fn tokens(access: &str, refresh: Option<&str>, expires_at: Option<SystemTime>) -> Tokens {
     Tokens {
         access: access.into(),
@@ -46,7 +48,7 @@ pub(crate) fn tokens(access: &str, refresh: Option<&str>, expires_at: Option<Sys
     }
 }
 
-/// A login.
+/// A login record.
 pub(crate) fn record(access: &str, refresh: Option<&str>, expires_at: Option<SystemTime>) -> Record {
     let made = Made {
         server: "search",

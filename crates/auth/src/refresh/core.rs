@@ -1,20 +1,24 @@
-//! Owns what a renewal does next. Pure: it is told what happened and says what to do; it waits for nobody.
+//! Decides what a refresh does next. It does no I/O: it takes events and the time, and returns
+//! steps.
 //!
-//! A refresh token can be used once. Whoever uses it a second time, knowingly or not, makes the authorization server
-//! take back everything it gave for that login. So, with any number of processes that hold the same login:
+//! A refresh token can be used once. If it is used a second time, by whichever process, the
+//! authorization server revokes every token of that login. So, with any number of processes that
+//! share a login:
 //!
-//! - it is used only under a lock and a lease, and only as it was read after both were had. The lock is the operating
-//!   system's: a process that is stopped keeps it, so that nobody else of its machine can use the token meanwhile. The
-//!   lease is for processes of other machines;
-//! - the connection is made first, then the lease is confirmed, then the token is sent: a process that stood still in
-//!   between finds by the lease, or by the clocks at the moment of the write, that it has to begin anew;
-//! - what was had for it is written down before it is used, and before lock and lease are given back;
-//! - a write says which version it replaces, so that a login or a logout in between wins;
-//! - whoever finds a better token than the one it came with takes that, and asks nobody.
+//! - A refresh token is used only under a lock and a lease, and only as it was read after both were
+//!   acquired. The lock belongs to the operating system: a stopped process keeps it, so that no
+//!   other process of its machine can use the token meanwhile. The lease protects against processes
+//!   of other machines.
+//! - The connection is opened first, then the lease is confirmed, then the token is sent. A process
+//!   that was suspended in between notices it by the lease, or by the clocks at the moment of the
+//!   write, and starts over.
+//! - The new tokens are saved before they are used, and before lock and lease are released.
+//! - A write names the version that it replaces, so that a concurrent login or logout wins.
+//! - A process that finds a newer token in the store uses that one and sends no request.
 //!
-//! Two things cannot be prevented from here. A process that dies between the authorization server's answer and the
-//! write loses what it was given. And where there is no lock, because processes of several machines share the store, so
-//! does one that stands still for longer than the lease after the token was sent.
+//! Two losses cannot be prevented here. A process that dies between the response and the write
+//! loses the new tokens. Where there is no lock, because machines share the store, so does a
+//! process that is suspended for longer than the lease after it has sent the token.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -28,52 +32,54 @@ use crate::error::{AuthError, AuthErrorKind};
 use crate::record::{By, Record, Standing};
 use crate::tokens::Tokens;
 
-/// One renewal, from the wish to its outcome.
+/// The state machine of one refresh, from its goal to its outcome.
 #[derive(Debug)]
 pub(crate) struct Renewal {
     wish: Wish,
     phase: Phase,
-    /// What was refused: a refresh token, and the client that showed it. Nothing is shown twice.
+    /// Pairs of refresh token and client that were refused. None is sent twice.
     spent: Vec<Shown>,
-    /// How the last of them was refused.
+    /// The error kind of the last refusal.
     ended_by: AuthErrorKind,
-    /// When others are waited for no longer.
+    /// When the wait for other processes ends.
     patience: Instant,
     rounds: u32,
 }
 
-/// What is wanted.
+/// What a refresh is to achieve.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
-    /// The token that is not good enough; whatever else is found may be. `None`: each is, and nothing is wanted but
-    /// that what was had earlier is written down.
+    /// The token to replace; any other valid token will do. `None` means that every token will do,
+    /// and only the unsaved login has to be saved.
     pub(crate) stale: Option<Secret>,
-    /// What was had earlier and could not be written down.
+    /// A login from an earlier refresh that could not be saved.
     pub(crate) unsaved: Option<Unsaved>,
 }
 
-/// A login that the store does not know of.
+/// A login that is not in the store yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unsaved {
     pub(crate) record: Record,
     pub(crate) over: Over,
-    /// Held until it is written down: whoever got it would use a refresh token that is spent.
+    /// Retained until the login is saved: another process would use the refresh token that is
+    /// already spent.
     pub(crate) right: KeptRight,
 }
 
-/// The right to refresh a login. Dropped, the last clone gives back the lock, and the lease ends by itself.
+/// The right to refresh a login. When the last clone is dropped, the lock is released; the lease
+/// expires by itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Right {
     pub(crate) lease: Lease,
-    /// Given back last.
+    /// Released last.
     pub(crate) lock: Arc<Lock>,
 }
 
-/// The right to refresh a login, held beyond the refresh that took it.
+/// A refresh right that is kept beyond the refresh that acquired it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeptRight(pub(crate) Option<Right>);
 
-/// Two logins are equal by what they hold, whoever has the right to refresh them.
+/// Always equal: logins are compared by their content, whoever may refresh them.
 impl PartialEq for KeptRight {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -82,57 +88,61 @@ impl PartialEq for KeptRight {
 
 impl Eq for KeptRight {}
 
-/// In place of what something is to be written down.
+/// How an unsaved login came about, which decides what it may replace in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// It is a renewal of what has this refresh token; `None`: none, no person was needed.
+    /// A refresh of the login with this refresh token; `None` for a grant without one.
     Renewed(Option<Secret>),
-    /// It is a login of its own, in place of the one that was made then; `None`: there was none.
+    /// A new login, in place of the one that was made at this time; `None` if there was none.
     Login(Option<SystemTime>),
 }
 
-/// The time, by both clocks.
+/// The time by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
-    /// What ends of tokens are told by.
+    /// Wall clock, for the expiry of tokens.
     pub(crate) wall: SystemTime,
-    /// What waits are told by.
+    /// Monotonic clock, for waits.
     pub(crate) steady: Instant,
 }
 
-/// What is to be done next. Each is answered by one [`News`].
+/// What to do next. Each step is answered by one [`RefreshEvent`].
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Read the record: [`News::Found`].
+    /// Read the record: [`RefreshEvent::RecordRead`].
     Read,
-    /// Take the lock and the lease: [`News::Acquired`] or [`News::Taken`].
+    /// Acquire lock and lease: [`RefreshEvent::Acquired`] or [`RefreshEvent::HeldByOther`].
     Acquire,
-    /// Somebody else has it. Wait a little: [`News::Waited`].
+    /// Wait a little for the process that holds them: [`RefreshEvent::Waited`].
     Pause,
-    /// Have everything ready to ask for tokens with this record, the connection included, and send nothing that can be
-    /// used once: [`News::Dialed`]. Where nothing of that kind is sent there is nothing to wait for: [`News::Given`].
-    /// [`News::Refused`] in either case.
+    /// Prepare the token request for this record and open the connection, without sending anything
+    /// that can be used once: [`RefreshEvent::Connected`]. A request without such a secret is sent
+    /// at once: [`RefreshEvent::TokensReceived`]. Either can fail with
+    /// [`RefreshEvent::RequestFailed`].
     Dial(Box<Record>),
-    /// Make sure that the lease is ours, and for its whole time: [`News::Confirmed`] or [`News::Lost`].
+    /// Confirm that the lease is ours, for its full time: [`RefreshEvent::Confirmed`] or
+    /// [`RefreshEvent::LeaseLost`].
     Confirm,
-    /// Send what is ready, unless the clocks say that the confirmation is old: [`News::Given`], [`News::Refused`], or
-    /// [`News::Lost`] if it was not sent.
+    /// Send the prepared request, unless the clocks say that the confirmation is too old:
+    /// [`RefreshEvent::TokensReceived`], [`RefreshEvent::RequestFailed`], or
+    /// [`RefreshEvent::LeaseLost`] if it was not sent.
     Send,
-    /// Replace this version, or nothing: [`News::Wrote`] or [`News::Outrun`].
+    /// Write the record over this version, or where there is none: [`RefreshEvent::Written`] or
+    /// [`RefreshEvent::VersionConflict`].
     Write(Box<Record>, Option<Version>),
-    /// It could not be written. Wait so long, with the lease: [`News::Waited`].
+    /// Wait this long before the next write, while keeping the lease: [`RefreshEvent::Waited`].
     Hold(Duration),
-    /// It is over. The lease is given back if it is held.
+    /// The refresh is over. The driver releases lock and lease.
     Done(Box<Outcome>),
 }
 
-/// What happened.
+/// The result of a [`Step`].
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is used up at once")]
 pub(crate) enum News {
     Found(Option<(Record, Version)>),
     Acquired,
-    /// By which process, if that is known.
+    /// Another process holds the lock or lease; its process id, if known.
     Taken(Option<u32>),
     Waited,
     Dialed,
@@ -142,54 +152,55 @@ pub(crate) enum News {
     Refused(AuthError),
     Wrote(Version),
     Outrun,
-    /// The store could not do what it was asked to.
+    /// The store operation failed.
     StoreFailed(AuthError),
 }
 
-/// What came of it.
+/// The outcome of a refresh.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    /// This is the login now, by our doing or somebody else's.
+    /// The login as it is stored now, refreshed by this process or another.
     Good(Record, Version),
-    /// The same, except that it could not be written down.
+    /// The refreshed login, which could not be saved.
     Unsaved(Unsaved),
-    /// A person has to log in. This is what the store says now.
+    /// A person has to log in. Record and version are as stored now.
     Ended { record: Record, version: Version, why: AuthError },
-    /// There is no login any more. What we were given meanwhile, if anything, is of no use to anybody.
+    /// The login was deleted meanwhile. Holds the tokens received since, if any, which are to be
+    /// revoked.
     Gone(Option<Box<Record>>),
-    /// Nothing has changed.
+    /// The refresh failed and changed nothing.
     Failed(AuthError),
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// Waits for what the store has; first without the lease, which costs the least.
+    /// Reads the record; at first without the lease, which is the cheapest way to find a new token.
     Look { leased: bool },
-    /// Waits for the lease.
+    /// Acquires lock and lease.
     Lease,
-    /// Waits for somebody else to be done.
+    /// Waits for another process to finish.
     Others,
-    /// Waits for the connection to the authorization server.
+    /// Connects to the authorization server.
     Dialing { base: Box<Record>, version: Version },
-    /// Waits for the lease to be confirmed.
+    /// Confirms the lease.
     Right { base: Box<Record>, version: Version },
-    /// Waits for the authorization server.
+    /// Waits for the token response.
     Tokens { base: Box<Record>, version: Version },
-    /// Waits for it to be written down.
+    /// Writes the new record over this version.
     Saved(Saving, Option<Version>),
-    /// Somebody else has written; waits for what.
+    /// Another process has written; reads its record.
     Overtaken(Saving),
-    /// Waits before it is written again, over this.
+    /// Waits before the next write over this version.
     Resting(Saving, Option<Version>),
-    /// Waits before it is looked at again what somebody else has written.
+    /// Waits before reading again what another process wrote.
     Resigned(Saving),
-    /// Waits for the login's end to be written down.
+    /// Writes that the login has ended.
     Marked { ended: Box<Record>, why: AuthError, version: Version },
-    /// It is over.
+    /// The refresh is over.
     Over,
 }
 
-/// What is to be written down.
+/// A login that is being written.
 #[derive(Debug)]
 struct Saving {
     mine: Box<Unsaved>,
@@ -198,36 +209,36 @@ struct Saving {
     give_up: Instant,
 }
 
-/// Where something to be written down comes from.
+/// When the tokens to be written were received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// It was given to us just now: it is what was wanted.
+    /// By this refresh; they are what was wanted.
     Now,
-    /// It could not be written down earlier, and may itself be what is to be renewed.
+    /// Earlier, and could not be saved then; they may need a refresh themselves.
     Earlier,
 }
 
-/// What the authorization server was shown.
+/// A refresh token and client that the authorization server has refused.
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     client: Option<String>,
     refresh: Option<Secret>,
 }
 
-/// For how long others are waited for: two of them may die in a row.
+/// How long to wait for other processes: two of them may die in a row.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(75);
-/// For how long a write is tried before what is to be written is used all the same: less than a call waits for its
-/// server, so that a full disk costs no call.
+/// How long a write is retried before the login is used unsaved: less than a call's timeout, so
+/// that a full disk fails no call.
 pub(crate) const SAVING: Duration = Duration::from_secs(5);
-/// How often it is tried at least.
+/// How many writes are attempted at least.
 const WRITES: u32 = 6;
-/// How many refresh tokens are tried, and how often a lost lease is taken again.
+/// How often a refresh starts over, with another refresh token or after losing the lease.
 const ROUNDS: u32 = 4;
 
-// === impl Renewal ===
+// === impl RefreshMachine ===
 
 impl Renewal {
-    /// Begins, with what is to be done first.
+    /// Creates the machine, and returns its first step.
     pub(crate) fn new(now: Now, wish: Wish) -> (Self, Step) {
         let phase = Phase::Look { leased: false };
         let ended_by = AuthErrorKind::InvalidGrant;
@@ -235,7 +246,7 @@ impl Renewal {
         (Self { wish, phase, spent: Vec::new(), ended_by, patience, rounds: 0 }, Step::Read)
     }
 
-    /// What is to be done next, now that this has happened.
+    /// Handles the result of a step, and returns the next step.
     pub(crate) fn handle(&mut self, now: Now, news: News) -> Step {
         match (std::mem::replace(&mut self.phase, Phase::Over), news) {
             (Phase::Look { leased }, News::Found(found)) => self.look(now, leased, found),
@@ -279,7 +290,8 @@ impl Renewal {
                 self.done(Outcome::Ended { record: *ended, version, why })
             }
             (Phase::Marked { .. }, News::Outrun) => self.again(Phase::Look { leased: true }),
-            // It was not written down, but it is true: the next one will find out as well.
+            // The mark could not be written, but the login has ended: the next refresh finds out
+            // again.
             (Phase::Marked { ended, why, version }, News::StoreFailed(_)) => {
                 self.done(Outcome::Ended { record: *ended, version, why })
             }
@@ -291,7 +303,7 @@ impl Renewal {
         }
     }
 
-    /// What is in the store, and what of it is of use.
+    /// Decides what to do with the stored record.
     fn look(&mut self, now: Now, leased: bool, found: Option<(Record, Version)>) -> Step {
         let kept = found.as_ref().map(|(record, _)| record);
         if let Some(unsaved) = self.wish.unsaved.take_if(|mine| mine.is_over(kept)) {
@@ -339,15 +351,16 @@ impl Renewal {
         self.next(Phase::Dialing { base, version }, step)
     }
 
-    /// The authorization server said no.
+    /// Handles a refused token request.
     fn refused(&mut self, base: Record, error: AuthError) -> Step {
         let origin = base.client.as_ref().map(|client| client.origin);
         match (error.kind, origin) {
-            // Whoever needs no person has nothing that could have been replaced meanwhile (AX-09).
+            // AX-09: without a person there is no refresh token that another process could have
+            // replaced.
             (AuthErrorKind::InvalidGrant, _) if base.by != By::Person => self.fail(error),
-            // It may have been replaced by somebody who had the lease before it was lost, or by a new login.
+            // The token may have been replaced by a former holder of the lease, or by a new login.
             (AuthErrorKind::InvalidGrant, _) => self.spend(&base, error.kind),
-            // The registration is dead, and with it what was given to it.
+            // The registered client is unknown by now, and its tokens are void.
             (AuthErrorKind::InvalidClient, Some(ClientOrigin::Registered)) => self.spend(&base, error.kind),
             (AuthErrorKind::InvalidClient, Some(ClientOrigin::Configured)) => {
                 let hint = "check the client's id, its secret and how it is to prove itself";
@@ -363,16 +376,16 @@ impl Renewal {
         self.again(Phase::Look { leased: true })
     }
 
-    /// We were given tokens, and somebody else wrote first.
+    /// Handles a version conflict: tokens were received, but another process wrote first.
     fn overtaken(&mut self, now: Now, saving: Saving, found: Option<(Record, Version)>) -> Step {
         if saving.mine.is_over(found.as_ref().map(|(record, _)| record)) {
             return self.save(saving, found.map(|(_, version)| version));
         }
         if found.is_none() {
-            // Somebody logged out: the login is not to come back.
+            // A logout; the login must not be restored.
             return self.done(Outcome::Gone(Some(Box::new(saving.mine.record))));
         }
-        // A person logged in: that counts, and what we have is of an older login.
+        // A new login, which wins; our tokens belong to the older one.
         self.look(now, true, found)
     }
 
@@ -381,7 +394,8 @@ impl Renewal {
         self.next(Phase::Saved(saving, version), step)
     }
 
-    /// What was given must not be lost because a disk is full for a moment.
+    /// Waits before the next write, so that tokens are not lost to a disk that is full for a
+    /// moment.
     fn rest(
         &mut self,
         now: Now,
@@ -389,16 +403,17 @@ impl Renewal {
         error: AuthError,
         then: impl FnOnce(Saving) -> Phase,
     ) -> Step {
-        // Both: a machine that slept meanwhile has tried once. What can be had again is worth no wait.
+        // Both conditions, because a machine that slept has tried only once. Tokens that can be
+        // requested again are not worth a wait.
         let tried_enough = now.steady >= saving.give_up && saving.failures >= WRITES;
         if tried_enough || !saving.mine.is_at_stake() {
             return match saving.source {
                 Source::Now => self.done(Outcome::Unsaved(*saving.mine)),
-                // What it was had for is good for another.
+                // The refresh token that they were received for is still valid.
                 Source::Earlier if !saving.mine.is_at_stake() && self.wish.stale.is_some() => {
                     self.again(Phase::Look { leased: true })
                 }
-                // It is as unsaved as it was. To renew it would only give one more thing that can be lost.
+                // They stay unsaved. Refreshing them would only add more tokens that can be lost.
                 Source::Earlier => self.fail(error),
             };
         }
@@ -407,7 +422,7 @@ impl Renewal {
         self.next(then(saving), Step::Hold(wait))
     }
 
-    /// Whether something is being written down that would be lost otherwise.
+    /// Whether a login is being written that would otherwise be lost.
     pub(crate) fn is_at_stake(&self) -> bool {
         match &self.phase {
             Phase::Saved(saving, _)
@@ -418,7 +433,7 @@ impl Renewal {
         }
     }
 
-    /// Looks once more, unless that has been done often enough.
+    /// Starts over with a read, at most [`MAX_RESTARTS`] times.
     fn again(&mut self, phase: Phase) -> Step {
         self.rounds += 1;
         if self.rounds > ROUNDS {
@@ -447,11 +462,12 @@ impl Renewal {
 }
 
 impl Unsaved {
-    /// Whether it counts more than what the store has.
+    /// Whether this login replaces the stored one.
     ///
-    /// A renewal does if the store has what it was had for. If it came with another refresh token, nobody can use the
-    /// kept one any more, whatever the clocks say; if not, both are as good and the later one counts. A login does if
-    /// the store has the one that it replaced, however often that was renewed since.
+    /// A refresh does if the store still holds the login that was refreshed. If it came with a new
+    /// refresh token, the stored one is spent, whatever the clocks say; if not, both are valid and
+    /// the later one wins. A new login does if the store still holds the login it replaced, however
+    /// often that was refreshed since.
     pub(crate) fn is_over(&self, kept: Option<&Record>) -> bool {
         match (&self.over, kept) {
             (Over::Renewed(exchanged), Some(kept)) => {
@@ -459,14 +475,15 @@ impl Unsaved {
                     && kept.logged_in_at == self.record.logged_in_at
                     && (self.is_at_stake() || kept.obtained_at() < self.record.obtained_at())
             }
-            // Somebody logged out.
+            // A logout.
             (Over::Renewed(_), None) => false,
             (Over::Login(replaced), kept) => *replaced == kept.map(|kept| kept.logged_in_at),
         }
     }
 
-    /// Whether the login is lost with it. It is not where it can be had again: an authorization server that does not
-    /// rotate refresh tokens takes the kept one once more, and some logins need no person.
+    /// Whether the login is lost if this is not saved. It is not if the tokens can be requested
+    /// again: the authorization server does not rotate refresh tokens, or the grant needs no
+    /// person.
     pub(crate) fn is_at_stake(&self) -> bool {
         match &self.over {
             Over::Renewed(exchanged) => self.record.refresh != *exchanged,
@@ -475,7 +492,7 @@ impl Unsaved {
     }
 }
 
-/// Somebody else does not get done.
+/// The error for a process that holds lock or lease for too long.
 fn held_up(by: Option<u32>) -> AuthError {
     let what = match by {
         Some(process) => format!("process {process} has been renewing the login for too long"),

@@ -1,5 +1,4 @@
-//! Owns how a renewal is carried out: the steps that the core asks for, done with a store, a clock and whoever
-//! gives tokens.
+//! Performs the steps of a refresh: reads and writes the store, waits, and sends the token request.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,50 +17,54 @@ use crate::error::{AuthError, AuthErrorKind};
 use crate::record::Record;
 use crate::tokens::Tokens;
 
-/// What a refresh tells whoever carries it out, as it goes.
+/// Progress of a refresh, reported to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// What must not be broken off is about to begin. Whoever is told may refuse it.
+    /// The critical section is about to begin. The caller may refuse it.
     In,
-    /// It did not begin after all.
+    /// The critical section did not begin after all.
     Out,
-    /// Another process holds the lock or the lease, and is waited for; its id, where that is known.
+    /// The lock or lease is held by another process, which is waited for; its process id, if known.
     Others(Option<u32>),
-    /// The authorization server is about to be asked.
+    /// The authorization server is about to be contacted.
     Asking,
-    /// What it gave could not be written down yet, and why; the login is lost with it.
+    /// The new tokens could not be saved yet, for this reason; the login would be lost with them.
     Unwritten(AuthError),
 }
 
-/// Where one login is kept.
+/// The place of one login in the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
     pub(crate) safe: Safe,
     pub(crate) key: Key,
 }
 
-/// How long a lease is good without being renewed: so long may a process that died hold up the others.
+/// How long a lease lasts without renewal. A process that dies blocks the others for this long.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
-/// How long it may take until a request can be sent; or until it is answered, if it has nothing that can be used once.
+/// Timeout for everything up to sending the request; for the whole request if it carries nothing
+/// that can be used once.
 const DIALING: Duration = Duration::from_secs(25);
-/// How long after the lease was confirmed the request may be sent. What is left of the lease is for the way.
+/// How long after the confirmation of the lease the request may be sent. The rest of the lease
+/// covers the transmission.
 pub(crate) const SENDING: Duration = Duration::from_secs(10);
-/// How long an answer is waited for that brings what can be used once, whoever has left meanwhile: to give up would cost
-/// the login. Others wait for the lock until then.
+/// Timeout for a response that carries single-use tokens. It is long because giving up costs the
+/// login. Other processes wait for the lock meanwhile.
 pub(crate) const ANSWERING: Duration = Duration::from_secs(300);
-/// How often somebody else's doing is looked at, in milliseconds: soon at first, for most are done soon.
+/// Intervals at which the store is polled while another process refreshes, in milliseconds. The
+/// first polls are faster, because most refreshes are quick.
 const PAUSE: std::ops::Range<u64> = 50..200;
 const FIRST_PAUSE: std::ops::Range<u64> = 15..50;
 const FIRST_PAUSES: u32 = 4;
 
 impl Shelf {
-    /// What is kept, unless it is of another entry.
+    /// Reads the login, unless it belongs to another configuration of the server.
     pub(crate) async fn read(&self, auth: &Auth, url: &Url) -> Result<Option<(Record, Version)>, AuthError> {
         let found = self.safe.get::<Record>(&self.key).await?;
         Ok(found.filter(|(record, _)| record.is_for(auth, url)))
     }
 
-    /// Writes a login in place of a version, or where there is none. `None`: somebody else was first.
+    /// Writes a login over a version, or where there is none. Returns `None` if another process was
+    /// first.
     async fn write(
         &self,
         entry: (&Auth, &Url),
@@ -70,7 +73,8 @@ impl Shelf {
     ) -> Result<Option<Version>, AuthError> {
         let expect = match over {
             Some(version) => Expect::At(version),
-            // What is of another entry is as good as nothing, and has a version all the same.
+            // A login of another configuration counts as absent, but has a version that must be
+            // named.
             None => match self.safe.get::<Record>(&self.key).await? {
                 Some((kept, _)) if kept.is_for(entry.0, entry.1) => return Ok(None),
                 Some((_, version)) => Expect::At(version),
@@ -80,29 +84,33 @@ impl Shelf {
         Ok(self.safe.put(&self.key, record, expect).await?)
     }
 
-    /// What the lease for renewals is called.
+    /// The name of the lease for refreshes.
     pub(crate) fn lease(&self) -> String {
         format!("refresh/{}", self.key.id)
     }
 }
 
-/// A request that waits for its fence.
+/// A token request that waits for its fence.
 struct Ready<F> {
     asking: Pin<Box<F>>,
     fence: Fence,
-    /// Opened when the lease was confirmed.
+    /// Set when the lease is confirmed.
     window: Option<Window>,
 }
 
-/// Carries out a renewal. `ask` has tokens given for a record; it holds the request back until the fence opens if it
-/// sends something that can be used once. `pass` is told when the lease is about to be had, and may say no because the
-/// program is ending; and when it was not had after all. A lease that nobody gives back holds up every other process.
-/// What else `pass` is told needs no answer.
+/// Runs a refresh.
 ///
-/// What could not be written down keeps the lock and the lease, in [`Unsaved::right`](super::core::Unsaved::right): as
-/// soon as the disk has room again, another process would use the refresh token that was spent for it.
+/// `request_tokens` requests tokens for a record. If the request carries a single-use token, it
+/// holds the request back until the fence opens. `on_progress` is called before lock and lease are
+/// acquired, and may refuse that because the program is exiting: a lease that is never released
+/// blocks every other process. It is called again if they were not acquired after all. Its result
+/// is ignored for all other reports.
 ///
-/// To be run in a task of its own: whoever drops it may lose what was given.
+/// A login that could not be saved keeps lock and lease in
+/// [`UnsavedLogin::right`](super::core::UnsavedLogin::right): otherwise another process would use
+/// the spent refresh token as soon as the disk has room again.
+///
+/// Run it in its own task: dropping it may lose the new tokens.
 pub(crate) async fn renew<F>(
     shelf: &Shelf,
     entry: (&Auth, &Url),
@@ -157,7 +165,7 @@ where
                 let news = confirm(&shelf.safe, &mut held).await;
                 match (&news, &mut ready) {
                     (News::Confirmed, Some(ready)) => ready.window = Some(window),
-                    // The connection is given up.
+                    // The connection is dropped.
                     _ => ready = None,
                 }
                 news
@@ -169,7 +177,7 @@ where
                     if matches!(news, News::Lost)
                         && let Some(held) = held.take()
                     {
-                        // It may still be ours, and would keep us out.
+                        // The lease may still be ours, and would block us.
                         held.release(&shelf.safe).await;
                     }
                     news
@@ -206,7 +214,8 @@ where
     }
 }
 
-/// Takes the lock first, unless it was `kept`: whoever holds that may be standing still, and its lease has ended.
+/// Acquires the lock, unless it was retained, then the lease. The lock comes first, because its
+/// holder may be suspended after its lease has expired.
 async fn acquire(shelf: &Shelf, kept: Option<Right>, held: &mut Option<Right>) -> News {
     let name = shelf.lease();
     let lock = match kept {
@@ -238,13 +247,13 @@ impl Right {
     async fn release(self, safe: &Safe) {
         let name = self.lease.name.clone();
         if let Err(error) = safe.release(self.lease).await {
-            // It ends by itself.
+            // The lease expires by itself.
             tracing::debug!(%error, lease = name, "a lease could not be given back");
         }
     }
 }
 
-/// The lease of what is held, if anything is.
+/// Access to the lease of an optional right.
 trait Leased {
     fn lease(&self) -> Option<&Lease>;
 }
@@ -256,7 +265,7 @@ impl Leased for Option<Right> {
 }
 
 impl<F: Future<Output = Result<Tokens, AuthError>>> Ready<F> {
-    /// Goes as far as the fence, or to the end if there is nothing to hold back.
+    /// Runs the request up to its fence, or to the end if it needs no fence.
     async fn dial(&mut self) -> News {
         let dialed = async {
             tokio::select! {
@@ -268,8 +277,8 @@ impl<F: Future<Output = Result<Tokens, AuthError>>> Ready<F> {
         timeout(DIALING, dialed).await.unwrap_or_else(|_| unanswered(DIALING))
     }
 
-    /// Sends the request, and waits for the answer. A request that is made again under the same fence, because the
-    /// first was refused for its form, needs a lease that is confirmed again.
+    /// Opens the fence and waits for the response. If the request is repeated under the same fence,
+    /// such as with a nonce, the lease is confirmed again first.
     async fn send(mut self, safe: &Safe, lease: Option<&Lease>) -> News {
         let Some(window) = self.window else { return News::Lost };
         self.fence.open(window);
@@ -309,7 +318,7 @@ fn told(answer: Result<Tokens, AuthError>) -> News {
     }
 }
 
-/// The time, by both clocks.
+/// Reads both clocks.
 pub(crate) fn now() -> Now {
     Now { wall: SystemTime::now(), steady: Instant::now().into_std() }
 }
@@ -326,8 +335,8 @@ async fn confirm(safe: &Safe, held: &mut Option<Right>) -> News {
     }
 }
 
-/// Does something, and has the lease last meanwhile. One that cannot be renewed ends; what is done goes on, for it
-/// cannot be taken back.
+/// Runs `work` while renewing the lease. If the lease cannot be renewed, `work` continues, because
+/// it cannot be undone.
 pub(crate) async fn holding<T>(safe: &Safe, held: Option<&Lease>, work: impl Future<Output = T>) -> T {
     let Some(lease) = held else { return work.await };
     let keep = async {

@@ -1,43 +1,44 @@
-//! Owns when a token is renewed: how long before its end, and how soon again after a failure.
+//! Owns when a token is refreshed: how long before it expires, and the backoff after a failure.
 
 use std::time::{Duration, SystemTime};
 
 use crate::record::Record;
 
-/// How long before its end a token is renewed: a tenth of its life, within bounds, and never more than half of it,
-/// so that one that lives for seconds is not renewed without end.
+/// How long before its expiry a token is refreshed: a tenth of its lifetime, within bounds, and at
+/// most half of it, so that a token that lives for seconds is not refreshed continuously.
 pub(crate) fn skew(lifetime: Duration) -> Duration {
     (lifetime / 10).clamp(SKEW_MIN, SKEW_MAX).min(lifetime / 2)
 }
 
-/// When a token is to be renewed; `None` is not before somebody refuses it.
+/// When a token is due for a refresh; `None` means only when it is refused.
 ///
-/// The life of a token is reckoned from what was kept of it, so that a clock that is set does not change it.
+/// The lifetime is computed from the stored record, so that adjusting the clock does not change it.
 pub(crate) fn due_at(record: &Record) -> Option<SystemTime> {
     let end = record.expires_at?;
     end.checked_sub(record_skew(record, end))
 }
 
-/// When a process that has nothing else to do renews a token: a little before it is due, each process at a moment of
-/// its own, so that mostly one is done before the next begins. `share` is between 0 and 1.
+/// When an idle process refreshes a token: slightly before it is due, and each process at another
+/// moment, so that usually one has finished before the next starts. `share` is the jitter, from 0
+/// to 1.
 pub(crate) fn early_at(record: &Record, share: f64) -> Option<SystemTime> {
     let end = record.expires_at?;
     let skew = record_skew(record, end);
     end.checked_sub(skew + skew.mul_f64(share.clamp(0.0, 1.0) / 2.0))
 }
 
-/// Whether a token is to be renewed before it is used.
+/// Whether a token has to be refreshed before use.
 pub(crate) fn is_due(record: &Record, now: SystemTime) -> bool {
     due_at(record).is_some_and(|due| now >= due)
 }
 
-/// For how long a token is good; `None`: it is not known when it ends.
+/// The remaining life of a token; `None` if its expiry is unknown.
 pub(crate) fn left(record: &Record, now: SystemTime) -> Option<Duration> {
     record.expires_at.map(|end| end.duration_since(now).unwrap_or_default())
 }
 
-/// How long to wait after so many failures in a row (from 1) before the next attempt: a second, doubled each time up
-/// to a minute, less up to a quarter, which `share` (between 0 and 1) chooses.
+/// The wait after so many consecutive failures (from 1): one second, doubled each time up to one
+/// minute, reduced by up to a quarter. `share` is the jitter, from 0 to 1.
 pub(crate) fn backoff(failures: u32, share: f64) -> Duration {
     let doubled = BACKOFF_MIN.saturating_mul(1 << failures.saturating_sub(1).min(6));
     doubled.min(BACKOFF_MAX).mul_f64(1.0 - share.clamp(0.0, 1.0) / 4.0)

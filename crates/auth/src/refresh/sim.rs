@@ -1,7 +1,8 @@
-//! Several processes that renew the same login, against a store, a clock and an authorization server that exist only
-//! here. Each tick one of them takes one step, so that every order of steps can happen; a seed chooses which.
+//! Simulates several processes that refresh the same login, with a simulated store, clock and
+//! authorization server. In each tick one process takes one step, so that every interleaving can
+//! occur; a seed chooses it.
 //!
-//! `SIM_SEED=n` plays one seed.
+//! `SIM_SEED=n` runs one seed.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,23 +16,24 @@ use crate::record::tests::{record, tokens};
 use crate::record::{Record, Standing};
 use crate::tokens::Tokens;
 
-/// What may go wrong.
+/// Which faults are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weather {
-    /// Everything from which nothing can be lost: processes that are slow, sleep, or die while they hold nothing that
-    /// only they know; an authorization server that is away; a store that fails for a while; logins and logouts.
+    /// Faults that must not lose a login: processes that are slow, sleep, or die without holding
+    /// unsaved tokens; an unreachable authorization server; a store that fails for a while; logins
+    /// and logouts.
     Rough,
-    /// Also what loses tokens: processes that die with them in their hands, or sleep where there is no lock, and answers
-    /// that get lost.
+    /// Also faults that lose tokens: processes that die with unsaved tokens, or sleep where there
+    /// is no lock, and lost responses.
     Lossy,
 }
 
-/// What keeps the processes apart.
+/// How the processes are distributed, which decides what keeps them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Machines {
-    /// They are on one, so that a process that sleeps keeps the lock.
+    /// All on one machine: a sleeping process keeps the lock.
     One,
-    /// Each is on its own: there is a lease, and what the clocks say right before something is sent.
+    /// Each on its own machine: only the lease and a check of the clocks right before sending.
     Many,
 }
 
@@ -43,7 +45,7 @@ struct World {
     kept: Option<(Record, Version)>,
     versions: u64,
     machines: Machines,
-    /// Who has the lock.
+    /// The index of the process that holds the lock.
     lock: Option<usize>,
     lease: Option<(usize, u64, Duration)>,
     leases: u64,
@@ -54,23 +56,23 @@ struct World {
     processes: Vec<Process>,
 }
 
-/// One login, as the authorization server knows it.
+/// One login as the authorization server sees it.
 struct Family {
     current: u32,
-    /// Every one that was given out, in the answer that may not have arrived.
+    /// Whether the authorization server revoked the login after a refresh token was reused.
     revoked: bool,
 }
 
 #[derive(Default)]
 struct Process {
-    /// What it holds in memory.
+    /// The login in memory.
     holds: Option<Record>,
     unsaved: Option<Unsaved>,
     running: Option<(Renewal, Step)>,
-    /// The lease it believes to hold.
+    /// The lease that it believes to hold.
     lease: Option<u64>,
     asking: Asking,
-    /// When the lease was confirmed, before the store was asked.
+    /// When the lease was confirmed, taken before the store was asked.
     confirmed_at: Duration,
     asleep_until: Duration,
     rests_until: Option<Duration>,
@@ -82,13 +84,14 @@ struct Process {
 enum Asking {
     #[default]
     Not,
-    /// The connection is made.
+    /// The connection is open.
     Dialed(Box<Record>),
-    /// The clocks were looked at, and nothing is written yet. Nobody can sleep here without a lock: no clock tells.
+    /// The clocks were checked, and nothing is sent yet. Without a lock no process may sleep here,
+    /// because no clock would tell.
     Checked(Box<Record>),
-    /// On the way there.
+    /// The request is in transit.
     Sent(Box<Record>),
-    /// On the way back.
+    /// The response is in transit.
     Answered(Box<Result<Tokens, AuthError>>),
 }
 
@@ -126,7 +129,7 @@ impl World {
         Now { wall: SystemTime::UNIX_EPOCH + self.elapsed, steady: self.start + self.elapsed }
     }
 
-    /// A person logs in, somewhere.
+    /// A person logs in, in some process.
     fn log_in(&mut self) {
         self.families.push(Family { current: 0, revoked: false });
         let family = self.families.len() - 1;
@@ -143,7 +146,7 @@ impl World {
         version
     }
 
-    /// The authorization server gets a refresh token.
+    /// The authorization server receives a refresh token.
     fn exchange(&mut self, shown: &Record) -> Result<Tokens, AuthError> {
         let refresh = shown.refresh.as_ref().unwrap().expose();
         let (family, number) = refresh[1..].split_once('.').unwrap();
@@ -162,14 +165,14 @@ impl World {
         Ok(tokens(&format!("a{index}.{}", family.current), self.rotates.then_some(&*next), Some(end)))
     }
 
-    /// Lets a little happen.
+    /// Advances the clock, injects faults, and lets one process take a step.
     fn tick(&mut self) {
         let quick = self.rng.u8(0..20) != 0;
         self.elapsed +=
             Duration::from_millis(if quick { self.rng.u64(0..60) } else { self.rng.u64(0..8000) });
         self.keep_leases();
         match self.rng.u16(0..2000) {
-            // For shorter than a write is tried, and then up for longer.
+            // Shorter than writes are retried, with a longer pause until the next failure.
             0..4 if self.store_down_until + Duration::from_secs(60) < self.elapsed => {
                 self.store_down_until = self.elapsed + Duration::from_millis(self.rng.u64(0..5000));
             }
@@ -190,14 +193,14 @@ impl World {
         }
     }
 
-    /// After a logout somebody logs in again, sooner or later; here at once, so that there is something to renew.
+    /// Half of the time a login follows a logout at once, so that there is something to refresh.
     fn log_out_unseen(&mut self) {
         if self.rng.bool() {
             self.log_in();
         }
     }
 
-    /// A process that is awake renews its lease while it waits. One that nobody renews ends.
+    /// Renews the lease of an awake process that waits, and ends a lease that has expired.
     fn keep_leases(&mut self) {
         if self.lease.is_some_and(|(_, _, until)| until <= self.elapsed) {
             self.lease = None;
@@ -210,14 +213,14 @@ impl World {
         }
     }
 
-    /// Sometimes a process dies or falls asleep.
+    /// Sometimes kills a process or puts it to sleep.
     fn mishap(&mut self, index: usize) {
         if self.rng.u8(0..150) != 0 {
             return;
         }
         let sleeps = self.rng.bool();
         let process = &mut self.processes[index];
-        // From the moment when the clocks are looked at for the last time until all is written down.
+        // From the last check of the clocks until the tokens are saved.
         let holding = !matches!(process.asking, Asking::Not | Asking::Dialed(_))
             || process
                 .running
@@ -231,14 +234,15 @@ impl World {
         if sleeps {
             process.asleep_until = self.elapsed + Duration::from_secs(self.rng.u64(1..90));
         } else {
-            // Dead, and started anew: it holds what the store has. The operating system gives its lock back.
+            // The process is restarted with the stored login. The operating system has released its
+            // lock.
             let holds = self.kept.clone().map(|(record, _)| record);
             *process = Process { holds, ended: process.ended, ..Process::default() };
             self.lock.take_if(|holder| *holder == index);
         }
     }
 
-    /// One process takes one step.
+    /// Lets one process take one step.
     fn act(&mut self, index: usize) {
         let Some((mut renewal, step)) = self.processes[index].running.take() else {
             return self.begin(index);
@@ -262,7 +266,7 @@ impl World {
         let refused = self.rng.u8(0..30) == 0;
         let process = &mut self.processes[index];
         let Some(holds) = &process.holds else {
-            // Nobody is logged in here; it looks now and then.
+            // Not logged in; check the store now and then.
             process.holds = self.kept.clone().map(|(record, _)| record);
             return;
         };
@@ -333,7 +337,8 @@ impl World {
         })
     }
 
-    /// A request takes four ticks: a look at the clocks, the write, the way there, and the way back.
+    /// A request takes four ticks: check of the clocks, write, transit, and transit of the
+    /// response.
     fn send(&mut self, index: usize) -> Option<News> {
         let away = || Err(AuthError::new(AuthErrorKind::Unavailable, "away"));
         match std::mem::take(&mut self.processes[index].asking) {
@@ -370,7 +375,7 @@ impl World {
         self.lease.is_some_and(|(holder, of, _)| holder == index && of == number)
     }
 
-    /// What is not ours any more is given up, and what was dialed with it.
+    /// Drops lock, lease and connection.
     fn give_up(&mut self, index: usize) {
         let process = &mut self.processes[index];
         process.lease = None;
@@ -415,7 +420,7 @@ impl World {
         }
     }
 
-    /// With nothing going wrong any more, everybody gets a good token. A person logs in where it takes one.
+    /// Without further faults, every process gets a valid token; a person logs in where necessary.
     fn settle(&mut self) {
         self.store_down_until = Duration::ZERO;
         for process in &mut self.processes {
@@ -477,17 +482,17 @@ fn nothing_is_lost(machines: Machines) {
         world.settle();
         assert_eq!(world.reuses, 0, "seed {seed}, at the end");
     }
-    // The simulation is worth nothing if nothing was renewed in it.
+    // The simulation proves nothing if nothing was refreshed.
     assert!(renewed > 10_000 || std::env::var_os("SIM_SEED").is_some(), "{renewed}");
 }
 
-// TK-04: whatever the order, and wherever a process is stopped and continued, a refresh token is used once.
+// TK-04: in any order, and wherever a process is suspended, a refresh token is used once.
 #[test]
 fn on_one_machine_no_refresh_token_is_used_twice_wherever_a_process_sleeps() {
     nothing_is_lost(Machines::One);
 }
 
-// TK-04
+// TK-04: unless a process sleeps after its last check of the clocks.
 #[test]
 fn across_machines_no_refresh_token_is_used_twice_if_nobody_sleeps_after_the_last_look_at_the_clocks() {
     nothing_is_lost(Machines::Many);

@@ -1,5 +1,5 @@
-//! Owns how a client registers itself (AR-03, RFC 7591): what is asked for, what is changed when that is refused, and
-//! what of the answer is believed.
+//! Registers a client dynamically (AR-03, RFC 7591): what is requested, what is changed after a
+//! refusal, and which responses are accepted.
 
 use bowline_config::{Secret, TokenAuth};
 use bytes::Bytes;
@@ -21,22 +21,22 @@ pub(super) struct Wish<'a> {
     pub(super) scopes: &'a [String],
 }
 
-/// What an authorization server made of it.
+/// A registered client.
 #[derive(Debug)]
 pub(super) struct Registered {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
     pub(super) method: TokenAuth,
-    /// What was registered in the end.
+    /// The redirect that was registered in the end.
     pub(super) redirect: Url,
-    /// In seconds since 1970; `None`: never.
+    /// Expiry of the secret in seconds since the epoch; `None` if it does not expire.
     pub(super) secret_expires_at: Option<u64>,
 }
 
-/// The longest name and secret that are believed.
+/// The longest accepted client id and secret, in bytes.
 const TEXT: usize = 4 * 1024;
 
-/// Registers a client. What is refused is asked for once more, in another way.
+/// Registers a client. After a refusal it is tried once more, with a changed request.
 pub(super) async fn register(
     ctx: &Ctx,
     place: &Place,
@@ -65,7 +65,7 @@ pub(super) async fn register(
             let what = format!("{} did not register us: {}", said(&metadata.issuer), refusal.shown);
             Err(AuthError::new(AuthErrorKind::Setup, what).hint(by_hand(&said(&metadata.issuer))))
         }
-        // Nothing said that there would be anybody: most likely it wants a key.
+        // No metadata announced this endpoint; most likely the server wants an API key.
         Outcome::Closed if place.kind == PlaceKind::Default => {
             let what = format!("{} wants to know who we are, and does not say how to log in", ctx.server);
             let hint = "if it takes a key or a token, give it in `headers`; if it takes a login, set `issuer` and \
@@ -111,7 +111,7 @@ fn body(ctx: &Ctx, metadata: &Metadata, wish: &Wish<'_>) -> Map<String, Value> {
     body
 }
 
-/// The same without what one can do without.
+/// The request without its optional parts.
 fn plainer(body: &Map<String, Value>, metadata: &Metadata) -> Map<String, Value> {
     let mut plain = with(body, "grant_types", json!(["authorization_code", "refresh_token"]));
     plain.remove("scope");
@@ -128,7 +128,7 @@ fn with(body: &Map<String, Value>, name: &str, value: Value) -> Map<String, Valu
     body
 }
 
-/// This machine by its name: some take no address.
+/// The redirect with `localhost` instead of an IP address, which some servers refuse.
 fn by_name(redirect: &Url) -> Option<Url> {
     let address =
         redirect.scheme() == "http" && matches!(redirect.host(), Some(Host::Ipv4(ip)) if ip.is_loopback());
@@ -148,19 +148,19 @@ async fn post(ctx: &Ctx, endpoint: &Url, body: &Map<String, Value>) -> Result<Re
     ctx.net.told(request).await
 }
 
-/// What an answer means.
+/// The meaning of a registration response.
 enum Outcome {
     Registered(Value),
-    /// What was asked for will not do.
+    /// This request was refused.
     Refused(Refusal),
-    /// Nobody may register.
+    /// Registration is not open, or there is no such endpoint.
     Closed,
     Unavailable(u16),
 }
 
 struct Refusal {
     code: Option<String>,
-    /// For people.
+    /// The error text for display.
     shown: String,
 }
 
@@ -172,7 +172,7 @@ impl Outcome {
             200..=299 if body.get("client_id").is_some() => Self::Registered(body),
             200..=299 | 400 | 413 | 415 | 422 => Self::Refused(Refusal::of(status, &body)),
             408 | 425 | 429 | 500.. => Self::Unavailable(status),
-            // It is not there, or not for everybody.
+            // The endpoint does not exist, or not for everybody.
             _ => Self::Closed,
         }
     }
@@ -210,7 +210,7 @@ fn read(answer: &Value, metadata: &Metadata, redirect: Url) -> Result<Registered
     })
 }
 
-/// A number, however it is written.
+/// Parses a number, a float or a numeric string.
 fn seconds(value: &Value) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,5 +1,5 @@
-//! Owns what is remembered of clients: those that we registered, per issuer (AR-04), and which issuer a configured one
-//! belongs to.
+//! Owns the stored clients: those registered dynamically, per issuer (AR-04), and which issuer a
+//! configured client belongs to.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,14 +16,14 @@ use crate::metadata::is_loopback;
 use crate::place::{Metadata, Place};
 
 const KIND: &str = "client";
-/// How many clients are remembered per issuer, for as many places that a browser is sent back to.
+/// How many clients are stored per issuer, one per redirect.
 const MOST: usize = 8;
-/// How often a change is tried while others change the same.
+/// How often an update is retried after concurrent updates.
 const TRIES: usize = 8;
-/// A secret that ends sooner than this is not used any more.
+/// A client whose secret expires sooner than this is not used any more.
 const SOON: Duration = Duration::from_secs(60);
 
-/// The clients that we registered at one issuer; the latest last. Not `Debug`: it holds secrets.
+/// The clients registered at one issuer, latest last. Not `Debug`, because it holds secrets.
 #[derive(Default, Serialize, Deserialize)]
 struct Clients {
     list: Vec<Kept>,
@@ -34,20 +34,20 @@ struct Kept {
     id: String,
     secret: Option<String>,
     method: String,
-    /// For where a login was to end, and what was registered for it.
+    /// The redirect that was requested, and the one that was registered for it.
     asked: Url,
     redirect: Url,
-    /// What was registered, if anything was said.
+    /// The registered scopes, if any were named.
     scopes: Vec<String>,
     secret_expires_at: Option<u64>,
-    /// A login was begun with it again, and has not succeeded since. Perhaps its issuer has forgotten it, and says so
-    /// on a page that only a person sees.
+    /// Whether a login was started with it again and has not succeeded since. The issuer may have
+    /// forgotten the client, and tells that only on a page.
     #[serde(default)]
     in_doubt: bool,
 }
 
-/// A client that was registered before for this, and is still good. From now on it is in doubt, until a login with it
-/// succeeds: where another can be registered, one in doubt is not used again.
+/// Finds a registered client for this redirect and these scopes. It is in doubt from now on, until
+/// a login with it succeeds; a client in doubt is not used again where another can be registered.
 pub(super) async fn find(
     ctx: &Ctx,
     metadata: &Metadata,
@@ -68,12 +68,12 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Tokens were had with it. A configured one belongs to their issuer from now on.
+/// Records that the client obtained tokens. A configured client belongs to this issuer from now on.
 pub(crate) async fn prove(ctx: &Ctx, client: &OAuthClient) -> Result<(), AuthError> {
     match client.origin {
         ClientOrigin::Registered => set_doubt(ctx, client, false).await,
         ClientOrigin::Configured if ctx.auth.issuer.is_none() => {
-            // Whoever was first has checked the same.
+            // If another process was first, it has made the same check.
             ctx.safe.put(&tie_key(&client.id, &ctx.url), &client.issuer, Expect::Nothing).await?;
             Ok(())
         }
@@ -88,7 +88,7 @@ async fn set_doubt(ctx: &Ctx, client: &OAuthClient, in_doubt: bool) -> Result<()
     .await
 }
 
-/// Remembers a client, before it is used: what an authorization server gives once, it may not give again.
+/// Stores a client before it is used, because the authorization server may not issue it again.
 pub(super) async fn keep(
     ctx: &Ctx,
     metadata: &Metadata,
@@ -116,7 +116,7 @@ pub(super) async fn keep(
     kept.client(&metadata.issuer).ok_or_else(unusable)
 }
 
-/// Forgets a client that its issuer does not know any more. One that was configured is never touched.
+/// Forgets a registered client that its issuer no longer knows. Configured ones are never touched.
 pub(crate) async fn forget(ctx: &Ctx, client: &OAuthClient) -> Result<(), AuthError> {
     if client.origin != ClientOrigin::Registered {
         return Ok(());
@@ -124,12 +124,12 @@ pub(crate) async fn forget(ctx: &Ctx, client: &OAuthClient) -> Result<(), AuthEr
     change(ctx, &client.issuer, |list| list.retain(|kept| kept.id != client.id)).await
 }
 
-/// The port of this machine that a browser was sent back to last time: registered, so better than another.
+/// The loopback port of the last registered redirect, which is preferred because it is registered.
 pub(crate) async fn kept_port(ctx: &Ctx, place: &Place) -> Option<u16> {
     kept_redirect(ctx, &place.metadata.issuer).await?.port()
 }
 
-/// Where on this machine a browser was sent back to last time. What cannot be read is not known.
+/// The loopback redirect of the last registered client; `None` if it cannot be read.
 pub(crate) async fn kept_redirect(ctx: &Ctx, issuer: &str) -> Option<Url> {
     let (clients, _) = ctx.safe.get::<Clients>(&key(issuer)).await.ok()??;
     let now = SystemTime::now();
@@ -137,12 +137,12 @@ pub(crate) async fn kept_redirect(ctx: &Ctx, issuer: &str) -> Option<Url> {
     clients.list.iter().rev().find(local).map(|kept| kept.asked.clone())
 }
 
-/// The issuer that a configured client belongs to at this server, if it had tokens before.
+/// The issuer that a configured client belongs to at this server, if it has obtained tokens before.
 pub(super) async fn tie(ctx: &Ctx, client_id: &str) -> Result<Option<String>, AuthError> {
     Ok(ctx.safe.get(&tie_key(client_id, &ctx.url)).await?.map(|(issuer, _)| issuer))
 }
 
-/// Forgets which issuer a configured client belongs to: its login has ended, and the next one may be elsewhere.
+/// Forgets which issuer a configured client belongs to, so that the next login can use another.
 pub(crate) async fn untie(ctx: &Ctx, client_id: &str, server: &Url) -> Result<(), AuthError> {
     ctx.safe.remove(&tie_key(client_id, server), Expect::Anything).await?;
     Ok(())

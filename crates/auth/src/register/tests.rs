@@ -1,4 +1,4 @@
-//! Which client we become, as the authorization server sees it.
+//! Which client is used at an authorization server, as its requests show.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use crate::site::Site;
 
 const DOCUMENT: &str = "https://bowline.example/client.json";
 
-/// An authorization server at this site that lets clients register.
+/// An authorization server at this site that allows registration.
 fn place(site: &Site) -> Place {
     let mut place = bare_place();
     place.metadata.issuer = site.origin().to_owned();
@@ -65,7 +65,7 @@ async fn ar_01_configured_then_document_then_registration_then_nothing() {
     assert_eq!((client.method, client.secret), (TokenAuth::None, None));
     assert_eq!(site.lines(), [""; 0], "nobody was asked so far");
 
-    // Not supported, or there is no document.
+    // Without support for documents, or without a document.
     place.metadata.client_id_metadata_document_supported = false;
     let client = client_for(&site.ctx("/", auth), &place, &to, &[]).await.unwrap();
     assert_eq!((client.id.as_str(), client.origin), ("dynamic", ClientOrigin::Registered));
@@ -96,7 +96,7 @@ fn ar_02_what_can_be_a_client_id() {
     for fine in [DOCUMENT, "https://x.example/a/b?c=d", "https://x.example:8443/a"] {
         assert_eq!(check(fine), Ok(()), "{fine}");
     }
-    // What is used is what is left when dots are resolved.
+    // The URL is used after dot segments are resolved.
     assert_eq!(Url::parse("https://x.example/a/%2e%2E/b/./c").unwrap().as_str(), "https://x.example/b/c");
     for bad in [
         "http://x.example/a",
@@ -148,7 +148,7 @@ async fn ar_04_a_registration_is_kept_for_its_issuer_and_shown_to_no_other() {
     assert_eq!(client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap(), first);
 }
 
-/// An authorization server that has forgotten a client says so on a page. Nobody tells us, but the login fails, and
+/// An authorization server that has forgotten a client says so only on a page. The login fails, and
 /// the next one has to work.
 #[tokio::test]
 async fn a_registration_that_no_login_succeeds_with_is_renewed() {
@@ -165,7 +165,7 @@ async fn a_registration_that_no_login_succeeds_with_is_renewed() {
             "as long as it is good"
         );
     }
-    // Where no other can be registered, it is what there is.
+    // Where no other client can be registered, it is used again.
     let endpoint = place.metadata.registration_endpoint.take();
     assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-1");
     place.metadata.registration_endpoint = endpoint;
@@ -176,13 +176,13 @@ async fn a_registration_that_no_login_succeeds_with_is_renewed() {
 async fn ar_04_a_configured_client_stays_with_its_issuer() {
     let (one, two) = (Site::start().await, Site::start().await);
     let (at_one, at_two) = (place(&one), place(&two));
-    // The configuration says which.
+    // With a configured issuer.
     let ctx = one.ctx("/", configured_auth(Some(one.origin())));
     assert!(client_for(&ctx, &at_one, &redirect(1), &[]).await.is_ok());
     let error = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.what.contains(one.origin()) && error.what.contains(two.origin()), "{error}");
-    // Or the first that gives tokens for it does. Before that it is tied to nobody.
+    // Without one, the first issuer that issues tokens. Before that it belongs to none.
     let mut ctx = one.ctx("/", configured_auth(None));
     assert!(client_for(&ctx, &at_two, &redirect(1), &[]).await.is_ok());
     let client = client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap();
@@ -192,10 +192,10 @@ async fn ar_04_a_configured_client_stays_with_its_issuer() {
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.what.contains(one.origin()) && error.what.contains(two.origin()), "{error}");
     assert!(error.hint.unwrap().contains("set `issuer`"));
-    // Whoever says so in the configuration is believed.
+    // A configured issuer overrides the stored one.
     ctx.auth = std::sync::Arc::new(configured_auth(Some(two.origin())));
     let client = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap();
-    // What is said there needs no memory, and changes none.
+    // With a configured issuer, nothing is stored or changed.
     prove(&ctx, &client).await.unwrap();
     ctx.auth = std::sync::Arc::new(configured_auth(None));
     assert!(client_for(&ctx, &at_two, &redirect(1), &[]).await.is_err());
@@ -214,12 +214,12 @@ async fn a_registration_is_for_one_redirect_and_its_port_is_remembered() {
     assert_eq!(kept_port(&ctx, &place).await, None);
     let first = client_for(&ctx, &place, &redirect(4001), &[]).await.unwrap();
     assert_eq!(kept_port(&ctx, &place).await, Some(4001));
-    // Somebody else has the port.
+    // Another program uses the port.
     let second = client_for(&ctx, &place, &redirect(4002), &[]).await.unwrap();
     assert_eq!((first.id.as_str(), second.id.as_str()), ("c-1", "c-2"));
     assert_eq!(kept_port(&ctx, &place).await, Some(4002));
     assert_eq!(client_for(&ctx, &place, &redirect(4001), &[]).await.unwrap(), first);
-    // A redirect elsewhere is not listened on.
+    // A redirect elsewhere has no listener.
     let elsewhere = "https://bowline.example/callback".parse().unwrap();
     client_for(&ctx, &place, &elsewhere, &[]).await.unwrap();
     assert_eq!(kept_port(&ctx, &place).await, Some(4002));
@@ -288,7 +288,7 @@ async fn a_dead_registration_is_forgotten_and_a_configured_client_never() {
     assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-1");
     forget(&ctx, &client).await.unwrap();
     assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
-    // Somebody else has replaced it already: that one stays.
+    // It was replaced already; the replacement stays.
     forget(&ctx, &client).await.unwrap();
     assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
 }

@@ -1,4 +1,4 @@
-//! Answers that are ours, and those that only look like it.
+//! Responses that belong to the login, and some that only look like it.
 
 use proptest::prelude::*;
 
@@ -93,7 +93,7 @@ fn errors_of_the_issuer_are_told_apart_and_shown_bounded() {
         read(&format!("error=odd%1B&error_description=why%0A{long}&state=s-1"), &pending(false)).unwrap_err();
     assert!(error.what.contains("why") && error.what.len() < 500, "{error}");
     assert!(!error.what.chars().any(char::is_control));
-    // An error with a code beside it is an error.
+    // A response with both an error and a code is an error.
     assert_eq!(asked("error=access_denied&code=c&state=s-1", false), Err(AuthErrorKind::Declined));
 }
 
@@ -136,7 +136,7 @@ fn the_secrets_are_not_shown() {
 }
 
 proptest! {
-    // AF-03, AF-05: whatever comes in a query, a code is only had with the right state and a right or absent issuer.
+    // AF-03, AF-05: with any query, a code needs the right state and a right or absent issuer.
     #[test]
     fn no_code_without_state_and_issuer(query in "((code|state|iss|error)=(c|s-1|s-2|https%3A%2F%2Fas.example%2Ft1|x)?&?){0,6}") {
         if let Ok(Brought::Code(_)) = read(&format!("http://127.0.0.1/cb?{query}"), &pending(true)) {

@@ -1,4 +1,4 @@
-//! Accounts are kept apart, shown, and carried elsewhere.
+//! Logins of several accounts stay separate, and can be listed and exported.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use bowline_testkit::{Twist, auth_server};
 
 use crate::support::{Host, Person, Stage};
 
-/// A host that logs in as somebody, under a label.
+/// A client that logs in under this name, with an account label.
 fn host(stage: &Stage, name: &str, label: Option<&str>, who: &str) -> Host {
     let auth = Auth { account: label.map(str::to_owned), ..Auth::default() };
     let person = Person { name: Some(who.to_owned()), ..Person::default() };
     Host::named(name, &stage.safe, Http { auth, ..stage.http() }, Some(Arc::new(person)))
 }
 
-// The wrong tenant's data must not be shown: logins are kept by entry or label, never by URL alone.
+// One tenant's data must not be shown to another: logins are separated by server or label, never by
+// URL alone.
 #[tokio::test]
 async fn entries_with_the_same_url_and_different_accounts_stay_apart() {
     let stage = Stage::with(auth_server().interactive(), |it| it).await;

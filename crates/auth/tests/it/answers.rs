@@ -1,4 +1,4 @@
-//! Refusals are answered: with more scopes, with a login, or not at all; and never without end.
+//! What a 401 or 403 leads to: more scopes, a login, or an error; and never an endless loop.
 
 use bowline_auth::{AuthErrorKind, LoginOptions, Refusal};
 use bowline_config::{Auth, ClientSettings, Dpop, Grant};
@@ -81,14 +81,13 @@ async fn sc_04_a_server_that_always_wants_more_gets_three_logins_at_most() {
     let stage = Stage::with(auth_server(), |it| it.always_forbidden("admin")).await;
     let host = stage.host();
     for _ in 0..4 {
-        // As many as a person has patience for.
         let error = host.call("tools/call x").await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Insufficient, "{error}");
     }
     assert!(stage.auth.authorizations() <= 3, "{}", stage.auth.authorizations());
 }
 
-// SC-04: nor one that wants something else each time.
+// SC-04: also if it wants another scope each time.
 #[tokio::test]
 async fn sc_04_a_server_that_wants_something_else_each_time_gets_three_logins_at_most() {
     let stage = Stage::new().await;
@@ -135,7 +134,7 @@ async fn a_server_that_takes_no_token_gets_one_login() {
     }
 }
 
-// AR-04, TK-04: the server has another authorization server by now.
+// AR-04, TK-04: the server has switched to another authorization server.
 #[tokio::test]
 async fn another_authorization_server_is_noticed_and_sees_nothing_of_the_first() {
     let first = auth_server().start().await;
@@ -268,7 +267,7 @@ async fn a_bound_token_comes_with_a_proof_and_a_nonce_is_answered_without_a_refr
     assert_eq!(stage.auth.violations(), Vec::<String>::new());
 }
 
-// AX-06: a logout forgets the key, and the next login makes another under the same name.
+// AX-06: a logout deletes the key, and the next login creates another under the same id.
 #[tokio::test]
 async fn a_logout_and_a_login_elsewhere_bring_another_key() {
     let stage = Stage::with(auth_server().dpop(), Protected::dpop).await;
@@ -280,7 +279,7 @@ async fn a_logout_and_a_login_elsewhere_bring_another_key() {
     elsewhere.identity.logout().await.unwrap();
     elsewhere.identity.login(&LoginOptions::default()).await.unwrap();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
-    // It is proved in a renewal, too.
+    // A refresh proves the new key too.
     stage.auth.revoke_all_access();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert_eq!(elsewhere.call("tools/list").await.unwrap(), 200);

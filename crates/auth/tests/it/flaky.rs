@@ -1,4 +1,4 @@
-//! A store in memory that can be made to fail.
+//! A store in memory that fails on demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 #[derive(Debug, Default)]
 pub(crate) struct Flaky {
     inner: Memory,
-    /// Whether no login can be written.
+    /// Whether writes of logins fail.
     broken: AtomicBool,
     /// How many reads of logins fail from now on.
     unread: AtomicUsize,
@@ -33,12 +33,12 @@ impl Flaky {
         self.unread.store(count, Ordering::SeqCst);
     }
 
-    /// Waits until a login was not written.
+    /// Waits until a write of a login has failed.
     pub(crate) async fn denied(&self) {
         self.denied.subscribe().changed().await.unwrap();
     }
 
-    /// How often a login was not written.
+    /// How many writes of a login have failed.
     pub(crate) fn denials(&self) -> u32 {
         *self.denied.borrow()
     }

@@ -1,4 +1,4 @@
-//! Headers that are configured, or that a program makes.
+//! Configured headers, and those that a command prints.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use crate::support::SOON;
 use crate::support::{Host, Stage};
 
-/// A shell script that prints headers and says each time that it ran.
+/// A shell script that prints headers and records each run.
 fn command(folder: &Path, script: &str) -> HeadersCommand {
     let program = Program {
         command: "sh".to_owned(),
@@ -29,7 +29,7 @@ fn runs(folder: &Path) -> usize {
     std::fs::read_to_string(folder.join("runs")).map_or(0, |text| text.lines().count())
 }
 
-/// A token that the server takes.
+/// A token that the server accepts.
 fn token(stage: &Stage) -> String {
     stage.auth.issue("nobody", "", &stage.server.url()).access_token
 }
@@ -50,7 +50,7 @@ async fn a_command_is_run_again_when_what_it_made_is_refused_once_for_all() {
     assert!(host.identity.has_credentials());
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert_eq!(runs(folder.path()), 1, "it is used for its time");
-    // The token ends, and whoever makes them makes another.
+    // The token is revoked, and the command prints another.
     stage.auth.revoke_all_access();
     std::fs::write(&file, token(&stage)).unwrap();
     let calls = join_all((0..10).map(|_| host.call("tools/list"))).await;
@@ -89,7 +89,7 @@ async fn a_refusal_in_vain_does_not_keep_the_command_from_being_run_for_another(
     }
     assert_eq!(runs(folder.path()), 2);
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
-    // Later, the token really ends, and the command has a new one.
+    // Later the token expires, and the command has a new one.
     stage.auth.revoke_all_access();
     std::fs::write(&file, token(&stage)).unwrap();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
@@ -105,7 +105,7 @@ async fn a_command_that_fails_is_not_run_for_each_call_and_works_again_when_it_d
     host.identity.load().await.unwrap_err();
     host.identity.load().await.unwrap_err();
     assert_eq!(runs(folder.path()), 1);
-    // Whoever calls may have mended it meanwhile, so the first call tries.
+    // The user may have fixed it, so the first call runs it.
     for _ in 0..5 {
         let error = host.call("tools/list").await.unwrap_err();
         assert!(error.to_string().contains("no vault"), "{error}");
@@ -172,7 +172,7 @@ async fn a_command_that_hangs_is_ended_with_everything_it_started() {
 #[tokio::test]
 async fn what_a_command_makes_is_stronger_than_what_is_configured_and_a_token_is_weaker_than_both() {
     let stage = Stage::with(auth_server(), |it| it).await;
-    // Somebody has logged in; that is not used where an Authorization is configured.
+    // A login exists, but is not used where an `Authorization` header is configured.
     stage.logged_in().await;
     let good = token(&stage);
     let fixed = |value: String| vec![("authorization".to_owned(), value.into())];

@@ -1,4 +1,4 @@
-//! Logins that somebody asks for, begins here and finishes there, or ends.
+//! Explicit logins, logins that another process finishes, and logouts.
 
 use bowline_auth::{AuthErrorKind, LoggedOut, LoginOptions};
 use bowline_config::{Auth, Grant};
@@ -29,7 +29,7 @@ async fn a_logout_ends_the_tokens_there_and_here() {
     assert_eq!(host.identity.account().await.unwrap(), None);
     assert!(!host.identity.has_credentials());
     assert_eq!(host.send("tools/list").await.unwrap_err().status, 401);
-    // Whoever has it in memory is refused, and does not bring it back.
+    // A process that still holds the login is refused, and does not restore it.
     let error = other.call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
     assert_eq!(host.identity.account().await.unwrap(), None);

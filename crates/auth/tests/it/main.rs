@@ -1,5 +1,5 @@
-//! Who we are, against an authorization server and a server that it protects: both real sockets, and other processes
-//! where it takes them.
+//! Identities against an authorization server and a server that it protects, over real sockets and
+//! with other processes where needed.
 
 mod accounts;
 mod answers;

@@ -1,4 +1,4 @@
-//! Processes that share a login: real ones, over one SQLite file.
+//! Real processes that share a login in one SQLite file.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use crate::worker::{Worker, safe};
 const PROCESSES: usize = 20;
 const ROUNDS: u64 = 200;
 
-/// A stage whose logins are in a file, with somebody logged in.
+/// A stage with its logins in a file, and a client that is logged in.
 async fn stage(folder: &std::path::Path) -> (Stage, Host) {
-    // It rotates, and ends the whole login when a token comes twice.
+    // It rotates refresh tokens, and revokes the whole login when one is reused.
     let mut stage = Stage::with(auth_server(), |it| it).await;
     stage.safe = safe(folder).await;
     let host = stage.host();
@@ -21,7 +21,8 @@ async fn stage(folder: &std::path::Path) -> (Stage, Host) {
     (stage, host)
 }
 
-// TK-04: each round every token is taken back, and all are refused at once. One renews, nineteen take over.
+// TK-04: in each round every token is revoked, and all are refused at once. One refreshes, nineteen
+// adopt the result.
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_processes_and_two_hundred_rounds_without_a_token_used_twice() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tokens are renewed: by one for all, in time, and whatever goes wrong.
+//! Token refresh: once for all callers, in time, and despite failures.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn a_cancelled_call_does_not_lose_the_rotated_token() {
     }
     let mut changes = host.identity.changes();
     timeout(SOON, changes.changed()).await.expect("the renewal goes on by itself").unwrap();
-    // Another process finds it as well.
+    // Another process finds it too.
     let other = stage.lonely();
     other.identity.load().await.unwrap();
     assert_eq!(other.call("tools/list").await.unwrap(), 200);
@@ -57,7 +57,7 @@ async fn a_program_that_ends_waits_for_what_was_given() {
     let before = host.account().await;
     host.identity.settle().await.unwrap();
     assert_ne!(host.account().await.refreshed_at, before.refreshed_at, "it is written down by now");
-    // From here on nothing is begun that could be lost.
+    // From here on, no refresh may start whose tokens could be lost.
     stage.auth.revoke_all_access();
     let error = host.call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Unavailable);
@@ -150,14 +150,14 @@ async fn nothing_is_forgotten_while_the_authorization_server_is_away() {
         Twist::reset(),
         Twist::answer(bowline_testkit::Answer::new(500).text("{")),
     ] {
-        // Another one each time: its patience is not used up yet.
+        // A new client each time, which has no backoff yet.
         let host = stage.lonely();
         host.identity.load().await.unwrap();
         stage.auth.revoke_all_access();
         stage.auth.arm(twist.clone().on("refresh_token"));
         let error = host.call("tools/list").await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Unavailable, "{twist:?}: {error}");
-        // At once, and nobody is asked again so soon.
+        // It fails at once, without another request.
         let asked = stage.auth.count("refresh_token");
         assert!(host.call("tools/list").await.unwrap_err().is_transient());
         assert_eq!(stage.auth.count("refresh_token"), asked);
@@ -168,7 +168,7 @@ async fn nothing_is_forgotten_while_the_authorization_server_is_away() {
     stage.auth.stop().await;
     assert!(host.call("tools/list").await.unwrap_err().is_transient());
     stage.auth.listen().await;
-    // The longest that a failure is believed.
+    // The longest backoff.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(61)).await;
     tokio::time::resume();
@@ -180,7 +180,7 @@ async fn nothing_is_forgotten_while_the_authorization_server_is_away() {
 #[tokio::test]
 async fn a_good_token_is_used_while_it_cannot_be_renewed() {
     let stage = Stage::new().await;
-    // Due at once, and good for a while.
+    // Due at once, and valid for a while.
     stage.auth.arm(Twist::lifetime(Duration::from_secs(9)).on("authorization_code"));
     let host = stage.logged_in().await;
     let mut keep = pin!(host.identity.keep());
@@ -204,7 +204,7 @@ async fn a_login_that_was_ended_needs_a_person_and_one_who_logs_in_elsewhere_wil
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
     assert!(error.hint.is_some());
     assert!(matches!(lonely.account().await.state, AccountState::NeedsLogin(_)));
-    // Nobody asks with a dead token again.
+    // The spent refresh token is not sent again.
     let asked = stage.auth.count("refresh_token");
     lonely.call("tools/list").await.unwrap_err();
     assert_eq!(stage.auth.count("refresh_token"), asked);
@@ -221,7 +221,7 @@ async fn a_login_that_was_ended_needs_a_person_and_one_who_logs_in_elsewhere_wil
     assert_eq!(lonely.call("tools/list").await.unwrap(), 200);
 }
 
-// TK-04: with a person at hand, one call does it all.
+// TK-04: with a person present, one call does it all.
 #[tokio::test]
 async fn a_login_that_was_ended_is_had_again_in_the_same_call() {
     let stage = Stage::new().await;
@@ -257,7 +257,7 @@ async fn a_configured_client_is_never_touched() {
     let host = stage.configured(auth("secret"));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     let before = host.account().await;
-    // Somebody broke the configuration.
+    // The configuration has a wrong secret.
     stage.auth.revoke_all_access();
     let broken = stage.configured(auth("wrong"));
     broken.identity.load().await.unwrap();
@@ -265,7 +265,7 @@ async fn a_configured_client_is_never_touched() {
     assert_eq!(error.kind, AuthErrorKind::Setup, "{error}");
     assert_eq!(broken.pages(), 0);
     assert_eq!(host.account().await, before);
-    // And mended it.
+    // It is corrected.
     let mended = stage.configured(auth("secret"));
     mended.identity.load().await.unwrap();
     assert_eq!(mended.call("tools/list").await.unwrap(), 200);

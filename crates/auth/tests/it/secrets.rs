@@ -1,4 +1,4 @@
-//! No token is in a log, whatever happens (TK-03).
+//! No token appears in a log (TK-03).
 
 use std::fmt::Write as _;
 use std::io;
@@ -41,7 +41,7 @@ fn tk_03_nothing_secret_is_logged_or_shown() {
         .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
         .with_writer(log.clone())
         .finish();
-    // The only thread there is: what is spawned logs here too.
+    // A single thread, so that spawned tasks log here too.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut shown = String::new();
     tracing::subscriber::with_default(subscriber, || runtime.block_on(everything(&mut shown)));
@@ -51,7 +51,7 @@ fn tk_03_nothing_secret_is_logged_or_shown() {
     assert!(at.is_none(), "{}", &text[at.unwrap_or(0)..][..80]);
 }
 
-/// Whatever a login goes through. The authorization server marks everything that is secret.
+/// Runs a login through everything. The test authorization server marks all its secrets.
 async fn everything(shown: &mut String) {
     let stage = Stage::with(auth_server().dpop_nonce(), Protected::dpop_nonce).await;
     let host = stage.configured(Auth { dpop: Dpop::Auto, ..Auth::default() });

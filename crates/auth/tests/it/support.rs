@@ -1,5 +1,5 @@
-//! A stage for the tests: an authorization server, a server that it protects, what is remembered, and hosts that call
-//! the server the way a connection does.
+//! The stage of the tests: an authorization server, a server that it protects, a store, and clients
+//! that call the server the way a connection does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use http::{Method, Request};
 use serde_json::json;
 use url::Url;
 
-/// How long anything may take here.
+/// Timeout of anything in these tests.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 pub(crate) struct Stage {
@@ -44,12 +44,12 @@ impl Stage {
         Http::plain(self.server.url().parse().unwrap())
     }
 
-    /// A host with a person in front of it.
+    /// A client with a person who can log in.
     pub(crate) fn host(&self) -> Host {
         Host::new(&self.safe, self.http(), Some(Arc::default()))
     }
 
-    /// A host with nobody in front of it.
+    /// A client without a person.
     pub(crate) fn lonely(&self) -> Host {
         Host::new(&self.safe, self.http(), None)
     }
@@ -58,7 +58,7 @@ impl Stage {
         Host::new(&self.safe, Http { auth, ..self.http() }, Some(Arc::default()))
     }
 
-    /// A host that is logged in, and has called the server once.
+    /// A client that is logged in, and has called the server once.
     pub(crate) async fn logged_in(&self) -> Host {
         let host = self.host();
         host.identity.login(&LoginOptions::default()).await.unwrap();
@@ -67,7 +67,7 @@ impl Stage {
     }
 }
 
-/// A host: it calls the server, and has what is refused answered.
+/// Calls the server, and re-authenticates when it is refused.
 #[derive(Clone)]
 pub(crate) struct Host {
     pub(crate) identity: Identity,
@@ -96,7 +96,8 @@ impl Host {
         Self { identity, person, credentials, url, fetch: Fetch::new(Tls::default(), Proxies::Direct) }
     }
 
-    /// Calls the server as a connection does: a fresh token, then at most three answers to refusals.
+    /// Calls the server as a connection does: refresh if due, then re-authenticate at most three
+    /// times.
     pub(crate) async fn call(&self, operation: &str) -> Result<u16, AuthError> {
         for _ in 0..3 {
             self.identity.fresh().await?;
@@ -111,7 +112,7 @@ impl Host {
         }
     }
 
-    /// One request, as it is.
+    /// Sends one request, without re-authentication.
     pub(crate) async fn send(&self, operation: &str) -> Result<u16, Refusal> {
         let generation = self.identity.generation();
         let (method, tool) = operation.split_once(' ').unwrap_or((operation, ""));
@@ -146,7 +147,7 @@ impl Host {
         Err(Refusal { status, challenge, generation, operation: operation.to_owned(), quiet: false })
     }
 
-    /// How many pages the person was brought to.
+    /// How many login pages the person was shown.
     pub(crate) fn pages(&self) -> usize {
         self.person.as_ref().map_or(0, |person| person.pages.load(Ordering::SeqCst))
     }
@@ -156,13 +157,13 @@ impl Host {
     }
 }
 
-/// A person who logs in wherever they are brought.
+/// A person who logs in on every page.
 #[derive(Default)]
 pub(crate) struct Person {
     pub(crate) pages: AtomicUsize,
-    /// Told when a page is shown.
+    /// Notified when a page is shown.
     pub(crate) shown: tokio::sync::Notify,
-    /// Who they log in as, where there is a choice.
+    /// The account they log in with, where there is a choice.
     pub(crate) name: Option<String>,
     /// Whether they look at the page and do nothing.
     pub(crate) idle: bool,

@@ -1,4 +1,4 @@
-//! What cannot be written down for a while is not lost, and nothing older takes its place.
+//! A login that cannot be saved for a while is not lost, and no older one replaces it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ async fn stage(script: AuthScript) -> (Arc<Flaky>, Stage) {
     (store, Stage { safe, ..Stage::with(script, |it| it).await })
 }
 
-/// Does something that ends with a login that cannot be written down. What is waited for then is not waited for here.
+/// Runs `work` while saves fail, until the login is used unsaved. The clock is paused to skip the
+/// save retries.
 fn unwritten<'a, T>(
     store: &'a Flaky,
     host: &'a Host,
@@ -40,7 +41,7 @@ fn unwritten<'a, T>(
     }
 }
 
-/// Keeps the login until it is written down.
+/// Keeps the login refreshed until it is saved.
 async fn kept(store: &Flaky, host: &Host) {
     tokio::time::pause();
     tokio::select! {
@@ -67,7 +68,7 @@ async fn a_renewed_token_is_written_when_it_can_be() {
     assert_eq!((stage.auth.refreshes(), stage.auth.reuse_detected()), (2, 0));
 }
 
-/// The next process finds what was written down, and renews it once more.
+/// The next process finds the saved login, and refreshes it once more.
 async fn is_found_by_the_next(stage: &Stage) {
     stage.auth.revoke_all_access();
     let next = stage.lonely();
@@ -206,7 +207,7 @@ async fn a_login_that_could_not_be_read_at_first_is_renewed_and_nobody_is_asked(
     }
 }
 
-// A store that was moved away begins to count anew.
+// A store that was recreated restarts its versions.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_login_in_a_store_that_was_made_anew_is_found() {

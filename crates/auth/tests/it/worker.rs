@@ -1,4 +1,4 @@
-//! What a process does that tests start: this same program, told by its environment what to do.
+//! The worker process of the tests: this same program, which gets its task from the environment.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::support::Host;
 const FOLDER: &str = "AUTH_TEST_FOLDER";
 const SERVER: &str = "AUTH_TEST_SERVER";
 
-/// A process at work. It is killed when this goes.
+/// A running worker. It is killed when this is dropped.
 pub(crate) struct Worker {
     child: Child,
     say: ChildStdin,
@@ -33,20 +33,20 @@ impl Worker {
         Self { say: child.stdin.take().unwrap(), child, lines }
     }
 
-    /// Has it call the server once.
+    /// Makes it call the server once.
     pub(crate) fn call(&mut self) {
         writeln!(self.say, "call").unwrap();
     }
 
-    /// What came of it, without what the test harness says.
+    /// The result of the call, without the output of the test harness.
     pub(crate) fn outcome(&mut self) -> String {
         let mut says = self.lines.by_ref().map_while(Result::ok);
         says.find_map(|line| line.strip_prefix("> ").map(str::to_owned)).expect("it is alive")
     }
 
-    /// Ends it as a crash would.
+    /// Kills it like a crash would.
     pub(crate) fn kill(&mut self) {
-        // It may have ended by itself.
+        // It may have exited by itself.
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
@@ -58,15 +58,15 @@ impl Drop for Worker {
     }
 }
 
-/// The store that all of them share: one SQLite file, and a key that they all know.
+/// The shared store: one SQLite file, and a key that all workers know.
 pub(crate) async fn safe(folder: &Path) -> Safe {
     let key = SealKey::from_bytes([7; 32]);
     let file = folder.join("logins.db");
     open_with(&Backend::Sqlite(Some(file)), folder, key).await.unwrap().safe
 }
 
-/// Without a task there is nothing to do: this is the way in for [`Worker::start`], and what a worker says is looked
-/// at by the test that started it.
+/// The entry point of [`Worker::start`]. Without a task it does nothing; the test that started a
+/// worker checks its output.
 #[tokio::test]
 async fn works_when_told_to() {
     let (Ok(folder), Ok(server)) = (std::env::var(FOLDER), std::env::var(SERVER)) else { return };
@@ -85,7 +85,7 @@ async fn works_when_told_to() {
     host.identity.settle().await.unwrap();
 }
 
-/// Says something to whoever started us, at once.
+/// Prints a line to the parent process at once.
 fn say(what: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n> {what}").unwrap();

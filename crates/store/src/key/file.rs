@@ -1,4 +1,4 @@
-//! Owns the key in a file that only its owner can read.
+//! Owns the key file, which only its owner can read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use zeroize::Zeroizing;
 use crate::private::{self, Made};
 use crate::{SealKey, StoreError};
 
-/// A key has less than this; a larger file is none of ours.
+/// The largest file that is read, in bytes. A key file is far smaller.
 const LARGEST: u64 = 4096;
 
-/// Where the key is in a state folder.
+/// The path of the key file in a state folder.
 pub(super) fn path(state: &Path) -> PathBuf {
     state.join("store.key")
 }
 
-/// The key in the file; `None` if there is no file.
+/// Reads the key file; `None` if there is none.
 pub(super) fn read(path: &Path, notes: &mut Vec<String>) -> Result<Option<SealKey>, StoreError> {
     let length = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -34,8 +34,8 @@ pub(super) fn read(path: &Path, notes: &mut Vec<String>) -> Result<Option<SealKe
     }
 }
 
-/// The key in the file, which is made with `key` if it is not there. Two who come at once leave with the same
-/// one: the file appears with all it holds, and never a second time.
+/// Reads the key file, or creates it with `key`. Concurrent callers get the same key, because the
+/// file appears with its full content and is never replaced.
 pub(super) fn read_or_make(
     path: &Path,
     key: &SealKey,
@@ -56,7 +56,7 @@ pub(super) fn read_or_make(
             )));
         }
     }
-    // What the disk says counts, not what we meant to write.
+    // The key on disk counts, not the one we meant to write.
     read(path, notes)?.ok_or_else(|| {
         StoreError::Unavailable(format!("{} vanished while it was being made", path.display()))
     })

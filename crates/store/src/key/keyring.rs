@@ -1,8 +1,8 @@
-//! Owns how the system's keyring is asked: by one thread, for a bounded time, once for each key, and with the
-//! answer compared to what was written.
+//! Owns access to the system's keyring: from one thread, with a timeout, once for each key, and
+//! with every write read back.
 //!
-//! A keyring may be locked and wait for a person who is not there. The thread then waits with it, and nobody else
-//! does: whoever asks gets an answer in time, and the process can end.
+//! A locked keyring may wait for a person who is not there. Then only this thread waits: callers
+//! get an error in time, and the process can exit.
 
 use std::collections::HashMap;
 use std::sync::mpsc;
@@ -14,37 +14,38 @@ use zeroize::Zeroizing;
 
 use crate::SealKey;
 
-/// How long a keyring may take: time for a person to see a window and type a password.
+/// How long a keyring may take: enough for a person to see a dialog and type a password.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// By which our entries are found.
+/// The service name of our entries.
 const SERVICE: &str = "bowline";
 
-/// A keyring, as far as we need one. Calls may block for as long as they like.
+/// The operations that are needed from a keyring. Calls may block.
 pub(crate) trait Vault: Send + 'static {
-    /// What is kept under a name.
+    /// Reads the entry of a name.
     fn read(&mut self, name: &str) -> Result<Option<Zeroizing<String>>, String>;
-    /// Keeps something under a name.
+    /// Writes the entry of a name.
     fn write(&mut self, name: &str, text: &str) -> Result<(), String>;
 }
 
-/// Asks a keyring. Clones ask the same one.
+/// A handle to the keyring thread. Clones share the thread.
 #[derive(Clone)]
 pub(crate) struct Keyring {
     asking: mpsc::Sender<Ask>,
-    /// Keys that it has given before. Some keyrings take their time each time, and some ask a person.
+    /// Keys by fingerprint that were read before. Some keyrings are slow, and some ask a person
+    /// each time.
     known: Arc<Mutex<HashMap<String, SealKey>>>,
     patience: Duration,
 }
 
-/// What became of a question.
+/// Why the keyring gave no key.
 #[derive(Debug)]
 pub(crate) enum KeyringError {
-    /// It works, and has no such key.
+    /// The keyring works, and has no such key.
     Missing,
-    /// It does not answer: locked, not running, or none there. In words.
+    /// The keyring does not respond: locked, not running, or not present. With the reason.
     Silent(String),
-    /// It took a key and gave back something else.
+    /// The keyring returned something else than what was written. With the reason.
     Forgetful(String),
 }
 
@@ -52,27 +53,27 @@ type Answer = Result<SealKey, KeyringError>;
 
 struct Ask {
     name: String,
-    /// The key to keep; `None` is to give the kept one.
+    /// The key to store; `None` to read the stored one.
     keep: Option<SealKey>,
     answer: oneshot::Sender<Answer>,
 }
 
 impl Keyring {
-    /// The system's. There is one thread for it in a process.
+    /// The system's keyring. A process has one thread for it.
     pub(crate) fn system() -> Self {
         static SYSTEM: OnceLock<Keyring> = OnceLock::new();
         SYSTEM.get_or_init(|| Self::new(System, PATIENCE)).clone()
     }
 
-    /// Asks `vault`.
+    /// Starts a thread that uses `vault`.
     pub(crate) fn new(vault: impl Vault, patience: Duration) -> Self {
         let (asking, asked) = mpsc::channel();
-        // If no thread can be had the receiver is gone, and each question is answered with that.
+        // If no thread can be started, the receiver is dropped, and each request fails with that.
         let _ = std::thread::Builder::new().name("bowline-keyring".into()).spawn(move || serve(vault, asked));
         Self { asking, known: Arc::default(), patience }
     }
 
-    /// The key of this fingerprint.
+    /// Returns the key with this fingerprint.
     pub(crate) async fn get(&self, fingerprint: &str) -> Answer {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(fingerprint).cloned();
         match known {
@@ -81,7 +82,7 @@ impl Keyring {
         }
     }
 
-    /// Keeps a key, and makes sure that it is kept.
+    /// Stores a key, and verifies that it was stored.
     pub(crate) async fn keep(&self, key: &SealKey) -> Result<(), KeyringError> {
         self.ask(&key.fingerprint(), Some(key.clone())).await.map(drop)
     }
@@ -108,7 +109,7 @@ impl Keyring {
     }
 }
 
-/// As a person sees it in the keyring.
+/// The name of the keyring entry, as a person sees it.
 pub(crate) fn entry_name(fingerprint: &str) -> String {
     format!("store key {fingerprint}")
 }
@@ -119,7 +120,7 @@ fn serve(mut vault: impl Vault, asked: mpsc::Receiver<Ask>) {
             None => read(&mut vault, &ask.name),
             Some(key) => keep(&mut vault, &ask.name, key),
         };
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = ask.answer.send(answer);
     }
 }
@@ -145,7 +146,7 @@ fn keep(vault: &mut impl Vault, name: &str, key: &SealKey) -> Answer {
     }
 }
 
-/// What a keyring says is somebody else's text.
+/// Bounds the error text of a keyring, and removes control characters.
 fn bounded(why: &str) -> String {
     why.chars().filter(|it| !it.is_control()).take(200).collect()
 }

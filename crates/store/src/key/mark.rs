@@ -1,6 +1,7 @@
-//! Owns what a store remembers of its key: where it is, which one it is, and a value to try it on.
+//! Owns the mark, which records in the store where its key is, which key it is, and a value to
+//! verify it with.
 //!
-//! The mark is written once, by whoever is first, and that decides which key a store has. It is no secret.
+//! The first writer of the mark decides which key a store has. The mark is not secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -8,45 +9,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Expect, Key, SealKey, Store, StoreError, Version};
 
-/// What the check value says when it opens.
+/// The plaintext of the check value.
 const CHECK: &[u8] = b"bowline";
 
-/// Says which key a store is encrypted with.
+/// The record of the key that a store is encrypted with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
-    /// Where the key was put.
+    /// Where the key is kept.
     pub(crate) at: MarkedAt,
-    /// Which key it is: [`SealKey::fingerprint`].
+    /// The key's [`SealKey::fingerprint`].
     pub(crate) key: String,
-    /// [`CHECK`], encrypted.
+    /// [`CHECK_TEXT`], encrypted.
     check: String,
 }
 
-/// Where a key was put.
+/// Where a key is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum MarkedAt {
-    /// In the keyring of the one who made the store.
+    /// In the keyring of the user who created the store.
     Keyring,
-    /// In a file, by this path on the machine it was made on.
+    /// In a file, with its path on the machine that created it.
     File(String),
-    /// Nowhere: the program has it.
+    /// Nowhere: the calling program has it.
     Given,
 }
 
 impl Mark {
-    /// What it is found by.
+    /// The key of the mark's own record.
     pub(crate) fn key() -> Key {
         Key::new("key", "mark")
     }
 
-    /// The mark of a store that has `key`.
+    /// Creates the mark of a store with this key.
     pub(crate) fn new(at: MarkedAt, key: &SealKey) -> Result<Self, StoreError> {
         let check = STANDARD_NO_PAD.encode(key.seal(&check_key(), CHECK)?);
         Ok(Self { at, key: key.fingerprint(), check })
     }
 
-    /// The mark of a store; `None` is a new store.
+    /// Loads the mark of a store; `None` if the store is new.
     pub(crate) async fn of(store: &dyn Store) -> Result<Option<(Self, Version)>, StoreError> {
         let Some(entry) = store.get(&Self::key()).await? else { return Ok(None) };
         match serde_json::from_slice(&entry.value) {
@@ -58,13 +59,14 @@ impl Mark {
         }
     }
 
-    /// Sets the mark, unless somebody else was first. Says whether it was set.
+    /// Saves the mark. Returns `false` if the precondition failed because another process was
+    /// first.
     pub(crate) async fn set(&self, store: &dyn Store, expect: Expect) -> Result<bool, StoreError> {
         let value = serde_json::to_vec(self).expect("a mark is plain text");
         Ok(store.put(&Self::key(), &value, expect).await?.is_some())
     }
 
-    /// Whether `key` is the one.
+    /// Whether this is the key of the store.
     pub(crate) fn fits(&self, key: &SealKey) -> bool {
         STANDARD_NO_PAD
             .decode(&self.check)
@@ -72,7 +74,7 @@ impl Mark {
     }
 }
 
-/// The check value is inside the mark; this is only what it is bound to.
+/// The key that the check value is bound to. The value itself is inside the mark.
 fn check_key() -> Key {
     Key::new("key", "check")
 }

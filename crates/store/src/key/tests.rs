@@ -12,7 +12,7 @@ use super::keyring::{Keyring, Vault};
 use crate::open::open_by;
 use crate::{Expect, Key, KeyKind, Opened, StoreError};
 
-/// What a fake keyring does.
+/// How a fake keyring behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mood {
     Works,
@@ -22,7 +22,7 @@ enum Mood {
     Hangs,
 }
 
-/// A keyring that is told how to behave. Clones are the same one.
+/// A keyring with scripted behavior. Clones share their state.
 #[derive(Clone)]
 struct Fake {
     mood: Arc<Mutex<Mood>>,
@@ -40,7 +40,7 @@ impl Fake {
     }
 
     fn mood(&self) -> Result<Mood, String> {
-        // Not with the lock in hand: a test changes it meanwhile.
+        // Without holding the lock, because a test may change it meanwhile.
         let mood = *self.mood.lock().unwrap();
         match mood {
             Mood::Locked => Err("the collection is locked".into()),
@@ -51,7 +51,7 @@ impl Fake {
         }
     }
 
-    /// As a new process would ask it: nothing is remembered.
+    /// The keyring as a new process sees it, with an empty cache.
     fn process(&self) -> Keyring {
         Keyring::new(self.clone(), Duration::from_millis(300))
     }
@@ -87,7 +87,7 @@ async fn open(fake: &Fake, key: KeyPlace, state: &TempDir) -> Result<Opened, Sto
     open_by(&keeping(key), state.path(), fake.process()).await
 }
 
-/// A store whose key is in the keyring, with a login in it.
+/// A store with a login, whose key is in the keyring.
 async fn with_a_login(fake: &Fake) -> TempDir {
     let state = tempfile::tempdir().unwrap();
     let opened = open(fake, KeyPlace::Auto, &state).await.unwrap();
@@ -136,13 +136,13 @@ async fn tk_03_a_keyring_that_loses_what_it_is_given_is_not_believed() {
             Err(StoreError::Unavailable(why)) => assert!(why.contains("not to be trusted"), "{why}"),
             other => panic!("{mood:?}: {other:?}"),
         }
-        // Left to itself it takes a file instead, and says why.
+        // With `auto`, a file is used instead, with a note that says why.
         let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
         assert_eq!(opened.key, KeyKind::File(key_file(&state)));
         assert!(opened.notes.iter().any(|note| note.contains("not to be trusted")), "{:?}", opened.notes);
         opened.safe.put(&login(), "a token", Expect::Nothing).await.unwrap().unwrap();
 
-        // And stays with the file when the keyring has been mended.
+        // It stays in the file after the keyring has recovered.
         fake.set(Mood::Works);
         let again = open(&fake, KeyPlace::Auto, &state).await.unwrap();
         assert_eq!((again.key.clone(), &again.notes[..]), (KeyKind::File(key_file(&state)), &[][..]));

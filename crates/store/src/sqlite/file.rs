@@ -1,4 +1,5 @@
-//! Owns the file as a file: who can read it, and that it is still the one we opened.
+//! Owns the SQLite file as a file: its permissions, and whether it is still the one that was
+//! opened.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,7 @@ use rusqlite::Connection;
 
 use crate::{StoreError, private};
 
-/// A file in use.
+/// An open SQLite file.
 pub(super) struct Opened {
     pub(super) db: Connection,
     pub(super) path: PathBuf,
@@ -24,8 +25,8 @@ impl Opened {
         })
     }
 
-    /// Whether the file still has its name. SQLite would go on writing into one that was deleted, and confirm what
-    /// nobody will ever read.
+    /// Checks whether the path still leads to this file. SQLite would keep writing into a deleted
+    /// file, and confirm what nobody can read.
     #[cfg(unix)]
     pub(super) fn stands(&self) -> Result<Standing, StoreError> {
         match identity(&self.path) {
@@ -35,7 +36,7 @@ impl Opened {
         }
     }
 
-    /// Windows does not let go of a file in use.
+    /// Windows does not allow replacing an open file.
     #[cfg(not(unix))]
     #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can be gone")]
     pub(super) fn stands(&self) -> Result<Standing, StoreError> {
@@ -43,16 +44,16 @@ impl Opened {
     }
 }
 
-/// What has the name of a file in use.
+/// Which file is found at the path.
 pub(super) enum Standing {
-    /// The file itself.
+    /// The open file itself.
     Same,
-    /// Another one.
+    /// Another file.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only where files in use can be replaced"))]
     Another,
 }
 
-/// Makes an empty file if there is none, before SQLite would with looser permissions.
+/// Creates an empty file if there is none, because SQLite would create it with looser permissions.
 pub(super) fn prepare(path: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
     let failed = |error| StoreError::Unusable(format!("cannot make {}: {error}", path.display()));
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
@@ -62,8 +63,8 @@ pub(super) fn prepare(path: &Path, notes: &mut Vec<String>) -> Result<(), StoreE
     check(path, notes)
 }
 
-/// Sees to it that only the owner can read the file and those that SQLite puts beside it. New ones get the
-/// permissions of the first.
+/// Restricts the file and those that SQLite puts beside it to their owner. New ones inherit the
+/// permissions of the main file.
 pub(super) fn check(path: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let mut name = path.as_os_str().to_owned();

@@ -1,12 +1,12 @@
-//! Owns whether a file is on a file system that other machines use as well.
+//! Detects network file systems.
 //!
-//! SQLite's write-ahead log needs memory that all its users share, and machines share none: two of them would damage
-//! the file. A rollback journal needs nothing but locks.
+//! SQLite's write-ahead log needs shared memory, which machines do not have: two of them would
+//! damage the file. A rollback journal only needs locks.
 
 use std::path::Path;
 
-/// Whether the file, or the folder that it will be in, is on such a file system. Where that cannot be found out, it is
-/// taken not to be.
+/// Whether a file, or the folder it will be in, is on a network file system. If that cannot be
+/// determined, it counts as local.
 #[cfg(target_os = "linux")]
 #[allow(clippy::useless_conversion, reason = "the number is of another type on other processors")]
 pub(super) fn is_remote(path: &Path) -> bool {
@@ -18,10 +18,10 @@ pub(super) fn is_remote(_path: &Path) -> bool {
     false
 }
 
-/// By what `statfs` calls it.
+/// Recognizes the file system type of `statfs`.
 #[cfg(any(target_os = "linux", test))]
 fn is_remote_kind(kind: i64) -> bool {
-    // The kernel's numbers are 32 bits wide, and some systems extend their sign.
+    // The type has 32 bits, and some systems sign-extend it.
     let kind = kind & 0xffff_ffff;
     matches!(
         kind,
@@ -54,7 +54,7 @@ mod tests {
         for (kind, remote) in [
             (0x6969, true),
             (0xfe53_4d42, true),
-            // The same number where it is signed.
+            // The same value, sign-extended.
             (i64::from(0xff53_4d42_u32.cast_signed()), true),
             (0x6573_5546, true),
             // ext4, tmpfs, btrfs, xfs, overlayfs.
@@ -71,7 +71,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_file_of_this_machine_is_not_remote() {
-        // No network file system is there in any test.
+        // Tests never run on a network file system here.
         assert!(!is_remote(Path::new("/proc")));
         assert!(!is_remote(Path::new("/does/not/exist")));
     }

@@ -1,5 +1,5 @@
-//! Owns which file may take the place of one in use: one that is encrypted with the same key. What we write, others are
-//! to read.
+//! Decides which file may replace the open one: only one with the same key, so that other processes
+//! can read what we write.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -8,11 +8,11 @@ use super::thread::patiently;
 use crate::StoreError;
 use crate::key::Mark;
 
-/// Whether what is in `file`, which has lost its name, and `another` have the same key.
+/// Fails unless the open file, which has lost its name, and its replacement have the same key.
 pub(super) fn check_key(file: &Opened, another: &Opened) -> Result<(), StoreError> {
     let path = file.path.display();
     match (fingerprint(file)?, fingerprint(another)?) {
-        // Nobody has chosen a key yet.
+        // No key was chosen yet.
         (None, _) => Ok(()),
         (ours, theirs) if ours == theirs => Ok(()),
         (Some(_), None) => Err(StoreError::Unavailable(format!(
@@ -24,7 +24,7 @@ pub(super) fn check_key(file: &Opened, another: &Opened) -> Result<(), StoreErro
     }
 }
 
-/// Which key a file says it has.
+/// The fingerprint of the key that a file is marked with.
 fn fingerprint(file: &Opened) -> Result<Option<String>, StoreError> {
     let Some(value) = patiently(&file.path, || mark(&file.db))? else { return Ok(None) };
     match serde_json::from_slice::<Mark>(&value) {

@@ -1,5 +1,5 @@
-//! Owns what is in the file: its tables, how an older one is brought up to date, and that a stranger's or a later
-//! one is refused.
+//! Owns the schema of the SQLite file: its tables, the migrations, and that foreign or newer files
+//! are refused.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use super::thread::is_busy;
 use crate::StoreError;
 
-/// Tells our files from other SQLite files: "bwln".
+/// The application id that identifies our files: "bwln".
 const OURS: i64 = 0x6277_6c6e;
 
-/// What makes each version from the one before, beginning with an empty file. Never changed, only added to.
+/// The migrations, starting from an empty file. Existing ones are never changed.
 const STEPS: &[&str] = &["
     CREATE TABLE entries (
         kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, value BLOB NOT NULL,
@@ -25,19 +25,19 @@ const STEPS: &[&str] = &["
     CREATE TABLE leases (name TEXT PRIMARY KEY, token TEXT NOT NULL, ends INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 "];
 
-/// How long SQLite itself waits for others.
+/// How long SQLite itself waits for other processes.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// What a file says of itself.
+/// The identification of a SQLite file.
 pub(super) struct Found {
     application: i64,
     version: i64,
     tables: i64,
 }
 
-/// Opens a file that is there.
+/// Opens an existing file.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    // No URIs: a path is a path, whatever it is called.
+    // Without URI support, so that every path is taken literally.
     let db = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -45,12 +45,12 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     db.busy_timeout(BUSY)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "cell_size_check", true)?;
-    // What is forgotten is overwritten.
+    // Overwrite removed content.
     db.pragma_update(None, "secure_delete", true)?;
     Ok(db)
 }
 
-/// What the file is, before anything is changed.
+/// Reads the identification, before anything is changed.
 pub(super) fn version(db: &Connection) -> rusqlite::Result<Found> {
     db.query_row(
         "SELECT (SELECT application_id FROM pragma_application_id),
@@ -61,7 +61,7 @@ pub(super) fn version(db: &Connection) -> rusqlite::Result<Found> {
     )
 }
 
-/// Whether a file is one that we may change.
+/// Fails unless the file is ours, or empty, and not newer.
 pub(super) fn accept(path: &Path, found: &Found) -> Result<(), StoreError> {
     let path = path.display();
     let empty = found.application == 0 && found.version == 0 && found.tables == 0;
@@ -78,26 +78,26 @@ pub(super) fn accept(path: &Path, found: &Found) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How a file is changed as a whole or not at all.
+/// The journal mode, which makes changes atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Journal {
-    /// Readers and a writer at once, on one machine.
+    /// Write-ahead log: concurrent readers and a writer, on one machine.
     WriteAhead,
-    /// One at a time, on any number of machines.
+    /// Rollback journal: exclusive access, from any number of machines.
     Rollback,
 }
 
-/// Brings the file up to date. Gives its journal mode if it is not the one we want.
+/// Migrates the file. Returns its journal mode if it is not the wanted one.
 pub(super) fn bring_up(db: &mut Connection, journal: Journal) -> rusqlite::Result<Option<String>> {
     let (wanted, mode) = match journal {
         Journal::WriteAhead => ("wal", set_journal_mode(db, "wal")?),
         Journal::Rollback => ("delete", leave_write_ahead_log(db)?),
     };
     let is_wanted = mode.eq_ignore_ascii_case(wanted);
-    // Confirmed means on the disk. Without WAL that takes one step more.
+    // Confirmed means on disk. Without a write-ahead log that takes one more sync.
     let synchronous = if mode.eq_ignore_ascii_case("wal") { "FULL" } else { "EXTRA" };
     db.pragma_update(None, "synchronous", synchronous)?;
-    // On macOS, on the disk and not in its cache.
+    // On macOS, on the disk itself and not in its cache.
     db.pragma_update(None, "fullfsync", true)?;
     db.pragma_update(None, "checkpoint_fullfsync", true)?;
     let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -107,12 +107,13 @@ pub(super) fn bring_up(db: &mut Connection, journal: Journal) -> rusqlite::Resul
     Ok((!is_wanted).then_some(mode))
 }
 
-/// Gives the journal mode that it comes to.
+/// Sets the journal mode, and returns the resulting one.
 fn set_journal_mode(db: &Connection, mode: &str) -> rusqlite::Result<String> {
     db.query_row(&format!("PRAGMA journal_mode = {mode}"), [], |row| row.get(0))
 }
 
-/// A write-ahead log is left only when nobody else uses the file. They are not waited for: they may use it for days.
+/// Leaves the write-ahead log, which is only possible while no other process uses the file. Others
+/// are not waited for, because they may use it for days.
 fn leave_write_ahead_log(db: &Connection) -> rusqlite::Result<String> {
     db.busy_timeout(Duration::ZERO)?;
     let set = set_journal_mode(db, "delete");
@@ -123,7 +124,7 @@ fn leave_write_ahead_log(db: &Connection) -> rusqlite::Result<String> {
     }
 }
 
-/// Makes all steps that are missing, or none. Others may have made them since we looked.
+/// Runs all missing migrations, or none. Another process may have run them meanwhile.
 fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = change.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -152,7 +153,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         std::fs::write(&path, b"").unwrap();
-        // The second time there is nothing to do, and it is the same.
+        // The second run finds nothing to do.
         for _ in 0..2 {
             let mut db = connect(&path).unwrap();
             accept(&path, &version(&db).unwrap()).unwrap();
@@ -163,7 +164,7 @@ mod tests {
                 })
                 .unwrap()
             };
-            // A kill does not show a missing sync, only a loss of power does.
+            // Killing a process does not reveal a missing sync; only a power loss would.
             assert_eq!(
                 ["journal_mode", "synchronous", "fullfsync", "secure_delete", "user_version"].map(says),
                 ["wal", "2", "1", "1", "1"]
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    /// On a file system that machines share, also for a file that was made elsewhere.
+    /// On a network file system, also for a file that was created elsewhere.
     #[test]
     fn a_write_ahead_log_is_left_when_nobody_else_uses_the_file() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Owns the thread that a file is used from: what is busy is tried again there, for a bounded time, and what a
-//! failure means is decided.
+//! Owns the thread that uses the SQLite file: it retries while the file is busy, for a bounded
+//! time, and maps errors.
 
 use std::fmt;
 use std::path::Path;
@@ -13,23 +13,23 @@ use super::file::{Opened, Standing};
 use super::schema::Journal;
 use crate::{Doing, StoreError};
 
-/// How long others may keep a file busy before we give up.
+/// How long other processes may keep the file busy.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long until we look again at a file that was busy. SQLite waits by itself before it says so, but for a few
-/// moments of opening and recovering it does not.
+/// The wait before a busy file is tried again. SQLite usually waits by itself, but not during
+/// opening and recovery.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Something to be done with the file.
+/// An operation on the file.
 type Job = Box<dyn FnOnce(&mut Opened) + Send>;
 
-/// The thread. It ends, and the file is closed, when this goes.
+/// A handle to the thread. When it is dropped, the thread ends and closes the file.
 pub(super) struct Thread {
     jobs: mpsc::Sender<Job>,
 }
 
 impl Thread {
-    /// Starts one that has the file open. Gives what a person should know of it, too.
+    /// Starts a thread that has the file open. Also returns messages for the user.
     pub(super) async fn start(path: &Path) -> Result<(Self, Vec<String>), StoreError> {
         let (jobs, to_do) = mpsc::channel::<Job>();
         let (ready, opened) = oneshot::channel();
@@ -41,7 +41,8 @@ impl Thread {
                 match open(&path, &mut notes) {
                     Err(error) => drop(ready.send(Err(error))),
                     Ok(mut file) => {
-                        // Whoever gave up waiting for this has dropped the sender of jobs, too.
+                        // A caller that stopped waiting has dropped the sender of jobs too, so the
+                        // loop ends.
                         let _ = ready.send(Ok(notes));
                         for job in to_do {
                             job(&mut file);
@@ -54,7 +55,8 @@ impl Thread {
         Ok((Self { jobs }, notes))
     }
 
-    /// Has something done. The job is handed over before this is first polled, and done even if it is dropped.
+    /// Runs an operation. It is queued before the future is first polled, and runs even if the
+    /// future is dropped.
     pub(super) fn run<T: Send + 'static>(
         &self,
         mut job: impl FnMut(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -72,7 +74,7 @@ impl Thread {
     }
 }
 
-/// Opens the file that has taken the place of the one in use, if there is one.
+/// Switches to the file that has replaced the open one, if there is one.
 fn follow(file: &mut Opened) -> Result<(), StoreError> {
     if let Standing::Same = file.stands()? {
         return Ok(());
@@ -116,7 +118,7 @@ fn open_existing(path: &Path, notes: &mut Vec<String>) -> Result<Opened, StoreEr
     Ok(file)
 }
 
-/// Does something that others may be in the way of.
+/// Runs an operation, retrying while other processes keep the file busy.
 pub(super) fn patiently<T>(
     path: &Path,
     mut job: impl FnMut() -> rusqlite::Result<T>,
@@ -135,7 +137,7 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// What a failure means for whoever asked. The file itself is left alone whatever it is.
+/// Maps an error of SQLite. The file is left alone in every case.
 pub(super) fn meaning(path: &Path, error: &rusqlite::Error) -> StoreError {
     let path = path.display();
     match error.sqlite_error_code() {

@@ -1,5 +1,5 @@
-//! Owns the connection to a server: that everything takes a bounded time, that a lost connection is made anew,
-//! and what a failure means. No error says the password.
+//! Owns the connection to the server: timeouts, reconnects, and the meaning of errors. No error
+//! contains the password.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::StoreError;
 
-/// How long anything may take, with all that it takes to be tried again.
+/// Timeout of an operation, including retries.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long one attempt may take.
+/// Timeout of one attempt.
 const ATTEMPT: Duration = Duration::from_secs(3);
 
-/// How long until the next one.
+/// The wait between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A connection, and where it goes.
+/// A connection with the description of its server.
 pub(super) struct Link {
     manager: ConnectionManager,
     place: String,
 }
 
 impl Link {
-    /// Prepares a connection, which is made when something is asked for.
+    /// Prepares a connection, which is opened on first use.
     pub(super) fn open(url: &Secret) -> Result<Self, StoreError> {
         let invalid =
             |_| StoreError::Unusable("the URL of the store is not one of a Valkey or Redis server".into());
@@ -38,7 +38,8 @@ impl Link {
         if matches!(info.addr(), ConnectionAddr::TcpTls { .. })
             && rustls::crypto::CryptoProvider::get_default().is_none()
         {
-            // The client asks for the one of the process, and there may be several to choose from.
+            // The client uses the provider of the process, which is ambiguous if several are
+            // compiled in.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let settings = ConnectionManagerConfig::new()
@@ -53,18 +54,18 @@ impl Link {
         Ok(Self { manager, place })
     }
 
-    /// Where it goes.
+    /// Describes the server, for people and without secrets.
     pub(super) fn place(&self) -> &str {
         &self.place
     }
 
-    /// Reaches the server. Gives what a person should know of it.
+    /// Contacts the server. Returns messages for the user.
     pub(super) async fn look(&self) -> Result<Vec<String>, StoreError> {
         let mut ask = redis::cmd("INFO");
         let about: Result<String, _> = self.ask(&ask).await;
         let about = match about {
             Ok(about) => about,
-            // It may not be ours to ask. Whether we can work with it shows in the first thing we need.
+            // The user may lack the permission for `INFO`. Whether other commands work shows later.
             Err(StoreError::Unusable(_)) => {
                 ask = redis::cmd("PING");
                 self.ask::<String>(&ask).await?;
@@ -89,12 +90,12 @@ impl Link {
         Ok(notes)
     }
 
-    /// Asks something that changes nothing.
+    /// Runs a read-only command, with retries.
     pub(super) async fn ask<T: FromRedisValue>(&self, ask: &Cmd) -> Result<T, StoreError> {
         let mut tries = self.tries();
         loop {
             let attempt = timeout_at(tries.deadline, ask.query_async(&mut tries.manager)).await;
-            // Nobody listens there: who only wants to look need not wait for somebody to come.
+            // The connection was refused: a read need not wait for the server to start.
             if let Ok(Err(error)) = &attempt
                 && error.is_connection_refusal()
             {
@@ -106,7 +107,7 @@ impl Link {
         }
     }
 
-    /// Has a script run for which it is the same to be run twice.
+    /// Runs an idempotent script, with retries.
     pub(super) async fn run<T: FromRedisValue>(
         &self,
         script: &ScriptInvocation<'_>,
@@ -119,29 +120,30 @@ impl Link {
         }
     }
 
-    /// The attempts at one thing.
+    /// Starts the attempts at one operation.
     pub(super) fn tries(&self) -> Tries<'_> {
         Tries { manager: self.manager.clone(), place: &self.place, deadline: Instant::now() + PATIENCE }
     }
 }
 
-/// The attempts at one thing, which share the time that it may take.
+/// The attempts at one operation, which share its timeout.
 pub(super) struct Tries<'a> {
     manager: ConnectionManager,
     place: &'a str,
     deadline: Instant,
 }
 
-/// What became of an attempt.
+/// The outcome of one attempt.
 pub(super) enum Tried<T> {
-    /// The server has answered.
+    /// The server responded.
     Done(T),
-    /// The answer was lost, and it may or may not have been done. There is time for another attempt.
+    /// The response was lost; the operation may or may not have run. There is time for another
+    /// attempt.
     Lost,
 }
 
 impl Tries<'_> {
-    /// Has a script run.
+    /// Runs a script once.
     pub(super) async fn run<T: FromRedisValue>(
         &mut self,
         script: &ScriptInvocation<'_>,
@@ -173,10 +175,10 @@ impl Tries<'_> {
     }
 }
 
-/// Whether a failure may be over in a moment.
+/// Whether a failure is likely temporary.
 fn passes(error: &RedisError) -> bool {
     match error.kind() {
-        // A certificate, for one, is as bad the next time.
+        // A bad certificate, for example, will not improve.
         ErrorKind::Io => error.is_connection_dropped() || error.is_timeout(),
         ErrorKind::Server(
             ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain | ServerErrorKind::MasterDown,
@@ -185,9 +187,9 @@ fn passes(error: &RedisError) -> bool {
     }
 }
 
-/// What a failure means for whoever asked.
+/// Maps an error of the server or connection.
 fn meaning(place: &str, error: &RedisError) -> StoreError {
-    // A server's words: bounded, and nothing that moves a cursor.
+    // Bound the server's text, and remove control characters.
     let why: String = error.to_string().chars().filter(|it| !it.is_control()).take(200).collect();
     let text = format!("{place}: {why}");
     match error.kind() {
@@ -203,7 +205,7 @@ fn meaning(place: &str, error: &RedisError) -> StoreError {
     }
 }
 
-/// In words for a person, without user and password.
+/// Describes the address, without user and password.
 fn place(address: &ConnectionAddr, db: i64) -> String {
     let server = match address {
         ConnectionAddr::Unix(path) => path.display().to_string(),

@@ -1,7 +1,8 @@
-//! The store in a real server: the contract, many processes, and a server that goes away, comes back, hangs, wants
-//! a password, or is behind TLS.
+//! The store in a real server: the contract, many processes, and a server that stops, restarts,
+//! hangs, requires a password, or uses TLS.
 //!
-//! The server's program is the one that `BOWLINE_REDIS_SERVER` names, else a Valkey or Redis on the `PATH`.
+//! The server's program is the one that `BOWLINE_REDIS_SERVER` names, else a Valkey or Redis on the
+//! `PATH`.
 #![cfg(unix)]
 
 #[path = "../support/contract.rs"]
@@ -23,12 +24,12 @@ use bowline_store::{Expect, Key, Store, StoreError, Valkey};
 use contract::Hands;
 use server::Server;
 
-/// A key of a kind that only tests have.
+/// A key of a kind that only tests use.
 fn key(id: &str) -> Key {
     Key::new("test", id)
 }
 
-/// The store that a worker is told of.
+/// Opens the store that a worker was told to use.
 async fn open(at: &str) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(Valkey::open(&Secret::new(at), &mut Vec::new()).await?))
 }

@@ -1,4 +1,4 @@
-//! A real server, started for one test and gone with it.
+//! A real server, started for one test and stopped with it.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -18,12 +18,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// One that is reached by a socket in its folder.
+    /// Starts a server with a socket in its folder.
     pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// One with more settings.
+    /// Starts a server with more settings.
     pub(crate) fn start_with(args: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let args: Vec<String> = args.iter().map(|it| (*it).to_owned()).collect();
@@ -31,10 +31,10 @@ impl Server {
         Self { child, folder, args }
     }
 
-    /// One that is reached by TCP. Gives its port, too.
+    /// Starts a server on TCP. Also returns its port.
     pub(crate) fn start_on_port(args: impl Fn(u16) -> Vec<String>) -> (Self, u16) {
         let folder = tempfile::tempdir().unwrap();
-        // Somebody else may take the port between us and the server.
+        // Another program may take the port before the server does.
         for _ in 0..20 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let args = args(port);
@@ -45,7 +45,7 @@ impl Server {
         panic!("the server found no free port");
     }
 
-    /// How it is reached.
+    /// The URL of the server.
     pub(crate) fn url(&self) -> Secret {
         Secret::new(format!("unix://{}", self.socket().display()))
     }
@@ -55,23 +55,23 @@ impl Server {
         self.folder.path().join("socket")
     }
 
-    /// A connection to it.
+    /// Opens a connection to it.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
         Arc::new(Valkey::open(&self.url(), &mut Vec::new()).await.unwrap())
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills it like a crash would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again where it was.
+    /// Starts it again in the same folder.
     pub(crate) fn restart(&mut self) {
         self.child = run(self.folder.path(), &self.args).expect("the server starts again");
     }
 
-    /// Has it hang until it is woken.
+    /// Sends it a signal, such as to suspend it.
     pub(crate) fn signal(&self, signal: &str) {
         let done = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(done.success());
@@ -85,7 +85,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts one and waits until it listens. `None`: it did not get that far.
+/// Starts a server and waits until it listens. Returns `None` if it exits before.
 fn run(folder: &Path, args: &[String]) -> Option<Child> {
     let mut child = Command::new(binary())
         .args(["--port", "0", "--save", "", "--appendonly", "yes", "--appendfsync", "always"])
@@ -109,7 +109,7 @@ fn run(folder: &Path, args: &[String]) -> Option<Child> {
     }
 }
 
-/// Where the server's program is. These tests are about a real one: without it they fail.
+/// The path of the server's program. These tests need a real server, and fail without one.
 fn binary() -> PathBuf {
     if let Some(named) = std::env::var_os("BOWLINE_REDIS_SERVER") {
         return named.into();

@@ -1,4 +1,4 @@
-//! A server behind TLS, whose certificate is made for the test.
+//! A server behind TLS, with a certificate that is created for the test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ fn certificate() -> CertifiedKey<KeyPair> {
     rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap()
 }
 
-/// Ends TLS in front of a socket. Gives the port.
+/// Terminates TLS in front of a socket. Returns the port.
 async fn in_front_of(socket: PathBuf, with: &CertifiedKey<KeyPair>) -> u16 {
     let key = PrivateKeyDer::Pkcs8(with.signing_key.serialize_der().into());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -33,7 +33,7 @@ async fn in_front_of(socket: PathBuf, with: &CertifiedKey<KeyPair>) -> u16 {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((plain, _)) = listener.accept().await {
-            // Who does not like the certificate goes away.
+            // A client that does not trust the certificate disconnects.
             if let Ok(mut sealed) = acceptor.accept(plain).await {
                 let mut server = UnixStream::connect(&socket).await.unwrap();
                 tokio::spawn(async move { copy_bidirectional(&mut sealed, &mut server).await });
@@ -43,7 +43,7 @@ async fn in_front_of(socket: PathBuf, with: &CertifiedKey<KeyPair>) -> u16 {
     port
 }
 
-/// What a process says that is to trust this certificate and no other.
+/// The output of a process that trusts only this certificate.
 async fn says(trusted: &Path, url: &str) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env("SSL_CERT_FILE", trusted).env_remove("SSL_CERT_DIR");

@@ -1,4 +1,4 @@
-//! A server that goes away, comes back, hangs, or wants a password.
+//! A server that stops, restarts, hangs, or requires a password.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ async fn a_lost_connection_is_made_anew() {
     for round in 0..5_u8 {
         server.kill();
         server.restart();
-        // The scripts are gone from its memory, too.
+        // The server has lost its cached scripts too.
         let entry = store.get(&key("a")).await.unwrap().unwrap();
         assert!(entry.version >= version);
         let next = store.put(&key("a"), &[round], Expect::At(entry.version)).await.unwrap();
@@ -31,7 +31,7 @@ async fn a_change_waits_for_a_server_that_is_being_restarted() {
     let first = store.put(&key("a"), b"1", Expect::Nothing).await.unwrap().unwrap();
     server.kill();
     let changing = tokio::spawn(async move { store.put(&key("a"), b"2", Expect::At(first)).await });
-    // Nobody listens while it tries.
+    // The server is down during the first attempts.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!changing.is_finished());
     server.restart();
@@ -71,7 +71,8 @@ async fn a_change_whose_answer_was_lost_is_found_to_be_made() {
     let server = Server::start();
     let store = server.store().await;
     let first = store.put(&key("a"), b"1", Expect::Nothing).await.unwrap().unwrap();
-    // It takes the command and answers too late for the first attempt; by the next, the change is made.
+    // The suspended server runs the command too late for the first attempt; by the second, the
+    // change is made.
     server.signal("-STOP");
     let key = key("a");
     let (changed, ()) = tokio::join!(store.put(&key, b"2", Expect::At(first)), async {
@@ -151,7 +152,7 @@ async fn tk_03_what_is_kept_there_is_sealed() {
     let other = tempfile::tempdir().unwrap();
     let refused = open(&keeping, other.path()).await;
     assert!(matches!(refused, Err(StoreError::Sealed(_))), "{refused:?}");
-    // And with it.
+    // And with the key.
     std::fs::copy(folder.path().join("store.key"), other.path().join("store.key")).unwrap();
     let opened = open(&keeping, other.path()).await.unwrap();
     assert_eq!(opened.safe.get::<String>(&key("a")).await.unwrap().unwrap().0, "a token");

@@ -1,4 +1,4 @@
-//! Files as they lie on the disk: who can read them, and what is done with those that are not right.
+//! The files on disk: their permissions, and how unusable ones are treated.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -49,7 +49,7 @@ async fn tk_03_only_the_owner_can_read_them() {
         .collect();
     names.sort();
     assert_eq!(names, ["store.db", "store.db-shm", "store.db-wal", "store.key"]);
-    // What nobody could read for a moment is not mended, and nobody is told of it.
+    // Files that were never exposed are not repaired, and no note mentions them.
     let mended: Vec<_> = opened.notes.iter().filter(|note| note.contains("others")).collect();
     assert!(mended.is_empty(), "{mended:?}");
 }
@@ -60,7 +60,7 @@ async fn tk_03_looser_permissions_are_mended_and_told() {
     let state = folder.path().join("state");
     let first = opened(&state).await;
     first.safe.put(&key("a"), "x", Expect::Nothing).await.unwrap().unwrap();
-    // The first one stays open: so do the files beside.
+    // The first store stays open, and with it the companion files.
     let files = ["store.db", "store.db-wal", "store.db-shm", "store.key"].map(|name| state.join(name));
     for file in &files {
         fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();
@@ -77,7 +77,8 @@ async fn tk_03_looser_permissions_are_mended_and_told() {
     assert_eq!(opened(&state).await.notes, [""; 0]);
 }
 
-/// Whoever can write to the folder can put a key or a login there, so it is neither used nor mended.
+/// Anyone who can write to the folder can plant a key or a login, so it is neither used nor
+/// repaired.
 #[tokio::test]
 async fn a_folder_that_others_can_write_to_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +115,7 @@ async fn a_damaged_file_is_told_and_left_alone() {
         store.put(&key(&number.to_string()), &[7; 500], Expect::Nothing).await.unwrap().unwrap();
     }
     drop(store);
-    // By another connection, so that all is in the one file.
+    // With another connection, so that everything is in the main file.
     let db = rusqlite::Connection::open(&path).unwrap();
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     drop(db);
@@ -168,14 +169,14 @@ async fn nothing_is_confirmed_that_went_into_a_deleted_file() {
         other => panic!("{other:?}"),
     }
     assert!(!path.exists(), "it is not made anew behind anybody's back");
-    // What is confirmed from here on is in the file that everybody sees.
+    // From here on, confirmed writes are in the file that everybody sees.
     fs::write(&path, b"").unwrap();
     store.put(&key("a"), b"3", Expect::Nothing).await.unwrap().unwrap();
     let seen = sqlite(&path).await.get(&key("a")).await.unwrap().unwrap();
     assert_eq!(seen.value, b"3");
 }
 
-/// Moves a store away, and has another made in its place.
+/// Moves a store away, and creates another in its place.
 async fn replace(state: &Path) -> Opened {
     for name in ["store.db", "store.db-wal", "store.db-shm"] {
         let _ = fs::rename(state.join(name), state.join(format!("old-{name}")));
@@ -219,7 +220,7 @@ async fn tk_03_a_file_with_another_key_does_not_take_the_place_of_the_one_in_use
     let read = before.get::<String>(&key("a")).await;
     assert!(matches!(read, Err(StoreError::Sealed(_))), "{read:?}");
     assert!(after.get::<String>(&key("a")).await.unwrap().is_none(), "nothing of ours is in it");
-    // One that says nothing yet may still say the right thing.
+    // A file without a mark may still get the right one.
     for name in ["store.db", "store.db-wal", "store.db-shm"] {
         let _ = fs::remove_file(state.join(name));
     }
@@ -259,7 +260,7 @@ async fn a_clock_that_was_set_back_holds_up_nobody() {
     let store = sqlite(&path).await;
     let ttl = std::time::Duration::from_secs(30);
     let lease = store.acquire("a", ttl).await.unwrap().unwrap();
-    // As if it had been granted a day from now.
+    // As if it had been granted one day in the future.
     let db = rusqlite::Connection::open(&path).unwrap();
     db.execute("UPDATE leases SET ends = ends + 86400000", []).unwrap();
     drop(db);
@@ -267,7 +268,8 @@ async fn a_clock_that_was_set_back_holds_up_nobody() {
     assert!(!store.renew(&lease, ttl).await.unwrap());
 }
 
-/// A lease that is had under a lock belongs to whoever has the lock: one that is left was left by a process that died.
+/// A lease that is acquired under a lock belongs to the holder of the lock: any other was left by a
+/// dead process.
 #[tokio::test]
 async fn a_lease_is_not_waited_for_if_its_holder_is_gone() {
     let folder = tempfile::tempdir().unwrap();
@@ -276,7 +278,7 @@ async fn a_lease_is_not_waited_for_if_its_holder_is_gone() {
     let ttl = std::time::Duration::from_secs(30);
     let lock = first.lock("a").await.unwrap().unwrap();
     let lease = first.acquire("a", ttl).await.unwrap().unwrap();
-    // By whatever name the file is known.
+    // Under any name of the file.
     let link = folder.path().join("link.db");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     for store in [&second, &sqlite(&link).await] {

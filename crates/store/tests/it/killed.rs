@@ -1,4 +1,4 @@
-//! Processes that are killed at any moment, again and again.
+//! Processes that are killed at arbitrary moments.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use bowline_store::{Store, Version};
 use crate::worker::Worker;
 use crate::{key, sqlite, text};
 
-/// The number in the store, which must be whole, and its version.
+/// The stored number, which must be complete, and its version.
 async fn number(store: &dyn Store) -> (u64, Version) {
     let entry = store.get(&key("written")).await.unwrap().expect("something was written");
     let number = u64::from_be_bytes(entry.value[..8].try_into().unwrap());
@@ -21,7 +21,7 @@ fn sound(path: &std::path::Path) {
     assert_eq!(verdict, "ok");
 }
 
-/// Lets a moment pass that is no multiple of anything, so that the blow falls anywhere in a change.
+/// Waits for an irregular time, so that the kill hits any point of a change.
 fn a_moment(round: u32) {
     let (since, moment) = (Instant::now(), Duration::from_micros(u64::from(round * 7919 % 4001)));
     while since.elapsed() < moment {
@@ -36,8 +36,8 @@ async fn tk_03_what_was_confirmed_survives_each_of_two_hundred_kills() {
     let mut confirmed = (0, Version(0));
     let mut died_writing = 0;
     for round in 0..200 {
-        // Half of the time somebody else has the file open, and what the dead left behind is found by a reader
-        // that was there before; else by one that comes after.
+        // In half of the rounds a reader has the file open before the kill; in the others one opens
+        // it afterwards.
         let witness = if round % 2 == 0 { Some(sqlite(&path).await) } else { None };
         let mut writer = Worker::start("write", text(&path));
         assert_eq!(writer.says().as_deref(), Some("ready"));
@@ -47,7 +47,7 @@ async fn tk_03_what_was_confirmed_survives_each_of_two_hundred_kills() {
         }
         a_moment(round);
         writer.kill();
-        // All that it said before it died, it had been told was kept.
+        // Everything it printed before it died had been confirmed.
         while let Some(line) = writer.says() {
             last = Some(line);
         }

@@ -1,4 +1,4 @@
-//! The kinds of store that need nothing but this machine, held to the contract.
+//! Runs the contract against the stores that need no server.
 
 mod memory {
     use std::future::{Ready, ready};

@@ -1,5 +1,5 @@
-//! The store as others use it: one contract for each kind of it, real processes that are killed, and files as they
-//! lie on the disk. What needs a server is in `interop_redis`.
+//! The public interface of the store: one contract for every backend, real processes that are
+//! killed, and the files on disk. Tests that need a server are in `interop_redis`.
 
 #[path = "../support/contract.rs"]
 mod contract;
@@ -21,12 +21,12 @@ use std::sync::Arc;
 
 use bowline_store::{Key, Sqlite, Store, StoreError};
 
-/// A key of a kind that only tests have.
+/// A key of a kind that only tests use.
 fn key(id: &str) -> Key {
     Key::new("test", id)
 }
 
-/// The store in this file.
+/// Opens the store in this file.
 async fn sqlite(path: &Path) -> Arc<dyn Store> {
     open(text(path)).await.unwrap()
 }
@@ -35,7 +35,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The store that a worker is told of.
+/// Opens the store that a worker was told to use.
 async fn open(at: &str) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(Sqlite::open(Path::new(at), &mut Vec::new()).await?))
 }

@@ -1,4 +1,4 @@
-//! What is kept can be read with its key, under its name, and not otherwise.
+//! Stored values can be decrypted with their key, under their name, and not otherwise.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ async fn tk_03_no_secret_is_in_the_bytes_on_the_disk() {
         assert!(!bytes.windows(10).any(|it| SECRET.as_bytes().starts_with(it)));
         files += usize::from(!bytes.is_empty());
     }
-    // The precondition: it is there, and not in a place that was not looked at.
+    // Precondition: the value is there, and every file was searched.
     assert_eq!(files, 4, "database, its two companions, and the key");
 }
 
@@ -61,7 +61,7 @@ async fn tk_03_a_wrong_key_is_told_from_damage() {
     assert_eq!(opened.key, KeyKind::Given);
     opened.safe.put(&key("a"), SECRET, Expect::Nothing).await.unwrap().unwrap();
 
-    // Another key is noticed at once, and by one who did not look, when it matters.
+    // A wrong key is noticed at once when opening, or else at the first read.
     let wrong = SealKey::from_bytes([2; 32]);
     let refused = open_with(&backend, folder.path(), wrong.clone()).await;
     assert!(matches!(refused, Err(StoreError::Sealed(_))), "{refused:?}");
@@ -69,7 +69,7 @@ async fn tk_03_a_wrong_key_is_told_from_damage() {
     let unread = Safe::new(store.clone(), wrong).get::<String>(&key("a")).await;
     assert!(matches!(unread, Err(StoreError::Sealed(_))), "{unread:?}");
 
-    // And so is a value that was changed.
+    // So is a changed value.
     let mut value = store.get(&key("a")).await.unwrap().unwrap().value;
     value[20] ^= 1;
     store.put(&key("a"), &value, Expect::Anything).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Many processes with one file.
+//! Many processes with one SQLite file.
 
 use bowline_config::Keeping;
 use bowline_store::{Expect, KeyKind, StoreError, Version};
@@ -10,7 +10,7 @@ use crate::worker::{COUNTS, Worker};
 #[tokio::test]
 async fn no_update_is_lost() {
     let folder = tempfile::tempdir().unwrap();
-    // The file is made by them, too.
+    // The workers also create the file.
     let last = processes::no_update_is_lost(text(&folder.path().join("store.db"))).await;
     assert_eq!(last, Version(COUNTS * PROCESSES as u64), "one version for each change, and none besides");
 }
@@ -34,7 +34,7 @@ async fn tk_03_all_first_ones_agree_on_one_key() {
     assert!(values.iter().all(|(key, value, _)| key.id == *value));
 }
 
-/// A process that was stopped in the middle of a change keeps the file, for as long as it stands still.
+/// A process that is suspended during a change keeps the file locked.
 #[tokio::test]
 async fn a_file_that_another_process_keeps_locked_is_named_with_the_next_step() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What every store does, whatever it is made of. Each test gets two handles of one store: two processes would
-//! have no more than that.
+//! The contract of every store. Each test gets two handles of one store, which is all that two
+//! processes would have.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// Two handles of one store.
 pub(crate) type Hands = [Arc<dyn Store>; 2];
 
-/// Makes a test of each part of the contract. `$make` makes a store, and gives what has to live as long as it
-/// beside two handles of it.
+/// Creates one test for each part of the contract. `$make` creates a store, and returns two handles
+/// together with what has to outlive them.
 macro_rules! contract {
     ($make:path) => {
         $crate::contract::contract!($make: keeps_what_it_is_given any_bytes_and_any_id a_kind_is_listed_by_itself the_first_one_wins
@@ -132,7 +132,7 @@ pub(crate) async fn an_abandoned_lease_ends(one: Arc<dyn Store>, other: Arc<dyn 
     let since = Instant::now();
     let lease = one.acquire("a", ttl).await.unwrap().unwrap();
     let successor = acquired(&*other, "a").await;
-    // Clocks of milliseconds, on both sides.
+    // Both clocks have a resolution of one millisecond.
     assert!(since.elapsed() + Duration::from_millis(5) >= ttl, "{:?}", since.elapsed());
     assert!(!one.renew(&lease, LONG).await.unwrap());
     assert!(other.renew(&successor, LONG).await.unwrap());
@@ -159,17 +159,17 @@ pub(crate) async fn an_ended_lease_is_not_given_back_for_its_successor(
 }
 
 pub(crate) async fn no_lease_is_for_ever(one: Arc<dyn Store>, other: Arc<dyn Store>) {
-    // Its holder believes to have it for ever, and everybody else knows better; none of the kinds may overflow.
+    // A lease for ever is reduced; no backend may overflow.
     let lease = one.acquire("a", Duration::MAX).await.unwrap().unwrap();
     assert!(one.renew(&lease, Duration::MAX).await.unwrap());
     assert_eq!(other.acquire("a", LONGEST_LEASE).await.unwrap(), None);
     one.release(lease).await.unwrap();
-    // And one for no time at all is one that ends.
+    // A lease for no time expires.
     one.acquire("b", Duration::ZERO).await.unwrap().unwrap();
     acquired(&*other, "b").await;
 }
 
-/// Takes a lease as soon as it can be had.
+/// Acquires a lease as soon as it is free.
 async fn acquired(store: &dyn Store, name: &str) -> Lease {
     let since = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! Any history of changes by several hands, compared with what a plain map would have become.
+//! Runs random sequences of changes through several handles, and compares the result with a plain
+//! map.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use crate::contract::Hands;
 use crate::key;
 
-/// One step of a history.
+/// One step of a sequence.
 #[derive(Clone, Debug)]
 enum Step {
     Put { hand: usize, id: usize, value: u8, expect: Seen },
@@ -16,12 +17,12 @@ enum Step {
     Look { hand: usize, id: usize },
 }
 
-/// What somebody expects, who may have looked a while ago.
+/// The precondition of a step, perhaps from an older read.
 #[derive(Clone, Copy, Debug)]
 enum Seen {
     Anything,
     Nothing,
-    /// The version that was given out so many changes ago, of whatever key.
+    /// The version that was returned this many changes ago, of any key.
     Ago(usize),
 }
 
@@ -40,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Carries a history out, in a store and in a map.
+/// Runs a sequence against a store and a map.
 async fn play(hands: Hands, history: &[Step]) -> Result<(), TestCaseError> {
     let mut map: BTreeMap<usize, (u8, Version)> = BTreeMap::new();
     let mut given: Vec<Version> = Vec::new();
@@ -92,7 +93,7 @@ async fn play(hands: Hands, history: &[Step]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Compares many histories, each in a new store with two handles.
+/// Compares many sequences, each in a new store with two handles.
 pub(crate) fn check(cases: u32, make: impl AsyncFn() -> Hands) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let settings = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };

@@ -1,4 +1,4 @@
-//! What many processes do with one store, whatever it is made of.
+//! Tests with many processes that use one store, for every backend.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::{key, open};
 
 pub(crate) const PROCESSES: usize = 8;
 
-/// Has several processes count at once, beginning with nothing. Gives the last version.
+/// Several processes increment a counter at once, starting from nothing. Returns the last version.
 pub(crate) async fn no_update_is_lost(at: &str) -> Version {
     let workers: Vec<Worker> = (0..PROCESSES).map(|_| Worker::start("count", at)).collect();
     workers.into_iter().for_each(Worker::done);
@@ -18,7 +18,7 @@ pub(crate) async fn no_update_is_lost(at: &str) -> Version {
     entry.version
 }
 
-/// Has a process killed that holds a lease: it holds up nobody for longer than that.
+/// A killed process blocks its lease no longer than the lease lasts.
 pub(crate) async fn a_killed_holder_frees_its_lease(at: &str) {
     let store = open(at).await.unwrap();
     let mut holder = Worker::start("hold", at);

@@ -1,4 +1,4 @@
-//! What a process does that tests start: this same program, told by its environment what to do.
+//! The worker process of the tests: this same program, which gets its task from the environment.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -10,23 +10,23 @@ use bowline_store::{Expect, Store, Version};
 
 use crate::{key, open};
 
-/// What a worker is to do, and with which store.
+/// The task of a worker, and the store it uses.
 const TASK: &str = "STORE_TEST_TASK";
 const STORE: &str = "STORE_TEST_STORE";
 
-/// A process at work. It is killed when this goes.
+/// A running worker. It is killed when this is dropped.
 pub(crate) struct Worker {
     pub(crate) child: Child,
     pub(crate) lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Worker {
-    /// Starts one.
+    /// Starts a worker.
     pub(crate) fn start(task: &str, store: &str) -> Self {
         Self::start_by(Command::new(std::env::current_exe().unwrap()), task, store)
     }
 
-    /// Starts one by a command that has the program to run in it already.
+    /// Starts a worker with a prepared command.
     pub(crate) fn start_by(mut command: Command, task: &str, store: &str) -> Self {
         let mut child = command
             .args(["--exact", "worker::works_when_told_to", "--nocapture", "--test-threads", "1"])
@@ -39,19 +39,19 @@ impl Worker {
         Self { child, lines }
     }
 
-    /// What it says next, without what the test harness says. `None`: it has ended.
+    /// The next line it prints, without the output of the test harness; `None` if it has exited.
     pub(crate) fn says(&mut self) -> Option<String> {
         self.lines.by_ref().map_while(Result::ok).find_map(|line| line.strip_prefix("> ").map(str::to_owned))
     }
 
-    /// Ends it as a crash would.
+    /// Kills it like a crash would.
     pub(crate) fn kill(&mut self) {
-        // It may have ended by itself.
+        // It may have exited by itself.
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 
-    /// Waits until it is done, and has to be well.
+    /// Waits until it exits, which must be successful.
     pub(crate) fn done(mut self) {
         self.lines.by_ref().for_each(drop);
         assert!(self.child.wait().unwrap().success(), "a worker failed");
@@ -64,15 +64,15 @@ impl Drop for Worker {
     }
 }
 
-/// Says something to whoever started us, at once.
+/// Prints a line to the parent process at once.
 fn say(what: impl std::fmt::Display) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n> {what}").unwrap();
     out.flush().unwrap();
 }
 
-/// Without a task there is nothing to do: this is the way in for [`Worker::start`], and a failing worker fails
-/// the test that started it.
+/// The entry point of [`Worker::start`]. Without a task it does nothing; a failing worker fails the
+/// test that started it.
 #[tokio::test]
 async fn works_when_told_to() {
     let (Ok(task), Ok(at)) = (std::env::var(TASK), std::env::var(STORE)) else { return };
@@ -86,10 +86,10 @@ async fn works_when_told_to() {
     }
 }
 
-/// How often [`count`] counts.
+/// How often [`count`] increments.
 pub(crate) const COUNTS: u64 = 40;
 
-/// Adds one to a number, again and again, against all others who do the same.
+/// Increments a number repeatedly, in competition with other processes.
 async fn count(store: &dyn Store) {
     for _ in 0..COUNTS {
         loop {
@@ -103,7 +103,7 @@ async fn count(store: &dyn Store) {
     }
 }
 
-/// Writes number after number and says each that is confirmed.
+/// Writes increasing numbers, and prints each one that is confirmed.
 async fn write(store: &dyn Store) {
     let entry = store.get(&key("written")).await.unwrap();
     let (mut number, mut expect) = entry.map_or((0, Expect::Nothing), |it| {
@@ -112,7 +112,7 @@ async fn write(store: &dyn Store) {
     say("ready");
     loop {
         number += 1;
-        // Of several pages, so that a change half made would show.
+        // Several database pages, so that a partial write would show.
         let value = number.to_be_bytes().repeat(1500);
         let Version(version) = store.put(&key("written"), &value, expect).await.unwrap().unwrap();
         expect = Expect::At(Version(version));
@@ -120,17 +120,17 @@ async fn write(store: &dyn Store) {
     }
 }
 
-/// How long [`hold`] has its lease for.
+/// The lifetime of the lease that [`hold`] acquires.
 pub(crate) const HELD: Duration = Duration::from_secs(2);
 
-/// Takes a lease and never gives it back.
+/// Acquires a lease and never releases it.
 async fn hold(store: &dyn Store) {
     let lease = store.acquire("held", HELD).await.unwrap().unwrap();
     say(lease.token);
     std::future::pending::<()>().await;
 }
 
-/// Opens a store that may be new, and writes what only its key opens.
+/// Opens a store that may be new, and writes a value with its key.
 async fn make_key(state: &Path) {
     let keeping = Keeping { key: bowline_config::KeyPlace::File, ..Keeping::default() };
     let opened = bowline_store::open(&keeping, state).await.unwrap();
@@ -138,7 +138,7 @@ async fn make_key(state: &Path) {
     opened.safe.put(&key(&id), &id, Expect::Nothing).await.unwrap().unwrap();
 }
 
-/// Says whether a store can be used.
+/// Prints whether a store can be used.
 async fn reach(at: &str) {
     match open(at).await {
         Err(error) => say(format_args!("failed: {error}")),

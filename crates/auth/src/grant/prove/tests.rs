@@ -1,4 +1,4 @@
-//! Which proofs are tried at a real token endpoint, and which one the next request begins with.
+//! Which proofs are tried at a real token endpoint, and which one the next request starts with.
 
 use bowline_config::{Auth, ClientSettings};
 use bowline_testkit::{AuthClient, AuthServer, Twist};
@@ -13,7 +13,7 @@ use crate::tokens::Tokens;
 const BASIC: &str = "client_secret_basic";
 const POST: &str = "client_secret_post";
 
-/// An authorization server that knows the client in one way, and a client that believes another.
+/// An authorization server that expects one method, and a client that assumes another.
 struct Bench {
     server: AuthServer,
     ctx: Ctx,
@@ -44,7 +44,7 @@ impl Bench {
         refreshed(&ask, &token).await
     }
 
-    /// How each request so far was proved.
+    /// The method of each request so far.
     fn proved(&self) -> Vec<&'static str> {
         self.server.seen_of("refresh_token").iter().map(|seen| seen.client_auth).collect()
     }
@@ -58,7 +58,7 @@ fn by_basic() -> AuthClient {
     AuthClient::basic(CLIENT_ID, CLIENT_SECRET)
 }
 
-// AR-05: the refresh token is good after the refusal, and is spent once.
+// AR-05: the refresh token is still valid after the refusal, and is spent once.
 #[tokio::test]
 async fn another_method_is_tried_with_the_same_grant_and_remembered() {
     for offered in [None, Some(&[][..]), Some(&[BASIC, POST][..])] {
@@ -135,7 +135,7 @@ async fn only_a_refusal_of_the_client_is_followed_by_another_method() {
     }
 }
 
-// Earlier versions of the Python SDK.
+// As older versions of the Python SDK respond.
 #[tokio::test]
 async fn unauthorized_client_with_401_is_a_refusal_of_the_client() {
     let bench = Bench::new(by_post(), TokenAuth::Basic, None).await;
@@ -154,14 +154,14 @@ async fn client_id_is_left_out_where_it_counts_as_a_second_credential() {
     let in_body = |seen: &bowline_testkit::Seen| seen.field("client_id").is_some();
     let seen = bench.server.seen_of("refresh_token");
     assert_eq!(seen.iter().map(in_body).collect::<Vec<_>>(), [true, false, false]);
-    // Wrong in both forms, it is wrong for another reason.
+    // If both forms are refused, the reason is another one.
     let bench = Bench::new(by_basic(), TokenAuth::Basic, None).await;
     bench.server.arm(Twist::error_with(400, "invalid_request", "no").on("token").always());
     assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::Refused);
     assert_eq!(bench.proved(), [BASIC; 2]);
 }
 
-// Those that undo escapes only, and those that decode forms, read the same.
+// Percent decoders and form decoders read the same.
 #[test]
 fn a_space_in_a_header_is_an_escape() {
     let header = basic("a b", &Secret::new("c+d e"));

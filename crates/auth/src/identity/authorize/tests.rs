@@ -1,4 +1,5 @@
-//! What a client that acts for itself shows to whom, from the server's refusal to the tokens.
+//! Which credentials a client without a person sends to whom, from the server's refusal to the
+//! tokens.
 
 use bowline_config::{Auth, ClientSettings, Grant, Http, Supply};
 use bowline_transport::http::Proxies;
@@ -31,13 +32,13 @@ fn identity(server: &Site, auth: Auth) -> Identity {
     })
 }
 
-/// A server that names this authorization server.
+/// Makes a server name this authorization server.
 fn names(server: &Site, issuer: &Site) {
     let about = json!({"resource": server.url("/mcp").as_str(), "authorization_servers": [issuer.origin()]});
     server.replace("/.well-known/oauth-protected-resource/mcp", 200, about);
 }
 
-/// An authorization server that gives out tokens.
+/// An authorization server that issues tokens.
 async fn issuer() -> Site {
     let site = Site::start().await;
     let about = json!({"issuer": site.origin(), "token_endpoint": site.url("/token").as_str()});
@@ -54,7 +55,7 @@ async fn log_in(identity: &Identity) -> Result<Account, AuthError> {
     identity.login(&LoginOptions::default()).await
 }
 
-// AD-07 is for people: whoever acts for itself shows its secret to nobody who is only guessed.
+// AD-07 is only for logins with a person: a machine client sends no secret to assumed endpoints.
 #[tokio::test]
 async fn a_machine_shows_nothing_to_an_address_that_nobody_described() {
     let assertion = Grant::Workload(Supply::Value(Secret::new("a.b.c")));
@@ -85,7 +86,8 @@ async fn a_configured_client_belongs_to_who_gave_tokens_for_it_until_the_logout(
     assert_eq!(log_in(&identity).await.unwrap().issuer, two.origin());
 }
 
-// AR-04: else the first that a server names, by mistake or not, would keep everybody else away for ever.
+// AR-04: otherwise the first issuer that a server names, even by mistake, would exclude all others
+// forever.
 #[tokio::test]
 async fn a_configured_client_does_not_belong_to_who_refuses_it() {
     let (server, one, two) = (Site::start().await, issuer().await, issuer().await);
@@ -125,7 +127,7 @@ async fn a_configured_client_stays_where_another_account_is_logged_in_with_it() 
     log_in(&work).await.unwrap();
 }
 
-/// An open server answers a request without credentials in one of these ways, session or not.
+/// The responses of an open server to a request without credentials.
 const LET_IN: [(u16, &str); 4] = [
     (200, r#"{"jsonrpc":"2.0","id":0,"result":{}}"#),
     (400, r#"{"error":"Missing session ID"}"#),
@@ -150,7 +152,7 @@ async fn an_open_server_needs_no_login() {
         let begun = identity(&server, Auth::default()).begin_login(&LoginOptions::default()).await;
         assert_eq!(begun.unwrap_err().kind, AuthErrorKind::NotNeeded);
     }
-    // It refuses, and does not say how to be let in; or it is not there.
+    // The server refuses without naming an authorization server, or does not exist.
     for status in [401, 403, 404] {
         let server = Site::start().await;
         server.answer("/mcp", status, "");
@@ -162,7 +164,7 @@ async fn an_open_server_needs_no_login() {
     }
 }
 
-// Some calls may need one all the same.
+// Some calls may still need a login.
 #[tokio::test]
 async fn an_open_server_that_names_an_authorization_server_is_logged_in_to() {
     let (server, one) = (Site::start().await, issuer().await);

@@ -1,4 +1,4 @@
-//! What is sent to a server that is reached over plain `http`.
+//! Which credentials are sent over plain `http`.
 
 use bowline_config::{Auth, ClientSettings, Grant, HeadersCommand, Http, Program, Secret};
 use bowline_store::{Expect, Safe};
@@ -11,7 +11,7 @@ use crate::identity::{Identity, IdentitySetup, LoginOptions, Refusal};
 use crate::record::Record;
 use crate::record::tests::record;
 
-/// A server with a login that is kept.
+/// An identity with a stored login.
 async fn identity(http: Http) -> Identity {
     let safe = Safe::in_memory();
     let login = Record { url: http.url.clone(), ..record("s3cret-token", None, None) };
@@ -42,7 +42,7 @@ async fn a_token_is_not_sent_over_plain_http_to_another_machine() {
     let url = "http://mcp.example.com/mcp";
     let identity = identity(at(url)).await;
     is_plain_http(&identity.load().await.unwrap_err());
-    // Whoever goes on all the same shows nothing.
+    // A caller that ignores the error sends no credentials.
     assert!(identity.has_credentials());
     assert_eq!(signed(&identity, url), None);
     let refusal = Refusal {
@@ -99,7 +99,7 @@ async fn a_machine_has_no_tokens_given_that_cannot_be_sent() {
     is_plain_http(&identity(http).await.login(&LoginOptions::default()).await.unwrap_err());
 }
 
-// Without anything to prove, a server of another machine may be spoken to as anybody.
+// Without credentials, plain `http` to another machine is allowed.
 #[tokio::test]
 async fn nothing_is_wrong_with_plain_http_without_credentials() {
     let setup = IdentitySetup {
@@ -113,7 +113,7 @@ async fn nothing_is_wrong_with_plain_http_without_credentials() {
     Identity::new(setup).load().await.unwrap();
 }
 
-// A token that was just renewed may still be in an answer.
+// A response may still contain the token that was just replaced.
 #[tokio::test]
 async fn the_secrets_of_now_and_of_a_moment_ago_are_redacted() {
     let safe = Safe::in_memory();

@@ -1,3 +1,5 @@
+//! The parameters of the authorization URL.
+
 use std::collections::BTreeMap;
 
 use bowline_config::{Auth, TokenAuth};
@@ -9,7 +11,7 @@ use crate::testing::{CLIENT_ID, RESOURCE, client, ctx, place};
 
 const REDIRECT: &str = "http://127.0.0.1:1234/callback";
 
-/// The address of a page, for these settings and this endpoint.
+/// The authorization URL for these settings and this discovery result.
 async fn address(auth: Auth, change: impl FnOnce(&mut Place)) -> Result<Address, AuthError> {
     let server = AuthServer::start().await;
     let mut place = place(&server);
@@ -68,7 +70,7 @@ async fn a_person_is_not_sent_just_anywhere() {
     assert_eq!(error.kind, AuthErrorKind::Setup);
 }
 
-// SE-03: an address that says such a thing itself could have something else asked for than we ask for.
+// SE-03: such a parameter in the endpoint's own query could change the request.
 #[tokio::test]
 async fn an_endpoint_does_not_set_what_is_ours_to_say() {
     for name in OURS.iter().chain(&NOT_THEIRS).chain(&["STATE"]) {
@@ -153,7 +155,7 @@ async fn the_code_is_bound_to_the_key_as_well() {
     assert!(!fields(&page.url).contains_key("scope"));
 }
 
-/// SC-05: without consent asked for anew, a provider may leave out the refresh token that was asked for.
+/// SC-05: without a new consent, a provider may omit the requested refresh token.
 #[tokio::test]
 async fn consent_is_asked_for_where_a_refresh_token_hangs_on_it() {
     let prompt = async |auth: Auth, issuer: Option<&str>, scopes: &[&str]| {

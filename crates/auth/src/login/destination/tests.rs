@@ -1,3 +1,5 @@
+//! Which login pages a person is sent to, and which hosts they are asked about.
+
 use std::sync::Mutex;
 
 use bowline_config::{Auth, Http};
@@ -11,7 +13,7 @@ use crate::place::tests::place;
 use crate::prompt::{Asked, DeviceCode, LoginPage, PageReply};
 use crate::testing::{self, RESOURCE};
 
-/// Says the same to every host, and remembers which were asked about.
+/// Makes the same choice for every host, and records which hosts it was asked about.
 struct Person {
     reply: HostReply,
     hosts: Mutex<Vec<(String, String)>>,
@@ -42,7 +44,7 @@ impl LoginPrompt for Person {
     }
 }
 
-/// A server at an address, whose authorization server is `https://as.example`.
+/// The context of a server at this URL, whose authorization server is `https://as.example`.
 fn ctx(server: &str, auth: Auth) -> Ctx {
     let http = Http { auth: auth.clone(), ..Http::plain(server.parse().unwrap()) };
     Ctx { url: http.url.clone(), net: Net::new(&http, Proxies::Direct), ..testing::ctx(auth) }
@@ -74,7 +76,7 @@ async fn se_01_a_public_server_sends_nobody_to_a_private_page() {
         assert!(error.hint.unwrap().contains("`issuer`"), "{page}");
     }
     assert_eq!(person.hosts(), []);
-    // What the configuration names was the person's choice.
+    // The user chose the configured issuer.
     let chosen = Auth { issuer: Some("http://127.0.0.1:8080/realm".into()), ..Auth::default() };
     let ctx = self::ctx("https://8.8.8.8/mcp", chosen);
     checked(&ctx, "http://127.0.0.1:8080/authorize", None).await.unwrap();
@@ -141,7 +143,7 @@ fn one_site_is_a_host_and_what_is_below_it() {
     }
 }
 
-// The whole login: no client is registered and no page is shown.
+// A complete login: no client is registered and no page is shown.
 #[tokio::test]
 async fn nothing_is_registered_for_a_page_that_is_refused() {
     let server = AuthServer::start().await;

@@ -1,11 +1,11 @@
-//! Logins by a code on another device.
+//! Logins with a device code.
 
 use bowline_testkit::Twist;
 
 use super::*;
 
 async fn scene() -> Scene {
-    // The shortest that is taken: a second.
+    // One second, the shortest accepted interval.
     Scene::with(AuthServer::builder().device(Duration::from_secs(1))).await
 }
 
@@ -47,7 +47,7 @@ async fn a_person_can_say_no_there() {
     scene.server.deny_device(&shown.codes.recv().await.unwrap().code);
     let error = ended(task).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Declined);
-    // In the words of a login on a page.
+    // Worded like a login on a page.
     assert_eq!(error.what, "the login was refused: access_denied");
     assert_eq!(scene.server.count("device_code"), 1);
 }
@@ -79,7 +79,7 @@ async fn a_code_ends() {
     let (first, _shown) = person(None);
     let error = ended(scene.start(first, How::Device)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
-    // Also by our own clock, without asking once more.
+    // It also expires by our own clock, without another request.
     scene.server.arm(Twist::set("expires_in", 1).on("device"));
     let (second, _shown) = person(None);
     let error = ended(scene.start(second, How::Device)).await.unwrap_err();
@@ -87,7 +87,7 @@ async fn a_code_ends() {
     assert_eq!(scene.server.count("device_code"), 1);
 }
 
-// SE-03: both pages are the authorization server's choice.
+// SE-03: the authorization server chooses both pages.
 #[tokio::test]
 async fn a_code_is_not_shown_for_a_page_of_somebody_else() {
     for page in ["verification_uri", "verification_uri_complete"] {

@@ -5,7 +5,7 @@ use bowline_testkit::{Browser, Twist, altered};
 
 use super::*;
 
-/// The same server, in another process: only the store is shared.
+/// The context of the same server in another process: only the store is shared.
 fn elsewhere(scene: &Scene) -> Ctx {
     testing::ctx_with(auth(), scene.ctx.safe.clone())
 }
@@ -23,7 +23,7 @@ async fn a_login_is_begun_here_and_finished_there() {
     assert_eq!(finished.metadata, scene.place.metadata);
     assert_eq!(finished.resource.as_deref(), Some(RESOURCE));
     assert_eq!((finished.client.id.as_str(), finished.dpop.is_some()), (CLIENT, false));
-    // AF-03: good once.
+    // AF-03: it can be finished once.
     let again = finish(&scene.ctx, &back).await.unwrap_err();
     assert_eq!(again.kind, AuthErrorKind::LoginNeeded);
     assert_eq!(scene.server.count("token"), 1);
@@ -52,7 +52,7 @@ async fn what_is_brought_is_checked_as_well() {
         assert!(finish(&scene.ctx, &forged).await.is_err(), "{forged}");
     }
     assert_eq!(scene.server.count("token"), 0);
-    // What a shell cut off, or a person mistook, costs nothing but another try.
+    // An input that was cut off or mistaken can be corrected.
     let good = altered(&back, "iss", Some(&scene.server.issuer()));
     finish(&scene.ctx, &good).await.unwrap();
 }
@@ -75,7 +75,7 @@ async fn a_code_alone_is_enough_where_it_can_only_be_one() {
     finish(&scene.ctx, &first).await.unwrap();
 }
 
-/// A begun login is good once; what cannot be a code does not cost it.
+/// A pending login can be finished once; an input that cannot be a code does not use it up.
 #[tokio::test]
 async fn what_is_no_code_does_not_end_a_begun_login() {
     let mut scene = Scene::with(AuthServer::builder().no_iss()).await;
@@ -92,7 +92,7 @@ async fn a_login_that_was_begun_long_ago_cannot_be_finished() {
     let scene = Scene::new().await;
     let begun = begin(&scene.login()).await.unwrap();
     let back = Browser::new().follow(begun.url.as_str()).await;
-    // As if it had been begun before: the record is the only clock that two processes share.
+    // Backdate the record, which is the only clock that two processes share.
     let all = scene.ctx.safe.list::<serde_json::Value>("flow").await.unwrap();
     let [(key, mut flow, version)]: [(Key, serde_json::Value, _); 1] = all.try_into().unwrap();
     let at = flow["begun_at"]["secs_since_epoch"].as_u64().unwrap();
@@ -100,7 +100,7 @@ async fn a_login_that_was_begun_long_ago_cannot_be_finished() {
     scene.ctx.safe.put(&key, &flow, Expect::At(version)).await.unwrap().unwrap();
     assert_eq!(finish(&scene.ctx, &back).await.unwrap_err().kind, AuthErrorKind::LoginNeeded);
     assert_eq!(scene.server.count("token"), 0);
-    // The next one forgets it.
+    // The next login deletes it.
     begin(&scene.login()).await.unwrap();
     let all = scene.ctx.safe.list::<serde_json::Value>("flow").await.unwrap();
     assert!(all.iter().all(|(other, _, _)| *other != key) && all.len() == 1);

@@ -28,7 +28,7 @@ async fn a_person_logs_in_and_nobody_listens_any_more() {
     assert_eq!(scene.server.violations(), Vec::<String>::new());
 }
 
-/// What comes of a login whose answer is bent like this.
+/// The outcome of a login whose response is altered like this.
 async fn bent(
     promised: bool,
     twist: Option<Twist>,
@@ -48,7 +48,7 @@ async fn bent(
     (scene, outcome, answer)
 }
 
-// AF-05: every row of the table, through the listener.
+// AF-05: every row of its table, through the listener.
 #[tokio::test]
 async fn the_sender_is_checked_before_the_code_is_spent() {
     let wrong = || Twist::wrong_iss("https://evil.example");
@@ -73,7 +73,7 @@ async fn the_sender_is_checked_before_the_code_is_spent() {
     }
 }
 
-// AF-06: what somebody else says is not shown, not even that it is an error.
+// AF-06: nothing of a foreign response is shown, not even that it is an error.
 #[tokio::test]
 async fn an_error_of_somebody_else_is_not_shown() {
     let scene = Scene::new().await;
@@ -86,7 +86,7 @@ async fn an_error_of_somebody_else_is_not_shown() {
     let error = ended(task).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted);
     for text in [&error.what, &answer.body] {
-        // Whole: a port of this machine may hold a part of it.
+        // The whole number, because a port may contain a part of it.
         assert!(!text.contains("555-1234") && !text.contains("access_denied"), "{text}");
     }
 }
@@ -116,7 +116,7 @@ async fn a_code_that_is_not_taken_shows_on_the_page() {
 #[tokio::test]
 async fn what_is_not_of_this_login_does_not_end_it() {
     let mut scene = Scene::new().await;
-    // Without this, a code alone could pass for one that a person brought.
+    // Otherwise a bare code could pass for pasted input.
     scene.place.metadata.authorization_response_iss_parameter_supported = false;
     let (person, mut shown) = person(None);
     let task = scene.start(person, How::Page);
@@ -159,7 +159,7 @@ async fn several_logins_at_once_do_not_mix() {
         .collect();
     let ports: std::collections::HashSet<_> = begun.iter().map(|(_, _, page)| page.redirect.port()).collect();
     assert_eq!((states.len(), ports.len()), (4, 4));
-    // One's answer at another's door is nobody's.
+    // The response to one login at the listener of another belongs to neither.
     let back = Browser::new().follow(begun[0].2.url.as_str()).await;
     let elsewhere = back.replace(begun[0].2.redirect.as_str(), begun[1].2.redirect.as_str());
     assert_eq!(Browser::new().visit(&elsewhere).await.status, 400);
@@ -171,7 +171,7 @@ async fn several_logins_at_once_do_not_mix() {
     assert_eq!(one.server.count("token") + two.server.count("token"), 4);
 }
 
-/// Opens the page on another machine, and brings the address.
+/// Opens the page on another machine, and pastes the address.
 struct Far(mpsc::UnboundedSender<LoginPage>);
 
 impl LoginPrompt for Far {
@@ -203,7 +203,7 @@ async fn what_a_person_pastes_is_as_good() {
     assert!(reached(&shown.recv().await.unwrap().redirect).is_err());
 }
 
-// AF-03: what is of no use is asked for again, with the reason, and the browser can come back all the while.
+// AF-03: an unusable input is asked for again, with the reason, while the listener keeps waiting.
 #[tokio::test]
 async fn what_is_pasted_is_checked_and_asked_for_again() {
     for text in ["http://127.0.0.1/callback?code=c&state=forged", "hello", "a-code-that-may-be-one", ""] {
@@ -222,7 +222,7 @@ async fn what_is_pasted_is_checked_and_asked_for_again() {
     }
 }
 
-/// Where a code need not say who gave it, only the authorization server knows that it is none.
+/// Without `iss`, only the authorization server can tell that a code is invalid.
 #[tokio::test]
 async fn a_code_that_is_not_taken_is_asked_for_again() {
     let mut scene = Scene::with(AuthServer::builder().no_iss()).await;
@@ -237,7 +237,7 @@ async fn a_code_that_is_not_taken_is_asked_for_again() {
     assert_eq!(scene.server.count("token"), 2);
 }
 
-/// Brings the same again and again.
+/// Pastes the same text again and again.
 struct Stubborn(&'static str);
 
 impl LoginPrompt for Stubborn {
@@ -260,7 +260,7 @@ async fn what_is_of_no_use_is_not_asked_for_for_ever() {
     assert_eq!(scene.server.count("token"), 0);
 }
 
-// AF-06: what is of this login counts, also if it is pasted and an error.
+// AF-06: the error response to this login counts, also if it is pasted.
 #[tokio::test]
 async fn a_refusal_that_is_pasted_ends_the_login() {
     struct Denied;
@@ -280,7 +280,7 @@ async fn a_refusal_that_is_pasted_ends_the_login() {
     assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::Declined);
 }
 
-/// A port that somebody else has: without a keyboard that is the end, with one the address can be pasted.
+/// If another program uses the port, the login fails, unless the person can paste the address.
 #[tokio::test]
 async fn a_port_that_is_taken_leaves_pasting() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -336,7 +336,7 @@ async fn a_login_is_not_waited_for_for_ever() {
     assert!(reached(&shown.pages.recv().await.unwrap().redirect).is_err());
 }
 
-// AR-01, AF-07: what is registered is where somebody listens, and the next login listens there again.
+// AR-01, AF-07: the registered redirect has a listener, and the next login listens there again.
 #[tokio::test]
 async fn where_a_browser_comes_back_to_is_what_was_registered() {
     let mut scene = Scene::with(AuthServer::builder().exact_redirects()).await;

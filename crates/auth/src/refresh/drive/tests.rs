@@ -1,3 +1,5 @@
+//! Refreshes against a store that fails on demand, and scripted token responses.
+
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,13 +12,13 @@ use crate::record::Standing;
 use crate::record::tests::{record, tokens, url};
 use crate::refresh::core::Unsaved;
 
-/// A store that can be made to fail, in memory.
+/// A store in memory that fails on demand.
 #[derive(Debug)]
 struct Fragile {
     inner: Memory,
     writes_fail: AtomicBool,
     all_fail: AtomicBool,
-    /// Name and token of the last lease that was given.
+    /// Name and token of the last lease.
     granted: Mutex<(String, String)>,
 }
 
@@ -30,7 +32,7 @@ impl Fragile {
         })
     }
 
-    /// Ends the last lease that was given, as its time would.
+    /// Ends the last lease, as its expiry would.
     async fn end_lease(&self) {
         let (name, token) = self.granted.lock().unwrap().clone();
         self.inner.release(Lease { name, token }).await.unwrap();
@@ -104,7 +106,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A login `r1` in the store, whose token has ended.
+    /// A store with the login `r1`, whose token has expired.
     async fn new() -> Self {
         let store = Fragile::new();
         let safe = Safe::new(store.clone(), SealKey::generate().unwrap());
@@ -138,7 +140,7 @@ impl Bench {
         let stale = unsaved.as_ref().map_or(Secret::new("a1"), |mine| mine.record.access.clone());
         let wish = Wish { stale: Some(stale), unsaved };
         let url = url();
-        // As a refresh token is sent: when the fence lets it.
+        // Like a refresh token, which is sent when the fence opens.
         let ask = async |record: Record, fence: Fence| {
             let sent = fence.pass().await.is_ok_and(|window| fence.holds(window));
             if !sent {
@@ -222,7 +224,7 @@ async fn who_waits_for_another_takes_over_what_that_one_gets() {
     assert!(bench.asked().is_empty());
 }
 
-// The version that failed is not the one that is there: another process was quicker, or a person logged in.
+// The refused token is not the stored one: another process was faster, or a person logged in.
 #[tokio::test]
 async fn invalid_grant_is_believed_only_of_what_is_still_there() {
     let bench = Bench::new().await;
@@ -261,7 +263,7 @@ async fn a_login_that_was_ended_is_marked_and_nothing_is_forgotten() {
     let kept = bench.kept().await.unwrap();
     assert!(matches!(kept.state, Standing::NeedsLogin(_)));
     assert_eq!(kept.refresh, Some("r1".into()));
-    // And nobody asks with it again.
+    // The spent token is not sent again.
     let again = bench.renew(async |_| given("a2", None)).await;
     assert!(matches!(again, Outcome::Ended { .. }));
     assert_eq!(bench.asked(), ["r1"]);
@@ -291,7 +293,7 @@ async fn an_authorization_server_that_cannot_be_reached_is_left_before_the_lease
     assert!(bench.is_free().await);
 }
 
-/// Once a refresh token is sent, its answer is the login.
+/// Once a refresh token is sent, the login depends on its response.
 #[tokio::test(start_paused = true)]
 async fn a_slow_answer_is_waited_for_and_the_lease_lasts_meanwhile() {
     let bench = Bench::new().await;
@@ -317,7 +319,7 @@ async fn an_answer_that_never_comes_is_given_up_in_the_end() {
     assert!(bench.is_free().await);
 }
 
-/// The lease was taken over while the connection was made.
+/// Another process took the lease while the connection was opened.
 #[tokio::test]
 async fn nothing_is_sent_on_a_connection_that_outlasted_the_lease() {
     let bench = Bench::new().await;
@@ -341,7 +343,7 @@ async fn nothing_is_sent_on_a_connection_that_outlasted_the_lease() {
     assert!(bench.is_free().await);
 }
 
-/// The process stood still between the confirmation and the write.
+/// The process was suspended between the confirmation and the write.
 #[tokio::test]
 async fn what_comes_too_late_is_not_sent_and_the_renewal_begins_anew() {
     let bench = Bench::new().await;
@@ -364,7 +366,8 @@ async fn what_comes_too_late_is_not_sent_and_the_renewal_begins_anew() {
     assert!(bench.is_free().await);
 }
 
-/// A refresh token that has to be sent twice, such as with a nonce, is sent under a lease that is still ours.
+/// A refresh token that is sent twice, such as with a nonce, is sent under a confirmed lease each
+/// time.
 #[tokio::test]
 async fn a_second_request_of_a_renewal_is_confirmed_as_well() {
     for lost in [false, true] {
@@ -401,7 +404,8 @@ async fn a_logout_meanwhile_stays_a_logout() {
     assert_eq!(bench.kept().await, None);
 }
 
-// Somebody who had the lease before it was lost was refused with the token that we got ours for.
+// A former holder of the lease was refused with the refresh token that our tokens were received
+// for.
 #[tokio::test]
 async fn a_mark_that_somebody_else_made_does_not_cost_what_was_given() {
     let bench = Bench::new().await;
@@ -456,19 +460,20 @@ async fn what_cannot_be_written_down_is_given_out_in_the_end_and_written_by_the_
     let Outcome::Unsaved(mine) = outcome else { panic!("{outcome:?}") };
     assert_eq!(mine.record.access, "a2".into());
     assert_eq!(bench.kept().await.unwrap().refresh, Some("r1".into()));
-    // The store is well again, and the next renewal begins with what is not in it: r1 is never shown again.
+    // The store works again, and the next refresh starts with the unsaved login: r1 is never sent
+    // again.
     bench.store.writes_fail.store(false, Ordering::Relaxed);
     let before = Instant::now();
     let outcome = bench.renew_with(Some(mine), async |_| given("a3", Some("r3"))).await;
     assert_eq!(access(&outcome), "a3");
     assert_eq!(bench.asked(), ["r1", "r2"]);
-    // Its own lease, which could not be given back, does not keep it waiting.
+    // It does not wait for its own lease, which could not be released.
     assert_eq!(before.elapsed(), Duration::ZERO);
     assert!(bench.is_free().await);
 }
 
-/// Where refresh tokens are not rotated nothing is lost with a renewal: nobody waits for it to be written down, nobody is
-/// kept from another, and it is had again if the disk is full for longer than a token is good.
+/// Without rotation, a refresh loses nothing: it does not wait for the save, keeps no lease, and is
+/// repeated if the disk stays full for longer than the token lives.
 #[tokio::test(start_paused = true)]
 async fn what_can_be_had_again_is_used_at_once_and_had_again() {
     let bench = Bench::new().await;
@@ -508,7 +513,7 @@ async fn a_dead_registration_ends_the_login_and_a_configured_one_is_an_error_tha
     assert_eq!(bench.kept().await, Some(configured));
 }
 
-// AX-09: what vouches for a program is shown once, and what came of it is said.
+// AX-09: an assertion is sent once, and its refusal is reported.
 #[tokio::test]
 async fn a_refused_statement_is_not_shown_again() {
     let bench = Bench::new().await;
@@ -527,14 +532,15 @@ async fn a_refused_statement_is_not_shown_again() {
 async fn somebody_who_died_is_waited_for_until_the_lease_ends_and_not_longer() {
     let bench = Bench::new().await;
     let before = Instant::now();
-    // Never given back, never renewed.
+    // Neither released nor renewed.
     let _dead = bench.shelf.safe.acquire(&bench.shelf.lease(), TTL).await.unwrap().unwrap();
     let outcome = bench.renew(async |_| given("a2", Some("r2"))).await;
     assert_eq!(access(&outcome), "a2");
     assert!(before.elapsed() <= TTL + Duration::from_secs(1), "{:?}", before.elapsed());
 }
 
-/// A program that ends takes no lease that nobody would give back, and whoever waits for one is not waited for.
+/// A program that is exiting acquires no lease, because it would never release it. Progress reports
+/// say when the critical section starts and when it did not start after all.
 #[tokio::test(start_paused = true)]
 async fn what_must_not_be_broken_off_is_said_to_begin_and_to_be_over() {
     let bench = Bench::new().await;

@@ -1,4 +1,4 @@
-//! What is sent to register, and what comes of each answer.
+//! Which registration requests are sent, and what each response means.
 
 use bowline_config::Auth;
 use serde_json::json;
