@@ -1,4 +1,4 @@
-//! The handshake with the host: what its `initialize` says, and what it is answered.
+//! The handshake with the host: parses its `initialize`, and builds the result.
 
 use bowline::fault::Fault;
 use bowline::view::Implementation;
@@ -7,18 +7,18 @@ use bowline::wire::{Json, extension, method};
 use bowline::{Era, Peer, Revision};
 use serde_json::{Map, Value, json};
 
-/// What a host says of itself.
+/// The params of the `initialize` of a host.
 #[derive(Clone, Debug)]
 pub(crate) struct Hello {
-    /// What it wants to speak, or the newest that it can have meant.
+    /// The revision it requests, or the newest legacy one if that cannot be used.
     pub(crate) revision: Revision,
-    /// What it does for servers.
+    /// The client capabilities it declares.
     pub(crate) capabilities: Json,
-    /// Who it is, as it says: an `Implementation`.
+    /// Its name and version: an `Implementation`.
     pub(crate) client: Json,
 }
 
-/// Which lists the host was told about.
+/// The lists that the host was offered in the result of `initialize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) tools: bool,
@@ -27,26 +27,27 @@ pub(crate) struct Offer {
     pub(crate) made: Made,
 }
 
-/// When an offer was made.
+/// What an offer is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// By the server.
+    /// The capabilities of the server.
     Knowing,
-    /// By us, before the server was heard of.
+    /// Nothing: the server had not answered yet, so every list was offered.
     Blindly,
 }
 
 impl Hello {
-    /// Reads the params of `initialize`. What is missing or odd is no reason to turn a host away.
+    /// Reads the params of `initialize`. Missing or odd members are no reason to refuse a host.
     pub(crate) fn of(params: Option<&Json>) -> Self {
         let member = |name: &str| params.and_then(|params| params.member(name));
         let asked = member("protocolVersion").and_then(|version| version.decode::<String>().ok());
-        // A modern revision has no handshake; whoever sends one for it gets the newest that has (LC-02).
+        // A modern revision has no handshake; a host that sends one for it gets the newest that has
+        // (LC-02).
         let revision = asked
             .and_then(|asked| Revision::parse(&asked))
             .filter(|revision| revision.era() == Era::Legacy)
             .unwrap_or(Revision::NEWEST_LEGACY);
-        // What is no identity is better left out than passed on.
+        // A malformed identity is better left out than passed on.
         let client = member("clientInfo").filter(|info| Implementation::decode(info).is_ok());
         let capabilities = member("capabilities").filter(Json::is_object).map(declarable);
         Self {
@@ -56,20 +57,20 @@ impl Hello {
         }
     }
 
-    /// Whether the host declares tasks of 2026-07-28: then it is given them as they are, and asks about them
-    /// itself. For any other they are followed to their end.
+    /// Whether the host declares tasks of 2026-07-28. Then it gets task handles as they are and
+    /// polls them itself; for any other host tasks are followed to their end.
     pub(crate) fn knows_tasks(&self) -> bool {
         let extensions = self.capabilities.member("extensions");
         extensions.is_some_and(|extensions| extensions.member(extension::TASKS).is_some())
     }
 
-    /// The answer, now that the server is known: what it says of itself, in a revision that both it and the
-    /// host speak.
+    /// Builds the result once the server is known: what the server declares, in a revision that
+    /// both it and the host speak.
     ///
-    /// Of the host's revision and the server's the older one is agreed on. A host that speaks an older one
-    /// than the server ignores what it does not know; a host that speaks a newer one must not expect what
-    /// the server does not send. A modern server's results are those of the newest handshake with more
-    /// members, so there the host's own revision stands.
+    /// The older one of the two revisions is used. A host that speaks an older one than the server
+    /// ignores what it does not know; a host that speaks a newer one must not expect what the
+    /// server does not send. The results of a modern server are those of the newest handshake with
+    /// more members, so there the revision of the host is used.
     pub(crate) fn welcome(&self, peer: &Peer) -> (Json, Offer) {
         let (revision, capabilities) = match peer.era() {
             Era::Legacy => (self.revision.min(peer.revision), peer.capabilities.json.clone()),
@@ -83,15 +84,15 @@ impl Hello {
         };
         let server = match &peer.server {
             Some(server) => server.json.clone(),
-            // The host's schema wants one.
+            // The schema of the result requires one.
             None => identity("unknown", "0"),
         };
         (answer(revision, &announcing(capabilities), &server, peer.instructions.as_deref()), offer)
     }
 
-    /// The answer while nothing is known of the server. To answer with an error would be the end: hosts try
-    /// a server that failed its handshake never again, and this one may be back in a minute. So everything
-    /// that can be announced later is offered, and announced when the server is there.
+    /// Builds the result while nothing is known of the server. An error would be final: hosts never
+    /// retry a server that failed its handshake, and this one may be back in a minute. So every
+    /// list is offered, and announced as changed when the server is there.
     pub(crate) fn welcome_blindly(&self, server: &str, cause: Option<&Fault>) -> (Json, Offer) {
         let changing = json!({ "listChanged": true });
         let offered = json!({ "tools": changing, "prompts": changing, "resources": changing });
@@ -108,12 +109,12 @@ impl Hello {
 }
 
 impl Offer {
-    /// Whether the host was greeted before the server was heard of.
+    /// Whether the lists were offered before the server had answered.
     pub(crate) fn is_blind(self) -> bool {
         self.made == Made::Blindly
     }
 
-    /// What says that the lists may have changed, whichever they are.
+    /// The notifications which say that the offered lists have changed.
     pub(crate) fn changes(self) -> impl Iterator<Item = &'static str> {
         [
             (self.tools, method::TOOLS_CHANGED),
@@ -125,7 +126,8 @@ impl Offer {
     }
 }
 
-/// What an empty list of `method` is, for a host that was offered lists before the server was known.
+/// The empty result of a list method, for a host that was offered lists before the server was
+/// known.
 pub(crate) fn empty_list(asked: &str) -> Option<Json> {
     let member = match asked {
         method::TOOLS_LIST => "tools",
@@ -152,8 +154,9 @@ fn identity(name: &str, version: &str) -> Json {
     Json::of(&json!({ "name": name, "version": version })).expect("an object is JSON")
 }
 
-/// Every list that is offered can change: what a server does not announce is found out after a recovery,
-/// and hosts listen only where `listChanged` is declared. The rest stays as the server wrote it.
+/// Declares `listChanged` on every offered list: a change that the server does not announce is
+/// detected after a reconnect, and hosts listen only where `listChanged` is declared. The rest
+/// stays as the server wrote it.
 fn announcing(capabilities: Json) -> Json {
     let truth = Json::of(&true).expect("a boolean is JSON");
     ["tools", "prompts", "resources"].into_iter().fold(capabilities, |all, name| {
@@ -167,14 +170,16 @@ fn announcing(capabilities: Json) -> Json {
     })
 }
 
-/// What a host declares, without what cannot reach it: requests about tasks are not passed on to hosts.
+/// Removes `tasks` from the capabilities of a host: requests about tasks are not forwarded to
+/// hosts.
 fn declarable(capabilities: Json) -> Json {
     edited(capabilities, |capabilities| {
         capabilities.remove("tasks");
     })
 }
 
-/// What a modern server offers, without what a legacy host would ask for in a way that it does not know.
+/// Removes the capabilities of a modern server that a legacy host would use through requests which
+/// that server does not know.
 fn without_unbridged(capabilities: Json) -> Json {
     edited(capabilities, |capabilities| {
         capabilities.remove("logging");
@@ -184,7 +189,7 @@ fn without_unbridged(capabilities: Json) -> Json {
     })
 }
 
-/// The same object if it cannot be decoded, which only one that is hostile cannot.
+/// Edits an object. Returns it unchanged if it cannot be decoded, which only a hostile one cannot.
 fn edited(object: Json, edit: impl FnOnce(&mut Map<String, Value>)) -> Json {
     let Ok(mut map) = object.decode::<Map<String, Value>>() else { return object };
     let before = map.clone();
@@ -211,7 +216,7 @@ mod tests {
         Peer { revision, capabilities, server: None, instructions: None }
     }
 
-    /// LC-02: what was asked for if we speak it, else the newest we speak; never newer than the server.
+    /// LC-02: the requested revision if we speak it, else our newest; never newer than the server.
     #[test]
     fn lc_02_the_older_of_both_revisions() {
         use Revision::{V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28};

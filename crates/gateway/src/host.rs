@@ -1,5 +1,5 @@
-//! The side of the host: what it says is read in order, what it is told is written in order, and both are
-//! bounded. Nothing here knows a server.
+//! The connection to the host: reads its messages in order and writes ours in order, both bounded.
+//! It does not depend on any server.
 
 mod asks;
 mod output;
@@ -24,21 +24,23 @@ use output::Output;
 pub(crate) use requests::{Refused, Requests};
 use stdin::Stdin;
 
-/// A host that speaks to us over a pair of byte streams.
+/// A host on a pair of byte streams.
 #[derive(Debug)]
 pub struct Host {
     reader: PipeReader,
     pub(crate) link: HostLink,
-    /// Whether nobody reads any more, which a stream tells only to who writes to it.
+    /// Checks whether the other end of our output was closed, which a stream reports only to
+    /// writers.
     is_left: fn() -> bool,
 }
 
-/// How the host is spoken to. Clones are the same link.
+/// Sends messages to the host. Clones share the link.
 ///
-/// # Behaviour
-/// - Messages leave whole and in order. While the host does not read, a few megabytes are queued; then
-///   whoever has more to say waits.
-/// - A host that can no longer be written to is gone: [`HostLink::gone`].
+/// # Behavior
+/// - Messages are written whole and in order. While the host does not read, a few megabytes are
+///   queued; then senders wait.
+/// - A host that can no longer be written to counts as disconnected:
+///   [`HostLink::wait_for_disconnect`].
 #[derive(Clone, Debug)]
 pub(crate) struct HostLink(Arc<Shared>);
 
@@ -46,14 +48,15 @@ pub(crate) struct HostLink(Arc<Shared>);
 struct Shared {
     writer: PipeWriter,
     asks: Asks,
-    /// The host closed its end.
+    /// Canceled when the host can no longer be written to.
     gone: CancellationToken,
-    /// Everything was written, and the stream was let go.
+    /// Canceled when everything was written and the stream was dropped.
     written: CancellationToken,
 }
 
 impl Host {
-    /// The process that started us, on stdin and stdout. Nothing else may be written to stdout.
+    /// The host is the process that started us, on stdin and stdout. Nothing else may be written to
+    /// stdout.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -78,10 +81,11 @@ impl Host {
         Self { reader, link: HostLink(Arc::new(shared)), is_left: || false }
     }
 
-    /// What the host says next, each message by itself. `None`: it has closed its end.
+    /// Receives the next message of the host, or the messages of a batch. `None` when it has closed
+    /// its end.
     ///
-    /// A batch, which only hosts of 2025-03-26 send, is taken apart; each of its requests is answered by
-    /// itself, which every client matches by id.
+    /// A batch, which only hosts of 2025-03-26 send, is split up; each of its requests is answered
+    /// separately, which every client matches by id.
     ///
     /// Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Vec<Parsed>> {
@@ -97,7 +101,7 @@ impl Host {
                 }
                 Ok(Received::TooLarge { head, limit }) => {
                     tracing::warn!(limit, "the host sent a message over the limit");
-                    // Its beginning is never a whole message, but often holds the id.
+                    // The beginning is never a complete message, but often contains the id.
                     return Some(vec![parse_one(&head)]);
                 }
                 Err(_) => {
@@ -110,7 +114,7 @@ impl Host {
 }
 
 impl Host {
-    /// Resolves when nobody reads what we write, as far as that can be known without writing.
+    /// Resolves when nobody reads our output, as far as that can be known without writing.
     pub(crate) async fn left(&mut self) {
         let mut look = tokio::time::interval(LOOKING);
         loop {
@@ -122,23 +126,24 @@ impl Host {
     }
 }
 
-/// How often to look whether the host is still there, once it has nothing more to say.
+/// Interval between checks whether the host still reads, once it has closed its own output.
 const LOOKING: Duration = Duration::from_millis(100);
 
 impl HostLink {
-    /// Answers a request of the host.
+    /// Sends the response to a request of the host.
     pub(crate) async fn answer(&self, id: &Id, answer: &Answer) {
         self.send(&outgoing::answer(id, answer.as_ref())).await;
     }
 
-    /// Tells the host something.
+    /// Sends a notification to the host.
     pub(crate) async fn notify(&self, method: &str, params: Option<&Json>) {
         self.send(&outgoing::notification(method, params)).await;
     }
 
-    /// Says what is wrong with a message of the host's, if it can be told which.
+    /// Sends the error response to a malformed message, if its id is known.
     ///
-    /// Without an id nobody is told: no revision that a host on this side speaks has an error without one.
+    /// Without an id nothing is sent: no revision that a host on this side speaks has an error
+    /// without one.
     pub(crate) async fn refuse(&self, malformed: Malformed) {
         tracing::warn!(defect = %malformed.defect, "the host sent a bad message");
         let Some(id) = malformed.id else { return };
@@ -155,12 +160,12 @@ impl HostLink {
         self.0.gone.cancelled().await;
     }
 
-    /// The host has closed its end: whoever waits for an answer of its is told that there will be none.
+    /// Fails all open server requests, because the host has closed its end and will not respond.
     pub(crate) fn no_more_answers(&self) {
         self.0.asks.end();
     }
 
-    /// Takes no further message and waits until what was said is written, or `patience` is over.
+    /// Accepts no more messages and waits at most `flush_timeout` until everything is written.
     pub(crate) async fn close(&self, patience: Duration) {
         self.no_more_answers();
         self.0.writer.close();

@@ -1,7 +1,7 @@
-//! An MCP endpoint for hosts, in front of connections that hold.
+//! An MCP endpoint for hosts that keeps their sessions alive while a server reconnects.
 //!
-//! [`Host`] is the side of the host: one line per message on stdin and stdout. [`Relay`] joins one host to
-//! one server, so that the host's session outlives every fault of the server's:
+//! [`Host`] is the downstream side: one line per message on stdin and stdout. [`Relay`] connects
+//! one host to one server, so that the session of the host outlives every fault of the server:
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -9,16 +9,16 @@
 //! use bowline_gateway::{Host, Relay};
 //!
 //! let server = Server::http("docs", "https://mcp.example.com/mcp")?;
-//! let until_told = std::future::pending();
-//! Relay::new(server).run(Host::stdio(), until_told).await;
+//! let stop = std::future::pending();
+//! Relay::new(server).run(Host::stdio(), stop).await;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # What passes untouched
-//! Params, results and errors pass as they came, unknown members and spellings of numbers included. What is
-//! rewritten is what belongs to one side alone: ids, progress tokens, and the handshake, which each side
-//! has with us.
+//! Params, results and errors pass byte for byte, including unknown members and spellings of
+//! numbers. Only what belongs to one side is rewritten: ids, progress tokens, and the handshake,
+//! which each side has with the relay.
 
 mod greeting;
 mod host;

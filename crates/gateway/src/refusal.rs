@@ -1,4 +1,4 @@
-//! What the host is told when there is no answer of the server's to pass on.
+//! Builds the error responses for the host when there is no response of the server to pass on.
 
 use std::time::{Duration, Instant};
 
@@ -10,32 +10,34 @@ use serde_json::{Map, Value, json};
 
 /// The code of an error that the server did not send: the connection to it failed.
 ///
-/// In the range that JSON-RPC leaves to implementations, and one that nobody takes for something else:
-/// -32000 to -32003 are read as a closed connection, a lost session, a timeout or a missing resource.
+/// It is in the range that JSON-RPC leaves to implementations, and not in use for anything else:
+/// -32000 to -32003 are read as a closed connection, a lost session, a timeout or a missing
+/// resource.
 pub const UNREACHABLE: i64 = -32050;
 
-/// What a person runs to be logged in with these scopes beside those that they have.
+/// Returns the command that a person runs to log in with these scopes in addition to the granted
+/// ones.
 pub(crate) type LoginCommand = dyn Fn(&[String]) -> String + Send + Sync;
 
-/// What is known of the connection when a call has failed.
+/// State of the connection when a call has failed.
 #[derive(Clone, Copy)]
 pub(crate) struct Standing<'a> {
     pub(crate) status: &'a Status,
-    /// How long the server has been away, if it is.
+    /// How long the server has been unreachable, if it is.
     pub(crate) away: Option<Duration>,
-    /// How long a call waits for a server that is away.
+    /// How long a call waits for an unreachable server.
     pub(crate) reconnect_wait: Duration,
     pub(crate) login: Option<&'a LoginCommand>,
 }
 
 impl Standing<'_> {
-    /// Nothing.
+    /// The state when nothing is known.
     pub(crate) fn unknown() -> Self {
         Self { status: &Status::Idle, away: None, reconnect_wait: Duration::ZERO, login: None }
     }
 }
 
-/// The answer to a call that failed. A server's own error passes as it came.
+/// Maps the error of a call to an error response. An error that the server sent passes unchanged.
 pub(crate) fn of(error: &Error, standing: &Standing<'_>) -> RpcError {
     match error.kind() {
         ErrorKind::Server(error) | ErrorKind::Declined(error) => error.clone(),
@@ -45,8 +47,8 @@ pub(crate) fn of(error: &Error, standing: &Standing<'_>) -> RpcError {
     }
 }
 
-/// Says what is known of a failure, for a person and for a machine. The server's words are left out: a
-/// body or a line of stderr can hold anything, and ends up in a model's context.
+/// Describes a fault, for a person and for a machine. Text of the server is left out: a body or a
+/// line of stderr can contain anything, and would end up in the context of a model.
 pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) -> RpcError {
     let (execution, told) = match fault.execution {
         Execution::NotExecuted => ("not_executed", "the request was not executed"),
@@ -87,7 +89,7 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) 
     RpcError { code: UNREACHABLE, message, data: Json::of(&json!({ "bowline": facts })).ok() }
 }
 
-/// How the message begins: what the server did, if it did anything.
+/// The beginning of the message: what the server did, if it did anything.
 fn lead(server: &str, fault: &Fault) -> String {
     match &fault.cause {
         Cause::Status { .. } => format!("`{server}` answered with an error"),
@@ -110,16 +112,16 @@ fn lead(server: &str, fault: &Fault) -> String {
 
 fn words(fault: &Fault) -> String {
     if let Cause::Redirect { .. } = fault.cause {
-        // The place may hold a secret.
+        // The location may contain a secret.
         return "it wants us to go elsewhere".to_owned();
     }
-    // The time of the next attempt is among the facts, where it is the one of now.
+    // The time of the next attempt is in `data`, with its current value.
     let mut fault = fault.clone();
     fault.evidence.next = None;
     fault.to_string()
 }
 
-/// A request beyond those that can be under way and can wait.
+/// The response to a request that finds no room to wait.
 pub(crate) fn too_many(server: &str) -> RpcError {
     let message = format!(
         "bowline: too many requests to `{server}` are under way (the request was not executed); send it again when \
@@ -129,7 +131,7 @@ pub(crate) fn too_many(server: &str) -> RpcError {
     RpcError { code: UNREACHABLE, message, data: Json::of(&facts).ok() }
 }
 
-/// The scopes that a login would have to have more, none included. `None`: no login would help.
+/// The scopes that a login would have to add, possibly none. `None` if no login would help.
 pub(crate) fn missing(fault: &Fault) -> Option<Vec<String>> {
     match &fault.cause {
         Cause::LoginRequired { code: 403, challenge } => wanted_scopes(challenge),
@@ -138,22 +140,22 @@ pub(crate) fn missing(fault: &Fault) -> Option<Vec<String>> {
     }
 }
 
-/// What a server is told whose request the host has left unanswered.
+/// The response to a server request that the host did not answer in time.
 pub(crate) fn host_is_silent() -> RpcError {
     plain(code::INTERNAL_ERROR, "the host did not answer in time".to_owned())
 }
 
-/// A method that is not there.
+/// The response to an unknown method.
 pub(crate) fn unknown_method(message: impl Into<String>) -> RpcError {
     plain(code::METHOD_NOT_FOUND, message.into())
 }
 
-/// A message that does not belong here.
+/// The response to a message out of sequence.
 pub(crate) fn out_of_order(message: &str) -> RpcError {
     plain(code::INVALID_REQUEST, message.to_owned())
 }
 
-/// What a legacy host asks for that a modern server has no counterpart to that could be asked.
+/// The response to a request of a legacy host that has no counterpart on a modern server.
 pub(crate) fn cannot_be_bridged(asked: &str) -> Option<RpcError> {
     let missing = match asked {
         method::SET_LEVEL => "levels of logging",
@@ -171,7 +173,7 @@ fn plain(code: i64, message: String) -> RpcError {
 }
 
 fn seconds(wait: Duration) -> Value {
-    // Tenths: nobody plans more finely, and a long fraction reads badly.
+    // Rounded to tenths of a second for reading.
     ((wait.as_secs_f64() * 10.0).round() / 10.0).into()
 }
 
@@ -222,10 +224,10 @@ mod tests {
              for 12.3 s, and a call waits 10.0 s for it to come back: raise --reconnect-wait, or reconnect_wait in \
              its entry, if it needs longer"
         );
-        // The call's own attempt may have begun since it gave up: the message is the same.
+        // The attempt of the call may have begun since it gave up: the message is the same.
         let trying = Standing { status: &Status::Connecting, ..standing };
         assert_eq!(unreachable("docs", &gave_up, &trying).message, error.message);
-        // A call that may have run did not fail for want of patience.
+        // A call that may have run did not fail because of the wait.
         let cut = unreachable("docs", &Fault::new(Cause::Cut), &standing);
         assert_eq!(
             cut.message,
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!((&facts["login"], &facts["scopes"]), (&json!("login docs a+b"), &json!(["a", "b"])));
         let (_, facts) = refused(401, "Bearer scope=\"a\"");
         assert_eq!((&facts["login"], facts.get("scopes")), (&json!("login docs "), None));
-        // TK-04: final, whoever we are.
+        // TK-04: final, whatever the login.
         let (message, facts) = refused(403, "Bearer error=\"access_denied\"");
         assert!(!message.contains("login docs") && facts.get("login").is_none(), "{message}");
     }

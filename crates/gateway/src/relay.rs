@@ -1,5 +1,5 @@
-//! One host, one server. The host's session is ours and lasts as long as its pipe; the server's is the
-//! client's, which opens a new one whenever it has to.
+//! Relays one host to one server. The session of the host lasts as long as its pipe; the session of
+//! the server belongs to the client, which opens a new one whenever it has to.
 
 mod arrival;
 mod call;
@@ -25,19 +25,20 @@ use crate::host::{Host, HostLink, Refused, Requests};
 use crate::refusal;
 use upstream::Upstream;
 
-/// Joins one host to one server.
+/// Connects one host to one server.
 ///
-/// # Behaviour
-/// - The server is connected to when the host says who it is, and as that host: the server sees its name
-///   and what it can do.
-/// - A fault of the server's is never one of the host's session. Calls are saved where they can be; one
-///   that cannot be is answered with an error of code [`UNREACHABLE`](crate::UNREACHABLE) that says whether
-///   the server can have executed it.
-/// - A host that stops reading stops being read. Nothing is queued without a bound: 512 requests run at once, some
-///   thousands wait, and one beyond that is refused with code [`UNREACHABLE`](crate::UNREACHABLE). What the host
-///   cancels or answers is never behind its own requests.
-/// - What the server says unasked reaches the host in the order in which it was said, progress of calls included, and
-///   progress of a call comes before its result.
+/// # Behavior
+/// - The server is connected when the host sends `initialize`, and with the identity of that host:
+///   the server sees its name and capabilities.
+/// - A fault of the server never ends the session of the host. Calls are retried where that is
+///   safe; others are answered with an error of code [`UNREACHABLE`](crate::UNREACHABLE) that says
+///   whether the server can have executed them.
+/// - A host that stops reading is no longer read. Every queue is bounded: 512 requests run at once,
+///   some thousands wait, and further ones are refused with code
+///   [`UNREACHABLE`](crate::UNREACHABLE). Cancellations and responses of the host are never stuck
+///   behind its own requests.
+/// - Notifications of the server reach the host in the order in which they were sent, progress of
+///   calls included, and progress of a call comes before its result.
 #[derive(Clone)]
 pub struct Relay {
     server: Server,
@@ -51,14 +52,14 @@ pub struct Relay {
     on_denied: Denied,
 }
 
-/// Is told of calls that were refused for who we are.
+/// Called for each call that was refused for lack of authorization.
 type Denied = Arc<dyn Fn(&Fault) + Send + Sync>;
 
-/// Is told how the connection to the server fares.
+/// Called when the connection to the server changes.
 type Observer = Arc<dyn Fn(&Life) + Send + Sync>;
 
 impl Relay {
-    /// In front of `server`.
+    /// Creates a relay in front of `server`, with default timeouts.
     pub fn new(server: Server) -> Self {
         Self {
             server,
@@ -73,69 +74,71 @@ impl Relay {
         }
     }
 
-    /// How long the host waits for the answer to its `initialize` while the server is being reached
-    /// (default 4 s). Then it is answered without the server.
+    /// Sets how long the host waits for the result of its `initialize` while the server is being
+    /// connected (default 4 s). After that it is answered without the server.
     #[must_use]
     pub fn with_greeting(mut self, greeting: Duration) -> Self {
         self.greeting = greeting;
         self
     }
 
-    /// How long requests that are open when the host closes its end may still be answered (default 30 s).
+    /// Sets how long requests that are open when the host closes its end may still be answered
+    /// (default 30 s).
     #[must_use]
     pub fn with_settling(mut self, settling: Duration) -> Self {
         self.settling = settling;
         self
     }
 
-    /// Is told how the connection to the server fares. It must not block.
+    /// Calls `observer` when the connection to the server changes. It must not block.
     #[must_use]
     pub fn on_life(mut self, observer: impl Fn(&Life) + Send + Sync + 'static) -> Self {
         self.observer = Arc::new(observer);
         self
     }
 
-    /// Keeps a record of the server's process in this folder; see [`bowline::Builder::records`].
+    /// Writes a record of the server process into this folder; see [`bowline::Builder::records`].
     #[must_use]
     pub fn records(mut self, folder: impl Into<PathBuf>) -> Self {
         self.records = Some(folder.into());
         self
     }
 
-    /// Keeps what the server is found to speak in this cache; see [`bowline::Builder::negotiation_cache`].
+    /// Uses this negotiation cache; see [`bowline::Builder::negotiation_cache`].
     #[must_use]
     pub fn negotiation_cache(mut self, cache: Arc<dyn NegotiationCache>) -> Self {
         self.negotiations = Some(cache);
         self
     }
 
-    /// Who we are to a server that wants a login; see [`bowline::Builder::auth`].
+    /// Sets the authorization for a server that requires a login; see [`bowline::Builder::auth`].
     #[must_use]
     pub fn auth(mut self, auth: Auth) -> Self {
         self.auth = Some(auth);
         self
     }
 
-    /// What a person runs to be logged in with these scopes beside those that they have. The host is told when that
-    /// would help.
+    /// Sets the command that a person runs to log in with these scopes in addition to the granted
+    /// ones. The host is told of it when that would help.
     #[must_use]
     pub fn login_command(mut self, command: impl Fn(&[String]) -> String + Send + Sync + 'static) -> Self {
         self.login = Some(Arc::new(command));
         self
     }
 
-    /// Is told of each call that another login would help, while the server is there all the same. It must not block.
+    /// Calls `observer` for each call that another login would help, while the server is connected.
+    /// It must not block.
     #[must_use]
     pub fn on_denied(mut self, observer: impl Fn(&Fault) + Send + Sync + 'static) -> Self {
         self.on_denied = Arc::new(observer);
         self
     }
 
-    /// Serves the host until it closes its end and has its answers, or until it can no longer be written to,
-    /// or until `stop`. Then everything is ended in good order: open calls are cancelled, a session is ended
-    /// on the server, a process is shut down.
+    /// Serves the host until it closes its end and has its responses, or until it can no longer be
+    /// written to, or until `stop` resolves. Then everything is shut down in good order: open calls
+    /// are canceled, the session is ended on the server, its process is shut down.
     ///
-    /// Dropping the future leaves the ending to go on in the background.
+    /// Dropping the future leaves the shutdown to continue in the background.
     pub async fn run(self, mut host: Host, stop: impl Future<Output = ()>) {
         let link = host.link.clone();
         let session = Arc::new(Session {
@@ -159,17 +162,17 @@ impl std::fmt::Debug for Relay {
     }
 }
 
-/// What is shared by the requests of one host.
+/// The state of one host session, shared by its requests.
 struct Session {
     relay: Relay,
     link: HostLink,
     requests: Requests,
-    /// There from the host's `initialize` on.
+    /// Set by the `initialize` of the host.
     upstream: Mutex<Option<Arc<Upstream>>>,
 }
 
 impl Session {
-    /// Takes what the host says until it closes its end, and then lets it have its answers.
+    /// Handles the messages of the host until it closes its end, then waits for its open requests.
     async fn serve_host(self: &Arc<Self>, host: &mut Host) {
         self.read(host).await;
         self.link.no_more_answers();
@@ -179,8 +182,8 @@ impl Session {
         }
     }
 
-    /// Takes what the host says until it closes its end. Whatever waits for a server is done in a task of
-    /// its own; what is waited for here is that the host reads.
+    /// Handles the messages of the host until it closes its end. Everything that waits for the
+    /// server runs in its own task; this loop waits only for the host to read.
     async fn read(self: &Arc<Self>, host: &mut Host) {
         while let Some(messages) = host.next().await {
             for message in messages {
@@ -201,9 +204,9 @@ impl Session {
 
     async fn handle_request(self: &Arc<Self>, id: Id, method: Box<str>, params: Option<Json>) {
         let refused = match &*method {
-            // PG-01: at once, at any phase. Whether the server lives is not what is asked.
+            // PG-01: answered at once, in any phase. A ping does not ask whether the server lives.
             method::PING => return self.link.answer(&id, &Ok(Json::empty_object())).await,
-            // That is how a host of both eras learns that it has to shake hands.
+            // This is how a host of both eras learns that it has to send `initialize`.
             method::DISCOVER => refusal::unknown_method("server/discover is not known here: use initialize"),
             method::INITIALIZE => match self.initialize(&id, params) {
                 Ok(()) => return,
@@ -249,7 +252,7 @@ impl Session {
         }
     }
 
-    /// Opens the connection to the server on behalf of the host, and answers when it is known.
+    /// Connects to the server with the identity of the host, and answers when the result is known.
     fn initialize(self: &Arc<Self>, id: &Id, params: Option<Json>) -> Result<(), RpcError> {
         let hello = Hello::of(params.as_ref());
         let upstream = self.open(&hello)?;
@@ -272,7 +275,7 @@ impl Session {
         }
         let Some(upstream) = self.upstream().clone() else { return };
         match &*method {
-            // The server was told when its own handshake was done.
+            // The client sends its own `initialized` to the server.
             method::INITIALIZED => upstream.host_is_ready(),
             method::PROGRESS => {
                 if let Some(params) = params.and_then(|params| self.link.asker_progress(&params)) {
@@ -300,13 +303,13 @@ impl Session {
     }
 }
 
-/// Shorter than the shortest limit that hosts in wide use set themselves for a handshake: opencode 5 s, Codex
-/// 10 s, Claude Code 30 s. Whoever is answered after that has left.
+/// Shorter than the shortest handshake timeout of widely used hosts: opencode 5 s, Codex 10 s,
+/// Claude Code 30 s. A later answer reaches nobody.
 const GREETING: Duration = Duration::from_secs(4);
-/// `printf … | bowline connect` wants its answers. A host that wants to leave closes its other end too, or
-/// sends a signal.
+/// `printf … | bowline connect` needs its responses. A host that wants to leave closes its other
+/// end too, or sends a signal.
 const SETTLING: Duration = Duration::from_secs(30);
-/// Longer than a process is given to end: stdin closed, then TERM, then KILL.
+/// Longer than the shutdown of a process takes: stdin closed, then TERM, then KILL.
 const CLOSING: Duration = Duration::from_secs(15);
-/// For what was said to the host before it left.
+/// For messages that were queued for the host.
 const FLUSHING: Duration = Duration::from_secs(1);

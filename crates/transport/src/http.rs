@@ -1,34 +1,36 @@
-//! HTTP: one request and what comes back, as JSON or as a stream of events.
+//! HTTP: one request and its response, as JSON or as a stream of events.
 //!
-//! This layer moves bytes. It knows connections, media types, compression, cookies and redirects; which
-//! headers MCP wants on a request, and what an answer means, is decided above it.
+//! This layer moves bytes. It knows connections, media types, compression, cookies and redirects;
+//! which headers MCP requires on a request, and what a response means, is decided above it.
 //!
 //! | file | the decision it owns |
 //! |---|---|
 //! | `link` | what a request looks like, and which redirects are followed |
 //! | `target` | which URLs are the same server |
-//! | `headers` | who wins when a header is set twice |
-//! | `answer`, `media` | what kind of body an answer has, and how much of it is read |
-//! | `events` | where one event of a stream ends |
+//! | `headers` | which value wins when a header is set twice |
+//! | `response`, `media` | what kind of body a response has, and how much of it is read |
+//! | `event_stream` | where one event of a stream ends |
 //! | `sse_legacy` | which stream and which endpoint make an HTTP+SSE link |
 //! | `coding` | which compressions are understood |
-//! | `flow` | when a connection may be used again |
-//! | `pool`, `line` | which connection a request takes, and which are kept |
-//! | `gate` | when whoever drives a connection is woken |
+//! | `exchange` | when a connection may be used again |
+//! | `pool`, `http1_connection` | which connection a request takes, and which are kept |
+//! | `wake_filter` | when the task that drives a connection is woken |
 //! | `dial`, `resolve`, `proxy`, `tls` | how a connection is made |
 //! | `socket`, `payload` | what is provable about the bytes of a request |
-//! | `cookies` | what a load balancer gets back |
-//! | `credentials` | what is asked of whoever proves who we are |
+//! | `fence` | when a request that must not be repeated may be sent |
+//! | `cookies` | which cookies a load balancer gets back |
+//! | `credentials` | the interface that signs requests |
 //! | `fetch` | one request to any address, and where it may be redirected |
-//! | `guard` | which addresses a server may have us ask |
-//! | `redactors`, `veil` | which secrets of ours are taken out of what a server answers |
+//! | `address_guard` | which addresses a server may have us contact |
+//! | `response_redactor`, `header_redaction` | which of our secrets are removed from responses |
 //! | `failure` | what an error below HTTP means, and whether the server can have acted |
 //!
 //! # Cancel safety
 //!
-//! Dropping the future of a request, or an [`Events`], ends that exchange at once: over HTTP/1.1 its
-//! connection is closed, over HTTP/2 its stream is reset. A server of the modern era reads this as the
-//! cancellation of the request (HM-12). [`Events::next`] may be dropped and called again; no event is lost.
+//! Dropping the future of a request, or an [`EventStream`], ends that exchange at once: over
+//! HTTP/1.1 its connection is closed, over HTTP/2 its stream is reset. A server of the modern era
+//! reads this as the cancellation of the request. [`EventStream::next`] may be dropped and called
+//! again; no event is lost.
 
 mod answer;
 mod coding;

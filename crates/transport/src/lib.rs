@@ -1,9 +1,9 @@
-//! How MCP messages move.
+//! Transports: how MCP messages move between us and a server.
 //!
-//! Two shapes of link exist. A *pipe* ([`process`], [`memory`]) carries messages both ways without saying
-//! which belong together; the caller matches ids. An *exchange* ([`http`]) ties the answers to the
-//! request that was posted. Either way nothing ends without saying why: every failure is a
-//! [`Fault`](bowline_proto::fault::Fault).
+//! Two kinds of link exist. A *pipe* ([`process`], [`memory`]) carries messages both ways without
+//! saying which belong together; the caller matches ids. An *exchange* ([`http`]) ties the response
+//! to the request that was posted. On both, every failure and every end is a
+//! [`Fault`](bowline_proto::fault::Fault) that names its cause.
 
 pub mod http;
 pub mod memory;

@@ -1,7 +1,8 @@
 //! A link that carries messages both ways, one per line, over any pair of byte streams.
 //!
-//! [`PipeWriter`] owns how frames leave: whole, in order, never mixed. [`PipeReader`] owns how lines come
-//! in and how the link ends. Neither knows which answer belongs to which request.
+//! [`PipeWriter`] decides how frames leave: whole, in order, never interleaved. [`PipeReader`]
+//! decides how lines are read and how the link ends. Neither knows which response belongs to which
+//! request.
 
 mod reader;
 mod writer;
@@ -17,25 +18,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use reader::PipeReader;
 pub use writer::{Pace, PipeWriter, QUEUE};
 
-/// What arrived.
+/// One line that arrived on a pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// What begins like a message.
+    /// A line that begins like a JSON-RPC message.
     Message(Bytes),
-    /// A line that is none: a banner, a log line (ST-02). Bounded by the link's limit.
+    /// A line that is not a message, such as a banner or a log line. Bounded by the limit of the
+    /// link.
     Noise(Bytes),
-    /// A message over the limit. The rest of it is skipped; what follows is received as usual.
+    /// A message over the limit. The rest of it is skipped; later lines are received as usual.
     TooLarge {
-        /// How it begins: enough to find the id.
+        /// The beginning of the message: enough to find its id.
         head: Bytes,
-        /// The limit.
+        /// The limit of the link, in bytes.
         limit: usize,
     },
 }
 
 /// The receiving half of a link.
 pub trait Inbound: Send {
-    /// The next thing that arrives, or why nothing will any more. Once ended, it says the same for ever.
+    /// Receives the next frame, or the fault that ended the link. After the end every call returns
+    /// the same fault.
     ///
     /// # Cancel safety
     ///
@@ -43,14 +46,14 @@ pub trait Inbound: Send {
     fn recv(&mut self) -> impl Future<Output = Result<Received, Fault>> + Send;
 }
 
-/// Makes a link of two byte streams. A message may have `limit` bytes.
+/// Makes a link of two byte streams. A message may have at most `limit` bytes.
 ///
-/// The writer must not buffer: what it takes counts as sent. It is shut down and dropped when the link
-/// is closed.
+/// `writer` must not buffer, because bytes that it accepts count as sent. It is shut down and
+/// dropped when the link is closed.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime: frames that the stream does not take at once are written by a task.
+/// Outside a tokio runtime: a task writes the frames that the stream does not accept at once.
 pub fn pipe<R, W>(reader: R, writer: W, limit: usize) -> (PipeWriter, PipeReader)
 where
     R: AsyncRead + Send + Unpin + 'static,

@@ -2,24 +2,28 @@
 //!
 //! ```text
 //!   program      which file a command means, and the PATH it was found on
-//!   environment  what of our environment it gets
+//!   environment  which of our environment variables a server inherits
 //!   group        the process and everything it starts
-//!   mark         what all of these have in common, wherever they go
-//!   watchdog     what ends them if we are killed
-//!   record       what another process of ours can know of them
-//!   sweep, list  what it does with that
-//!   supervise    the task that watches it and ends it
-//!   reader       its stdout, up to the reason why it ended
-//!   stderr       its last words
-//!   one_shot     a program that is no server: run once, to its end
+//!   mark         the environment variable that all processes of one server carry
+//!   members      which processes provably belong to a server
+//!   strays       members that left the process group
+//!   table        the process table of the operating system
+//!   watchdog     the shell that ends servers if we are killed
+//!   record       the file that describes a running server to our other processes
+//!   sweep, list  ending orphaned servers, and listing running ones
+//!   supervise    the task that watches a process and ends it
+//!   reader       stdout, up to the reason why the process ended
+//!   stderr       the last lines of stderr
+//!   login_shell  the PATH of the user's login shell
+//!   one_shot     a program that is not a server: run once, to its end
 //! ```
 
 mod environment;
 #[cfg(fuzzing)]
 pub mod fuzzing {
-    //! What a fuzz target asks of code that is private.
+    //! Entry points for fuzz targets into private code.
 
-    /// Reads the process table as a system may tell it, and panics where a promise is broken.
+    /// Parses `input` as a process table of any supported system, and panics on a broken invariant.
     pub fn table(input: &[u8]) {
         super::table::read_any(input);
     }
@@ -76,45 +80,46 @@ use self::supervise::{Life, Stderr, Stop, Supervisor};
 use crate::pipe::{PipeWriter, pipe};
 use crate::redact::Redactor;
 
-/// What to start, and how.
+/// The parameters of [`spawn`].
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// The server's name, for the log.
+    /// Name of the server, for the log.
     pub name: &'a str,
-    /// The program.
+    /// Command, arguments, environment and working folder.
     pub stdio: &'a bowline_config::Stdio,
     /// How many bytes a message may have.
     pub limit: usize,
-    /// How patiently it is ended.
+    /// How long each step of a shutdown may take.
     pub grace: Grace,
-    /// The folder where it is written down while it runs, for [`list()`] and [`sweep()`]. Made if need be,
-    /// for this user alone. A server that cannot be written down runs all the same.
+    /// Folder for the record of the running server, for [`list()`] and [`sweep()`]; `None` writes
+    /// none. Created if missing, for this user alone. A record that cannot be written does not keep
+    /// the server from running.
     pub records: Option<&'a Path>,
 }
 
-/// How long a process may take to end before stronger means are used (ST-04).
+/// How long a process may take to end before stronger means are used. Default 2 s each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grace {
-    /// After its stdin was closed. Then it gets SIGTERM, or on Windows its job is ended.
+    /// Time after its stdin was closed. Then it gets SIGTERM; on Windows its job is ended.
     pub eof: Duration,
-    /// After SIGTERM. Then it gets SIGKILL.
+    /// Time after SIGTERM. Then it gets SIGKILL.
     pub term: Duration,
 }
 
-/// A server process.
+/// A running server process.
 #[derive(Debug)]
 pub struct Process {
-    /// Its stdin.
+    /// Writes to its stdin.
     pub writer: PipeWriter,
-    /// Its stdout, and why that ended.
+    /// Reads its stdout, and reports why that ended.
     pub reader: ProcessReader,
-    /// Its life.
+    /// Keeps the process alive and ends it.
     pub handle: Handle,
 }
 
-/// Holds a process.
+/// Controls the lifetime of a server process.
 ///
-/// - The process lives as long as the handle, not as the reader and writer.
+/// - The process lives as long as the handle; dropping the reader and the writer does not end it.
 /// - [`shutdown`](Self::shutdown) ends it in good order.
 /// - Dropping the handle kills it at once and everything it started, inside a runtime or outside.
 #[derive(Debug)]
@@ -130,16 +135,17 @@ pub struct Handle {
     supervisor: tokio::task::AbortHandle,
 }
 
-/// Starts a process, in a group of its own, with a cleaned environment ([`INHERITED`] and what is
-/// configured).
+/// Starts a server process in its own process group, with a cleaned environment
+/// ([`INHERITED_VARIABLES`] and the configured variables).
 ///
-/// It does not outlive this process, nor does what it starts, however this process ends: a watchdog sees
-/// to that on Unix, and the system on Windows. On Linux that holds too for what leaves its group, unless it is detached:
-/// it has a session of its own and no parent among the server's processes, as a browser that was opened for a person;
-/// or it leaves its environment as well ([`MARK`]).
+/// Neither the process nor anything it starts outlives this process, however this process ends: a
+/// watchdog enforces that on Unix, a job object on Windows. On Linux this includes processes that
+/// left the group, with two exceptions: a process that is detached, which means that it has its own
+/// session and no parent among the processes of the server (such as a browser that was opened for a
+/// person), and one that dropped its environment ([`MARK_VARIABLE`]).
 ///
-/// May ask the user's login shell for its PATH, once in the life of this program and for three seconds at
-/// most. Dropping the future starts nothing.
+/// May query the user's login shell for its PATH, once in the life of this program and for at most
+/// three seconds. Dropping the future starts nothing.
 pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     let Launch { name, stdio, limit, grace, records } = launch;
     let cwd = working_folder(stdio)?;
@@ -225,26 +231,27 @@ impl Default for Grace {
 // === impl Handle ===
 
 impl Handle {
-    /// The process id, which is also the id of its group on Unix.
+    /// The process id, which on Unix is also the id of its group.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The last lines it wrote to stderr. Server text: untrusted.
+    /// The last lines that the process wrote to stderr. Server text: untrusted.
     pub fn stderr_tail(&self) -> Vec<String> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner).lines()
     }
 
-    /// Ends the process: its stdin is closed; if that does not move it, SIGTERM to its group, then SIGKILL,
-    /// each after its [`Grace`] (ST-04). Whatever it started and left behind goes the same way.
+    /// Ends the process: closes its stdin, then sends SIGTERM to its group, then SIGKILL, each step
+    /// after its [`Grace`] has passed. Everything the process started and left behind is ended the
+    /// same way.
     ///
-    /// Can be called again, and of a process that ended by itself. Dropping the future does not stop the
-    /// sequence; dropping the handle cuts it short.
+    /// Can be called again, and after the process ended by itself. Dropping the future does not
+    /// stop the sequence; dropping the handle cuts it short.
     pub async fn shutdown(&self) -> Exit {
         self.stop.told.notify_one();
         let mut life = self.life.clone();
         let gone = life.wait_for(|life| matches!(life, Life::Gone(_))).await.map(|life| *life);
-        // Nobody reads what is still queued.
+        // Nobody reads the frames that are still queued.
         self.writer.abort();
         gone.ok().and_then(Life::exit).unwrap_or(Exit::Eof)
     }
@@ -252,7 +259,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Before its input ends, which may be the end of it.
+        // Recorded before its stdin is closed, which may end it: its children lose their parent
+        // then.
         #[cfg(unix)]
         if self.life.has_changed().is_ok() && *self.life.borrow() == Life::Running {
             self.descendants.note(self.pid);

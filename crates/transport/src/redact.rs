@@ -1,5 +1,6 @@
-//! Owns how the secrets of one server are kept out of what that server says. Servers repeat what they are sent, in errors, in
-//! results and in logs, and all of that is shown to people, written down and handed to models.
+//! Removes the secrets of one server from what that server sends. Servers repeat what they are
+//! sent, in errors, in results and in logs, and all of that is shown to people, stored and passed
+//! to models.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -16,45 +17,48 @@ use memchr::{memchr, memchr2};
 use serde::de::IgnoredAny;
 use url::form_urlencoded::byte_serialize;
 
-/// The secrets of one server, in the forms in which they may come back. Cheap to use on text that holds none: mostly two
-/// searches for each secret. `Debug` shows how many there are.
+/// Finds the secrets of one server in every form in which they may come back. Cheap on text without
+/// secrets: mostly two searches per secret. `Debug` prints only their number.
 #[derive(Default)]
 pub struct Redactor {
-    /// Texts of which one stands in whatever holds a secret: fewer than there are forms.
+    /// Strings of which at least one occurs in any text that contains a secret: fewer than there
+    /// are forms.
     anchors: Vec<Finder<'static>>,
-    /// The longest first, so that no part of one is left.
+    /// All forms of all secrets, the longest first, so that no part of one is left.
     forms: Vec<Finder<'static>>,
-    /// Those of the secrets that an address cannot hold as they are. Which of their characters are escaped, and in which
-    /// letters, is up to whoever writes it.
+    /// Secrets that a URL cannot contain literally. Which of their characters are escaped, and in
+    /// which case, is up to the writer.
     escapable: Vec<Finder<'static>>,
-    /// Whether a secret has characters beyond Latin-1, which JSON may hold by their numbers.
+    /// Whether a secret has characters beyond Latin-1, which JSON may contain as `\u` escapes.
     has_wide: bool,
 }
 
-/// What a text is.
+/// The syntax of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// What stands between the quotes of a string.
+    /// The content of a JSON string, between its quotes.
     JsonString,
     Plain,
 }
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// What is shorter is no secret, and may be a word. In bytes.
+/// Shortest secret, in bytes: a shorter value may be an ordinary word.
 const MIN_SECRET: usize = 8;
-/// What is longer is not looked for. In bytes.
+/// Longest secret that is searched for, in bytes.
 const MAX_SECRET: usize = 16 * 1024;
-/// More secrets than this are not looked for.
+/// How many secrets are searched for.
 const MAX_SECRETS: usize = 64;
-/// Of a secret of several lines, such as a key in PEM, so many are looked for by themselves: logs come line by line.
+/// How many lines of a multi-line secret, such as a PEM key, are searched for individually: logs
+/// arrive line by line.
 const MAX_SECRET_LINES: usize = 128;
-/// What is shorter than this says nothing of the secret that it is the beginning of. In bytes.
+/// Shortest beginning of a secret that is removed, in bytes: less reveals nothing.
 const MIN_PART: usize = 4;
 
 impl Redactor {
-    /// Looks for these, and for what they are in base64, in a URL and in JSON. The first ones count if there are too many.
+    /// Searches for these secrets, and for their forms in base64, in a URL and in JSON. If there
+    /// are too many, the first ones count.
     pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
         let fits = |secret: &S| (MIN_SECRET..=MAX_SECRET).contains(&secret.as_ref().len());
         let (mut forms, mut anchors) = (BTreeSet::new(), BTreeSet::new());
@@ -66,7 +70,7 @@ impl Redactor {
         });
         let all: BTreeSet<&str> = whole.chain(lines).collect();
         for secret in &all {
-            // As in a form, and as in a path.
+            // As in a form (`+`), and as in a path (`%20`).
             let encoded: String = byte_serialize(secret.as_bytes()).collect();
             let plain = [(*secret).to_owned(), in_json(secret), encoded.replace('+', "%20"), encoded];
             anchors.extend(plain.iter().cloned());
@@ -90,15 +94,16 @@ impl Redactor {
         }
     }
 
-    /// The secret of a header: of `Bearer token`, the token.
+    /// Returns the secret part of a header value: of `Bearer token`, the token.
     pub fn of_header(value: &str) -> &str {
         value.split_once(' ').map_or(value, |(_, token)| token.trim_start())
     }
 
-    /// The values of an environment whose names say that they are secret. A path is none: it says where one is.
+    /// A redactor for the environment variables whose names say that they are secret. A path is not
+    /// a secret: it only says where one is.
     pub(crate) fn of_environment(environment: &BTreeMap<String, Secret>) -> Self {
         let is_path = |value: &str| {
-            // A key in base64 may begin with a slash, too, but has no dot.
+            // A base64 key may begin with a slash too, but contains no dot.
             let is_absolute = value.starts_with('/') && (value.contains('.') || Path::new(value).exists());
             is_absolute
                 || ["~/", "./", "../"].iter().any(|start| value.starts_with(start))
@@ -108,12 +113,13 @@ impl Redactor {
         Self::new(secret.map(|(_, value)| value.expose()).filter(|value| !is_path(value)))
     }
 
-    /// Whether there is anything to look for.
+    /// Whether there are no secrets to search for.
     pub fn is_empty(&self) -> bool {
         self.forms.is_empty()
     }
 
-    /// JSON without the secrets. It stays JSON: only what stands in strings is replaced. What is no JSON is text.
+    /// Removes the secrets from JSON. It stays JSON: only the content of strings is replaced. Input
+    /// that is not JSON is treated as text.
     #[must_use]
     pub fn json(&self, message: Bytes) -> Bytes {
         if self.is_empty() || !(self.finds(&message) || self.has_odd_escape(&message)) {
@@ -133,15 +139,16 @@ impl Redactor {
             }
         }
         shown.extend_from_slice(rest);
-        // A number may look like a secret and is none; but what cannot be read as JSON is shown as it stands.
+        // A number may look like a secret and is not one; but text that is not JSON is redacted as
+        // a whole.
         if self.finds(&shown) && serde_json::from_slice::<IgnoredAny>(&shown).is_err() {
             shown = self.replaced(&shown, Kind::Plain).into_owned();
         }
         shown.into()
     }
 
-    /// What stands between the quotes of a string. One that is written with escapes where none are needed is compared by
-    /// what it says.
+    /// Redacts the content of a JSON string. A string with unnecessary escapes is compared in its
+    /// decoded form.
     fn string<'a>(&self, inside: &'a [u8]) -> Cow<'a, [u8]> {
         if self.has_odd_escape(inside)
             && let Ok(said) = serde_json::from_slice::<String>(&[b"\"", inside, b"\""].concat())
@@ -153,7 +160,7 @@ impl Redactor {
         self.replaced(inside, Kind::JsonString)
     }
 
-    /// Text without the secrets, wherever they stand.
+    /// Removes the secrets from text, wherever they occur.
     #[must_use]
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if !self.finds(text.as_bytes()) {
@@ -162,7 +169,7 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(&self.replaced(text.as_bytes(), Kind::Plain)).into_owned())
     }
 
-    /// A text that was cut, without the secrets, and without the one of which it has only the beginning.
+    /// Removes the secrets from a truncated text, and a beginning of a secret at its end.
     #[must_use]
     pub(crate) fn beginning<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let shown = self.text(text);
@@ -177,7 +184,7 @@ impl Redactor {
         self.anchors.iter().any(|anchor| anchor.find(text).is_some()) || self.finds_escaped(text)
     }
 
-    /// Whether there is a secret with percent escapes of any kind.
+    /// Whether a text contains a secret with percent escapes of any kind.
     fn finds_escaped(&self, text: &[u8]) -> bool {
         if self.escapable.is_empty() || memchr(b'%', text).is_none() {
             return false;
@@ -186,7 +193,8 @@ impl Redactor {
         self.escapable.iter().any(|secret| secret.find(&said).is_some())
     }
 
-    /// Whether something is escaped that need not be: a slash, or a character by its number that may be of a secret.
+    /// Whether a text has an unnecessary escape: a slash, or a `\u` escape that may belong to a
+    /// secret.
     fn has_odd_escape(&self, text: &[u8]) -> bool {
         let number: &[u8] = if self.has_wide { b"\\u" } else { b"\\u00" };
         memmem::find(text, number).is_some() || memmem::find(text, b"\\/").is_some()
@@ -210,7 +218,7 @@ impl Redactor {
     }
 }
 
-/// What a text says whose percent escapes are read.
+/// Decodes the percent escapes of a text.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut said = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -221,7 +229,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     said
 }
 
-/// The first byte that a text says, and what comes after it.
+/// Decodes the first byte of a text, and returns what follows it.
 fn first_said(text: &[u8]) -> Option<(u8, &[u8])> {
     let digit =
         |at: usize| char::from(*text.get(at)?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
@@ -231,7 +239,7 @@ fn first_said(text: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// The text without a secret that has percent escapes in it; `None`: there is none.
+/// Replaces a secret that has percent escapes in it; `None` if there is none.
 fn without_escaped(secret: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
     let (mut said, mut rest) = (0, text);
     let place = |at: usize| {
@@ -244,17 +252,18 @@ fn without_escaped(secret: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u
     without_said(secret, (text, kind), &unescaped(text), place)
 }
 
-/// Whether a secret has a character that an address holds escaped, by some rule or other.
+/// Whether a secret has a character that some rule escapes in a URL.
 fn is_escapable(secret: &str) -> bool {
     !secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
-/// How much of the beginning of a form a text ends with, if that is enough to tell something.
+/// How many bytes at the end of a text are the beginning of a form, if they are enough to reveal
+/// something.
 fn end_in_common(text: &[u8], form: &[u8]) -> Option<usize> {
     (MIN_PART..form.len().min(text.len() + 1)).rev().find(|length| text.ends_with(&form[..*length]))
 }
 
-/// Whether a variable is one that holds a secret, by what people call those.
+/// Whether an environment variable holds a secret, judged by its name.
 fn is_secret_name(name: &str) -> bool {
     const WITHIN: [&str; 11] = [
         "TOKEN",
@@ -269,7 +278,7 @@ fn is_secret_name(name: &str) -> bool {
         "CREDENTIAL",
         "COOKIE",
     ];
-    // As words of their own: an AUTHOR is nobody's secret, and most of a URL is none.
+    // As separate words: AUTHOR is not a secret, and neither is most of a URL.
     const WORDS: [&str; 14] = [
         "AUTH",
         "AUTHORIZATION",
@@ -286,7 +295,7 @@ fn is_secret_name(name: &str) -> bool {
         "PW",
         "PWD",
     ];
-    // These hold a password as a rule, between a user and a host.
+    // These usually contain a password, between a user and a host.
     const ENDS: [&str; 8] = [
         "CONNECTION_STRING",
         "CONNECTIONSTRING",
@@ -298,7 +307,7 @@ fn is_secret_name(name: &str) -> bool {
         "WEBHOOK_URL",
     ];
     let name = name.to_ascii_uppercase();
-    // Where the shell is, and where it was.
+    // The current and the previous folder of the shell.
     if name == "PWD" || name == "OLDPWD" {
         return false;
     }
@@ -307,13 +316,13 @@ fn is_secret_name(name: &str) -> bool {
         || name.split(['_', '-', '.']).any(|word| WORDS.contains(&word))
 }
 
-/// The text without what a finder finds; `None`: it finds nothing.
+/// Replaces all occurrences of a form; `None` if there are none.
 fn without(form: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
     without_said(form, (text, kind), text, |at| at)
 }
 
-/// The text without what a finder finds in what it says. `place` tells where a byte that is said begins in the text; it is
-/// asked for later and later ones.
+/// Replaces all occurrences of a form in the decoded text `said`. `place` maps an offset in `said`
+/// to an offset in `text`; it is called with increasing offsets.
 fn without_said(
     form: &Finder<'_>,
     (text, kind): (&[u8], Kind),
@@ -340,12 +349,14 @@ fn without_said(
     Some(shown)
 }
 
-/// Whether a place is in the middle of an escape. What begins there is another text, and half of an escape is no JSON.
+/// Whether an offset is in the middle of an escape. A match that begins there is a different text,
+/// and half an escape is not JSON.
 fn is_in_escape(text: &[u8], at: usize) -> bool {
     text[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
-/// Where the string ends that begins here, after its quote: at the other quote, or with the text.
+/// Finds the end of a string, from after its opening quote: at the closing quote, or at the end of
+/// the text.
 fn string_end(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(found) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -357,16 +368,17 @@ fn string_end(text: &[u8]) -> usize {
     text.len()
 }
 
-/// A part of what stands in base64 that is the same in both of its alphabets, and long enough to be nothing else.
+/// The longest part of a base64 text that is the same in both alphabets, if it is long enough to be
+/// unique.
 fn common_to_alphabets(base64: &str) -> Option<String> {
     let run = base64.split(['+', '/']).max_by_key(|run| run.len())?;
     (run.len() >= MIN_SECRET).then(|| run[..run.len().min(MAX_ANCHOR)].to_owned())
 }
 
-/// Of a longer anchor nothing is gained. In bytes.
+/// Longest anchor, in bytes: a longer one gains nothing.
 const MAX_ANCHOR: usize = 32;
 
-/// A text as it stands in a string of JSON.
+/// Escapes a text for a JSON string.
 fn in_json(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for c in text.chars() {
@@ -451,7 +463,7 @@ mod tests {
         let redactor = Redactor::new(["hunter2hunter2"]);
         assert_eq!(redactor.beginning("at /hunter2hunt"), "at /[redacted]");
         assert_eq!(redactor.beginning("at /hunt"), "at /[redacted]");
-        // What is common to most words.
+        // Too short to reveal anything.
         assert_eq!(redactor.beginning("at /hun"), "at /hun");
         assert_eq!(redactor.beginning("hunter2hunter2 at /x"), "[redacted] at /x");
     }
@@ -482,7 +494,7 @@ mod tests {
         assert_eq!(json(&["hunter2hunter2"], "{Bearer hunter2hunter2}"), "{Bearer [redacted]}");
     }
 
-    // Both alphabets, where they differ everywhere and where they hardly do.
+    // Both alphabets, where they differ everywhere and where they hardly differ.
     #[test]
     fn base64_is_found_in_both_alphabets() {
         for secret in ["\u{3ff}\u{3fe}\u{fbf}\u{fbe}\u{3ff}~~~???", "a-token-of-some-length-with-?>-in-it"] {
@@ -500,7 +512,7 @@ mod tests {
         let text = r#"{"id":123456789,"n":[123456789012],"s":"123456789","é":"\"123456789\\"}"#;
         let expected = r#"{"id":123456789,"n":[123456789012],"s":"[redacted]","é":"\"[redacted]\\"}"#;
         assert_eq!(json(&["123456789"], text), expected);
-        // A match that begins within an escape is none.
+        // A match that begins inside an escape does not count.
         assert_eq!(json(&["nabcdefgh"], r#""\nabcdefgh nabcdefgh""#), r#""\nabcdefgh [redacted]""#);
         assert_eq!(json(&["nnnnnnnn"], r#""\nnnnnnnnn""#), r#""\n[redacted]""#);
         assert_eq!(Redactor::new(["hunter2hunter2"]).text(r"C:\hunter2hunter2"), r"C:\[redacted]");
@@ -556,7 +568,8 @@ mod tests {
     }
 
     proptest! {
-        // Whatever a server says and whatever the secret is: it is JSON after as before, and the secret is gone.
+        // Whatever a server sends and whatever the secret is: the result is JSON, and the secret is
+        // gone.
         #[test]
         fn json_stays_json(secret in "[a-z0-9\\\\\"/ \n]{8,12}", before in ".{0,8}", after in ".{0,8}", n: u64) {
             let said = serde_json::json!({ "a": format!("{before}{secret}{after}"), "n": n, "b": [before, null] });

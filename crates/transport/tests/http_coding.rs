@@ -1,4 +1,4 @@
-//! Compressed answers: whole and streamed, broken and bomb-like.
+//! Compressed responses: complete and streamed, broken and bomb-like.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -48,7 +48,7 @@ async fn encode(coding: &str, data: &[u8]) -> Bytes {
     encoder.take()
 }
 
-/// A server that answers each request with the body of that request, which it says is compressed so.
+/// A server that returns the body of each request with the given content encoding.
 async fn echo() -> Server {
     Server::start(async |seen| {
         with(json(seen.body), "content-encoding", seen.headers["x-coding"].to_str().unwrap())

@@ -1,4 +1,4 @@
-//! What happens to connections: kept, closed, cut, refused; and what a failure says about the request.
+//! Connections that are kept, closed, cut or refused; and what a failure says about the request.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -68,7 +68,7 @@ async fn ht_05_a_truncated_body_is_a_cut() {
         let fault = result.unwrap_err();
         assert_eq!((fault.cause, fault.execution), (Cause::Cut, Execution::Unknown));
     }
-    // A status is an answer all the same.
+    // A status is a response all the same.
     let link = link(&raw.url());
     let answer =
         b"HTTP/1.1 503 No\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"half\":";
@@ -79,7 +79,7 @@ async fn ht_05_a_truncated_body_is_a_cut() {
     assert_eq!((answer.status, &*body), (503, &b"{\"half\":"[..]));
 }
 
-/// Whoever judges a refusal by its body has to know whether that is all of it.
+/// A caller that judges an error response by its body has to know whether the body is complete.
 #[tokio::test]
 async fn a_refusal_tells_whether_its_body_is_whole() {
     let raw = Raw::bind().await;
@@ -163,7 +163,7 @@ async fn a_kept_connection_that_was_spoken_on_is_not_used() {
         peer
     });
     assert_eq!(result.unwrap().status, 200);
-    // Not the answer to anything: must not become the answer to the next request.
+    // Not the response to anything: must not become the response to the next request.
     peer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\nevil").await;
     settle().await;
     let (result, ()) = tokio::join!(post(&link), raw.answer_once(OK));

@@ -1,4 +1,4 @@
-//! Who proves who we are, on which requests, and to whom.
+//! Credentials: which requests are signed, and which servers see the signature.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -16,7 +16,7 @@ use support::tls::{Authority, Clients};
 use support::{Seen, Server, body_json, config, config_with, json, link, link_to, post, reply, stream, with};
 use url::Url;
 
-/// Signs each request with another token, and writes down what it is asked.
+/// Signs each request with another token, and records its calls.
 #[derive(Debug, Default)]
 struct Signer {
     signed: Mutex<Vec<(Method, Url)>>,
@@ -177,7 +177,7 @@ async fn what_the_configuration_sets_is_there_to_be_seen() {
     let seen = &server.seen()[0];
     assert_eq!((&seen.headers[AUTHORIZATION], signer.signed().len()), (&"Basic ours".parse().unwrap(), 1));
     assert_eq!(seen.headers[HOST], server.address.to_string());
-    // The link it was made of is as it was.
+    // The original link is unchanged.
     post(&link_to(&config_with(&server.url(), &[]))).await.unwrap();
     let plain = server.link();
     let (other, _) = authorized(&plain);

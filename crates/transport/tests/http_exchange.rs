@@ -1,4 +1,4 @@
-//! What goes out with a request, and what comes back: headers, bodies, limits, redirects, cookies.
+//! Requests and responses: headers, bodies, limits, redirects, cookies.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -157,13 +157,13 @@ async fn ht_03_a_refusal_keeps_its_status_and_body() {
     let answer = ask("large").await;
     let Body::Other(text) = answer.body else { panic!() };
     assert_eq!((answer.status, text.len()), (413, 64 * 1024));
-    // HM-11 and DE-07 want to look into it however it is framed.
+    // HM-11 and DE-07 read the error however it is framed.
     let answer = ask("events").await;
     assert_eq!(answer.status, 400);
     assert_eq!(body_json(answer), ERROR);
 }
 
-/// The body of a refusal that is framed as events, and how the server goes on after it.
+/// The body of an error response that is framed as events, however the stream continues.
 #[tokio::test]
 async fn a_refusal_counts_however_its_event_stream_ends() {
     const ERROR: &str = r#"{"error":{"code":-32600,"message":"Session not found"}}"#;
@@ -261,7 +261,7 @@ async fn a_body_over_the_limit_is_refused() {
         b"fits" => json(vec![b'x'; 1000]),
         _ => {
             let (pieces, reply) = stream(200, "application/json");
-            // Sends until the client has had enough.
+            // Sends until the client closes.
             tokio::spawn(async move { while pieces.send(vec![b'x'; 100].into()).await.is_ok() {} });
             reply
         }
@@ -274,7 +274,7 @@ async fn a_body_over_the_limit_is_refused() {
         assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { limit: 1000 }), "{how}");
         assert_eq!(fault.execution, Execution::Unknown);
     }
-    // It is that request's failure alone.
+    // Only that request fails.
     assert_eq!(body_json(link.post("fits".into(), &HeaderMap::new()).await.unwrap()).len(), 1000);
 }
 
@@ -362,9 +362,9 @@ async fn redirects_stay_within_the_origin() {
         assert_eq!(fault.execution, execution, "{path}");
         assert!(fault.evidence.note.is_some(), "{path}");
     }
-    // No GET comes of a POST, but a GET may be sent on by any of them.
+    // A POST is not turned into a GET, but a GET may be redirected by any of them.
     assert_eq!(link.at("/moved").unwrap().get(&HeaderMap::new()).await.unwrap().status, 200);
-    // Without a location it is an answer like any other.
+    // Without a location it is a response like any other.
     assert_eq!(post(&link.at("/nowhere").unwrap()).await.unwrap().status, 302);
 }
 
@@ -401,8 +401,8 @@ async fn cookies_are_kept_until_the_session_ends() {
     assert_eq!(cookies().await, "none");
 }
 
-/// The memory of a large body is used for the next one when nobody holds the first any more, and given back when none
-/// follows.
+/// The buffer of a large body is reused for the next one when nobody holds the first any more, and
+/// released when none follows.
 #[tokio::test]
 async fn memory_of_a_large_body_is_used_again() {
     let server = Server::start(async |_| json(format!("[{}]", " ".repeat(600_000)))).await;

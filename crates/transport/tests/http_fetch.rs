@@ -1,4 +1,4 @@
-//! Single requests: what they may cost, where they are redirected, and whom they tell what.
+//! Single requests: limits, redirects, and which headers reach whom.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -203,7 +203,7 @@ async fn a_client_certificate_is_for_one_origin() {
     assert_eq!(fetch.send(get(&url(&own)), TOLD).await.unwrap().status(), 200);
     assert_eq!(own.seen()[0].version, Version::HTTP_2);
     assert_eq!(cause(fetch.send(get(&url(&other)), TOLD).await.unwrap_err()), Cause::Tls);
-    // With a host of one's own, over HTTP/1.1.
+    // With a `Host` header of the caller, over HTTP/1.1.
     let named = Request::get(url(&own)).header("host", "other.test").body(Bytes::new()).unwrap();
     assert_eq!(fetch.send(named, Guard::Chosen).await.unwrap().status(), 200);
     assert_eq!(own.seen()[1].version, Version::HTTP_11);
@@ -218,7 +218,7 @@ async fn goes_through_the_proxies_of_the_server() {
     let raw = Raw::bind().await;
     let proxies = Proxies::Fixed { http: String::new(), https: raw.url(), bypass: String::new() };
     let fetch = Fetch::new(authority.trust(), proxies);
-    // The proxy is where it is; that is the person's choice, also when the address was told.
+    // The user chose the proxy, also when a server chose the address.
     let request = get("https://server.test/");
     let (sent, head) =
         tokio::join!(fetch.send(request, Guard::Told(Zone::Public)), tunnel_once(&raw, server.address));
@@ -233,7 +233,8 @@ fn fenced(url: &str, fence: &Fence) -> Request<Bytes> {
     request
 }
 
-/// The connection is made before anybody is asked, and nothing of the request is on it by then.
+/// The connection is made before permission is requested, and nothing of the request is on it by
+/// then.
 #[tokio::test]
 async fn a_fenced_request_leaves_when_it_may_on_a_connection_that_is_there() {
     let server = Server::start(async |seen: Seen| json(seen.body)).await;
@@ -264,7 +265,7 @@ async fn a_fenced_request_that_may_not_leave_does_not() {
     assert!(server.seen().is_empty() && !fence.was_missed());
 }
 
-/// The program stood still after it was allowed to send.
+/// The program was stopped after it was allowed to send.
 #[tokio::test]
 async fn a_fenced_request_that_comes_too_late_does_not_leave() {
     let authority = Authority::new();
@@ -288,7 +289,7 @@ async fn a_fenced_request_that_comes_too_late_does_not_leave() {
     }
 }
 
-/// Others are left after [`FetchLimits::total`]; what can be had only once is waited for.
+/// Other requests are given up after [`FetchLimits::total`]; a single-use one is awaited longer.
 #[tokio::test]
 async fn the_answer_to_a_fenced_request_is_waited_for_as_the_fence_says() {
     let server = Server::start(async |seen: Seen| {
@@ -311,7 +312,7 @@ async fn the_answer_to_a_fenced_request_is_waited_for_as_the_fence_says() {
     assert_eq!(cause(slow.unwrap_err()), Cause::Timeout(Limit::Idle));
 }
 
-// SE-01: the proxy would look the name up where it stands, and we would not see what it finds.
+// SE-01: the proxy would resolve the name in its own network, and we would not see the result.
 #[tokio::test]
 async fn se_01_a_proxy_is_not_asked_for_names_of_inner_networks() {
     let authority = Authority::new();
@@ -333,7 +334,7 @@ async fn se_01_a_proxy_is_not_asked_for_names_of_inner_networks() {
             other => panic!("{url}: {other:?}"),
         }
     }
-    // The first that the proxy hears of is one that it may be asked for.
+    // The first request that the proxy gets is an allowed one.
     let (sent, head) =
         tokio::join!(fetch.send(get("https://server.test/"), told), tunnel_once(&raw, server.address));
     assert_eq!(sent.unwrap().status(), 200);

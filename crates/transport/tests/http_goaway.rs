@@ -1,4 +1,4 @@
-//! HTTP/2: what a server says about requests that it did not process, and what follows for the connection.
+//! HTTP/2: requests that a server says it did not process, and the connection afterwards.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -10,7 +10,7 @@ use support::raw::settle;
 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
-/// Posts once and has `refuse` treat the request, which is on stream 1.
+/// Posts once and lets `refuse` handle the request, which is on stream 1.
 async fn refused(refuse: impl AsyncFnOnce(&mut FramePeer)) -> Fault {
     let server = Frames::bind().await;
     let link = server.link();

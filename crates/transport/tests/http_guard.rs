@@ -1,4 +1,4 @@
-//! Where a server can have us ask: nowhere that it could not ask itself.
+//! A server cannot make us contact an address that it could not reach itself.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -18,7 +18,7 @@ use support::raw::Raw;
 use support::tls::{Authority, Clients};
 use support::{Seen, Server, json, reply, with};
 
-/// Answers with one list of addresses after the other, and then with nothing.
+/// Returns one list of addresses after the other, and then an error.
 #[derive(Debug, Default)]
 struct Changing {
     answers: Mutex<VecDeque<Vec<IpAddr>>>,
@@ -108,7 +108,7 @@ async fn se_01_a_name_for_a_private_address_is_refused() {
     assert_eq!(listening.connections(), 0);
 }
 
-// SE-02: what was checked is what is connected to.
+// SE-02: the checked address is the one that is connected to.
 #[tokio::test]
 async fn se_02_a_rebinding_name_is_refused() {
     let server = Server::start(async |seen: Seen| match seen.uri.path() {
@@ -119,11 +119,11 @@ async fn se_02_a_rebinding_name_is_refused() {
     let url = |path: &str| format!("http://localhost:{}{path}", server.address.port());
     let guard = Guard::Told(Zone::Loopback);
 
-    // One look is all it takes: a second answer would be another.
+    // One lookup is enough: a second one would return another address.
     let names = Changing::new(&[&["127.0.0.1"], &["169.254.169.254"]]);
     assert_eq!(fetch(&names).send(get(&url("/answer")), guard).await.unwrap().status(), 200);
     assert_eq!(names.asked(), 1);
-    // The next request looks again, and is checked again.
+    // The next request looks the name up again, and is checked again.
     assert_eq!(refused(fetch(&names).send(get(&url("/answer")), guard).await).1, Why::Special);
 
     // So is each hop.
@@ -155,7 +155,7 @@ async fn se_02_a_redirect_is_checked_like_the_address_that_was_named() {
             std::future::ready(with(reply(302, "", ""), "location", location))
         })
         .await;
-        // Through a proxy, whose side of the network is the only one from which this server is a public one.
+        // Through a proxy, because only from its network is this server a public one.
         let raw = Raw::bind().await;
         let proxies = Proxies::Fixed { http: String::new(), https: raw.url(), bypass: String::new() };
         let fetch = Fetch::new(authority.trust(), proxies);
@@ -167,13 +167,13 @@ async fn se_02_a_redirect_is_checked_like_the_address_that_was_named() {
     }
 }
 
-// SE-02: the person chose the first address, and nobody but the server the next.
+// SE-02: the user chose the first address, but the server the next.
 #[tokio::test]
 async fn se_02_where_a_chosen_address_redirects_to_is_guarded() {
     for (location, why) in [("http://169.254.169.254/", Why::Special), ("http://8.8.8.8/", Why::NotSecure)] {
         let server =
             Server::start(move |_| std::future::ready(with(reply(302, "", ""), "location", location))).await;
-        // A name, so that what it is told by is not this machine but a private network.
+        // A name, so that the redirecting server counts as private and not as loopback.
         let url = format!("http://name.test:{}/", server.address.port());
         let names = Changing::new(&[&["127.0.0.1"], &["127.0.0.1"]]);
         assert_eq!(refused(fetch(&names).send(get(&url), Guard::Chosen).await).1, why);
@@ -189,7 +189,8 @@ async fn se_02_where_a_chosen_address_redirects_to_is_guarded() {
     assert_eq!(other.connections(), 0);
 }
 
-// SE-02: who was reached at a public address is public, whatever its name means when we ask where it is.
+// SE-02: a server that was reached at a public address is public, whatever its name resolves to
+// later.
 #[tokio::test]
 async fn se_02_a_server_that_was_public_once_is_not_private_later() {
     let url = "https://s.test/".parse().unwrap();
@@ -204,8 +205,8 @@ async fn se_02_a_server_that_was_public_once_is_not_private_later() {
             assert_eq!(fetch.zone(&url).await, Ok(zone), "{answers:?}");
         }
     }
-    // It redirects us from an address that is not private into a network that is. Nobody answers at an address of no
-    // kind but this machine, so that one stands for a public one.
+    // The server redirects us from an address that is not private into a private network. Only
+    // loopback answers in a test, so an address outside all zones stands for a public one.
     let location = "https://10.0.0.1/";
     let server =
         Server::start(move |_| std::future::ready(with(reply(302, "", ""), "location", location))).await;
@@ -236,7 +237,7 @@ async fn a_zone_is_that_of_the_farthest_address() {
     assert_eq!(zone("https://s.test/", &[&["127.0.0.1"]]).await, Ok(Zone::Private));
     assert_eq!(zone("https://s.test/", &[]).await.unwrap_err().cause, Cause::Dns);
     assert_eq!(zone("https://s.test/", &[&[]]).await.unwrap_err().cause, Cause::Dns);
-    // Only the proxy knows where it is.
+    // Only the proxy can resolve the name.
     let proxies =
         Proxies::Fixed { http: String::new(), https: "http://proxy.test".into(), bypass: String::new() };
     let names = Changing::new(&[]);

@@ -1,4 +1,4 @@
-//! What a server repeats of our secrets does not come through, wherever it stands in what it says.
+//! Our secrets are removed from responses, wherever a server repeats them.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -14,7 +14,7 @@ use http::{HeaderMap, Method};
 use support::{Seen, Server, body_events, body_json, config_with, json, link_to, post, reply, stream, with};
 use url::Url;
 
-/// Shows one token, and knows that it is a secret.
+/// Signs with one token, and reports it as a secret.
 #[derive(Debug)]
 struct Signer(Mutex<String>);
 
@@ -31,7 +31,7 @@ impl Credentials for Signer {
 
 const KEY: &str = "swordfish-0123";
 
-/// What a server says that was sent these headers.
+/// Posts with secret headers and returns the response.
 async fn answered(server: Server) -> Answer {
     let config = config_with(
         &format!("http://{}/mcp", server.address),
@@ -41,7 +41,7 @@ async fn answered(server: Server) -> Answer {
     post(&link_to(&config).authorized(signer)).await.unwrap()
 }
 
-/// All that was sent, in the words of the server.
+/// All headers that were sent, as the server repeats them.
 fn repeated(seen: &Seen) -> String {
     ["authorization", "x-api-key", "x-team"].map(|name| seen.headers[name].to_str().unwrap()).join(" ")
 }
@@ -57,7 +57,7 @@ async fn a_result_and_an_error_are_redacted() {
         })
         .await;
         let body = body_json(answered(server).await);
-        // Of a refusal, whatever was configured is left out.
+        // In an error response every configured header is removed.
         let shown = if status == 200 { SHOWN } else { "Bearer [redacted] [redacted] [redacted]" };
         let expected = format!(r#"{{"id":1,"error":{{"code":1,"message":"{shown}"}}}}"#);
         assert_eq!(body, expected, "{status}");
@@ -108,7 +108,7 @@ async fn events_are_redacted_with_the_secrets_of_the_moment() {
     assert_eq!(data, r#"{"a":"hunter2hunter2 [redacted]"}"#);
 }
 
-/// The address that a server would send us to is its own choice, and so it may hold what we have just shown it.
+/// A server chooses the target of a redirect, so it may contain the token that we just sent.
 #[tokio::test]
 async fn the_address_of_a_refused_redirect_is_redacted() {
     for place in

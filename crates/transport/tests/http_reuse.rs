@@ -1,4 +1,5 @@
-//! Kept connections that the server closes: before a request is written, while nobody asks, and from our side.
+//! Kept connections that the server closes: before a request is written, while idle, and from our
+//! side.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -22,8 +23,8 @@ use support::{Server, body_events, body_json, config, json, link, link_to, post}
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
-/// Posts on a runtime of one thread, which is blocked whenever the server closes: nothing but the system itself can
-/// know of the close when the next request is sent.
+/// Posts on a single-threaded runtime, which is blocked whenever the server closes: nothing but the
+/// system itself can know of the close when the next request is sent.
 async fn post_after_each_close(server: &Closing, link: &HttpLink) {
     for n in 0..10 {
         let body = n.to_string();
@@ -57,7 +58,7 @@ async fn a_close_that_only_the_system_knows_of_costs_nothing_over_tls() {
     }
 }
 
-/// Whether a request crosses the close is up to chance here, so only the labels are certain.
+/// Whether a request crosses the close is up to chance here, so only the labels are checked.
 #[tokio::test]
 async fn what_is_labelled_not_executed_was_never_read() {
     let server = Closing::start(Ending::Close, Moment::AfterReply, |socket| socket);
@@ -101,7 +102,7 @@ async fn hs_02_a_message_is_not_posted_to_a_connection_that_a_restart_closed() {
     events.write(b"data: 1\n\n").await;
 }
 
-/// Takes a connection and answers one request on it.
+/// Accepts a connection and answers one request on it.
 async fn answered(raw: &Raw) -> Peer {
     let mut peer = raw.accept().await;
     peer.request().await;
@@ -117,7 +118,7 @@ fn close_now(peer: Peer) {
 async fn idle_closed_tells_of_a_close_by_the_server() {
     let raw = Raw::bind().await;
     let link = link(&raw.url());
-    // Waited for before there is a connection, and after it was closed.
+    // The wait begins before there is a connection, or after it was closed.
     for waits_first in [true, false] {
         let mut closed = pin!(link.idle_closed());
         if waits_first {
@@ -201,7 +202,7 @@ async fn idle_closed_tells_of_http_2() {
     assert!(is_pending(closed.as_mut()).await);
     drop(peer);
     closed.await;
-    // What we let go of ourselves is nothing to tell.
+    // A connection that we drop ourselves is not reported.
     let mut closed = pin!(link.idle_closed());
     let (result, mut peer) = tokio::join!(post(&link), async {
         let mut peer = server.accept().await;
@@ -235,7 +236,8 @@ async fn abort_in_flight_ends_what_is_silent_and_leaves_the_outcome_unknown() {
     assert_eq!(body_json(result.unwrap()), "{}");
 }
 
-/// The end of such a stream is the end of its connection, so a cut that looked like one would look like good order.
+/// The end of such a stream is the end of its connection, so a clean cut would look like an orderly
+/// end.
 #[tokio::test]
 async fn abort_in_flight_cuts_event_streams() {
     let raw = Raw::bind().await;

@@ -80,7 +80,7 @@ async fn a_client_certificate_is_shown() {
         if protocols == H1 {
             assert_tls(result);
         } else {
-            // Over HTTP/2 the alert cannot be told from one that came later.
+            // Over HTTP/2 the alert cannot be told from a later one.
             assert_eq!(result.unwrap_err().cause, Cause::Tls);
         }
         assert_eq!(server.seen().len(), 1);
@@ -253,7 +253,7 @@ async fn this_machine_and_bypassed_hosts_are_reached_without_the_proxy() {
         HttpLink::with_proxies(&config(url), Limits::default(), &proxies).unwrap()
     };
     assert_eq!(body_json(post(&link(&server.url(), "")).await.unwrap()), "/mcp");
-    // Names of this kind resolve nowhere, so the two ways fail differently.
+    // Such names resolve nowhere, so the two routes fail differently.
     let url = format!("http://{}.test/", "x".repeat(64));
     assert_eq!(post(&link(&url, "")).await.unwrap_err().cause, Cause::Refused);
     assert_eq!(post(&link(&url, ".test")).await.unwrap_err().cause, Cause::Dns);

@@ -1,5 +1,4 @@
-//! The opening of HTTP+SSE, and what each side sees of it. How endpoints are resolved is tested beside the
-//! code.
+//! Opening HTTP+SSE, from both sides. How endpoints are resolved is tested beside the code.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -68,7 +67,7 @@ async fn hs_02_messages_go_to_the_endpoint_and_come_on_the_stream() {
     let shown = format!("{sse:?}");
     assert!(!shown.contains("s3cret") && !shown.contains("messages"), "{shown}");
 
-    // HS-03: letting go of the stream ends the session for the server too.
+    // HS-03: dropping the stream ends the session for the server too.
     drop(sse);
     pieces.closed().await;
 }
@@ -95,7 +94,7 @@ async fn what_comes_before_the_endpoint_is_let_go_and_what_comes_after_is_kept()
     assert_eq!(sse.events.next().await.unwrap(), None);
 }
 
-// HS-02: the URL that was configured counts, also where it was redirected.
+// HS-02: the configured URL counts, even if it was redirected.
 #[tokio::test]
 async fn hs_02_the_stream_may_be_redirected_within_the_origin() {
     let server = Server::start(async |seen| match seen.uri.path() {
@@ -184,7 +183,7 @@ async fn a_stream_without_an_endpoint_is_refused() {
     for events in ["", ": nothing\n\n", "data: {}\n\n", "event: endpoint\ndata: /half?s=s3cret\n"] {
         assert_eq!(refused(&telling(events).await.link()).await.cause, missing, "{events:?}");
     }
-    // An event without any data is none.
+    // An event without data does not count.
     assert_eq!(refused(&telling("event: endpoint\n\n").await.link()).await.cause, missing);
     let fault = refused(&telling("event: endpoint\ndata:\n\n").await.link()).await;
     assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::BadResult));
@@ -225,7 +224,7 @@ async fn an_endpoint_over_the_limit_of_events_is_not_shown() {
     assert_eq!(fault.evidence.body, None);
 }
 
-/// The limit for making a connection bounds the whole opening: also a server that accepts and says nothing,
+/// The connect timeout bounds the whole opening: also for a server that accepts and sends nothing,
 /// or nothing that matters.
 #[tokio::test]
 async fn silence_ends_at_the_connect_limit() {
@@ -256,7 +255,7 @@ async fn silence_ends_at_the_connect_limit() {
     }
 }
 
-/// Servers differ in how they say that a message was taken, and some answer at once.
+/// Servers differ in how they accept a message, and some respond at once.
 #[tokio::test]
 async fn any_success_says_that_a_message_was_taken() {
     let server = Server::start(async |seen| match &*seen.body {

@@ -1,4 +1,4 @@
-//! Streams that are let go after the event that mattered: their connections are used again, or closed.
+//! Streams that are dropped after the event that mattered: their connections are reused, or closed.
 
 #[path = "support/http/mod.rs"]
 mod support;
@@ -13,7 +13,7 @@ const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nb\r\ndata: one\n\n\r\n";
 const END: &[u8] = b"0\r\n\r\n";
 
-/// Posts, reads the one event, and lets the stream go.
+/// Posts, reads the one event, and drops the stream.
 async fn exchange(link: &HttpLink) {
     let mut events = body_events(post(link).await.unwrap());
     assert_eq!(events.next().await.unwrap().unwrap().data, "one");
@@ -38,7 +38,7 @@ async fn a_stream_that_ended_gives_its_connection_back() {
     let link = link(&raw.url());
     let ((), mut peer) = tokio::join!(exchange(&link), accept_and_answer(&raw));
     for _ in 0..3 {
-        // The end comes after the stream was let go.
+        // The end arrives after the stream was dropped.
         peer.write(END).await;
         settle().await;
         tokio::join!(exchange(&link), answer(&mut peer));

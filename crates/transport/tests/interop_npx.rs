@@ -1,4 +1,4 @@
-//! A server that the real `npx` runs, which starts one of its own: all of it dies with a killed host.
+//! A server that the real `npx` runs, and its child: both die with a killed host.
 #![cfg(unix)]
 
 mod process_support;
@@ -15,8 +15,8 @@ async fn what_npx_runs_dies_with_the_host() {
     let roll = Roll::new();
     let package = tempfile::tempdir().unwrap();
     install(package.path(), &roll.stay());
-    // The one beside the npm with which the test command installs things. Without it the test fails: a launcher
-    // that is not there must not look like one that ends well.
+    // `npx` of the npm that the test command installs with. Without it the test fails: a missing
+    // launcher must not look like one that ends well.
     let found = Command::new("npx").arg("--version").output().expect("npx is on the PATH");
     assert!(found.status.success(), "{found:?}");
     let folder = package.path().display();
@@ -31,7 +31,7 @@ async fn what_npx_runs_dies_with_the_host() {
     present.gone().await;
 }
 
-/// A package whose program starts a child, and where that can be followed a detached one, and stays.
+/// Installs a package whose program starts a child, on Linux also a detached one, and stays.
 fn install(folder: &Path, stay: &str) {
     let program = format!(
         "#!/usr/bin/env node

@@ -1,4 +1,4 @@
-//! What comes in, and how it ends.
+//! How lines are received, and how a pipe ends.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Frames leave whole and in order, whatever the stream and the callers do.
+//! Every frame is written whole and in order, whatever the stream and the callers do.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 const LIMIT: usize = 64 * 1024 * 1024;
 
-/// A frame that says who it is at both ends, with `size` bytes between.
+/// A frame with its number at both ends, and `size` bytes between.
 fn frame(number: usize, size: usize) -> Frame {
     let text = format!(r#"{{"n":{number},"fill":"{}","again":{number}}}"#, "x".repeat(size));
     notification("test", Some(&Json::parse(Bytes::from(text)).unwrap()))
@@ -42,16 +42,16 @@ fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A stream that takes what it is told to, and shows what it took.
+/// A stream that accepts as many bytes as it is told to, and records them.
 #[derive(Clone, Default)]
 struct Slow(Arc<Mutex<Taken>>);
 
 #[derive(Default)]
 struct Taken {
     bytes: Vec<u8>,
-    /// How much one write takes.
+    /// How many bytes one write accepts.
     at_once: usize,
-    /// How much it takes in all before it is full.
+    /// How many bytes it accepts in all before it is full.
     room: usize,
     writes: usize,
     waker: Option<Waker>,
@@ -86,7 +86,7 @@ impl Slow {
     }
 }
 
-/// The end the link holds, so that it can be seen to be dropped.
+/// The end that the link holds, so that its drop can be observed.
 struct SlowEnd(Slow);
 
 impl AsyncWrite for SlowEnd {
@@ -226,7 +226,7 @@ async fn a_dropped_send_leaves_the_whole_frame_or_nothing() {
     let size = QUEUE as usize / 4;
     let (mut handed_over, mut given_up) = (vec![], 0);
     for number in 0..10 {
-        // Polled once and dropped: where it waits for room, it is given up.
+        // Polled once and dropped: a send that waits for room is given up.
         match poll_once(pin!(writer.send(&frame(number, size)))) {
             Poll::Ready(sent) => handed_over.push((number, sent.unwrap())),
             Poll::Pending => given_up += 1,
@@ -292,7 +292,7 @@ async fn closing_writes_what_waits_first() {
     for number in 0..3 {
         assert_eq!(message(&mut there.reader).await, frame(number, 100_000).body());
     }
-    // Ended, and it stays so.
+    // The link stays ended.
     for _ in 0..2 {
         assert_eq!(within(there.reader.recv()).await.unwrap_err().cause, Cause::Exited(Exit::Eof));
     }

@@ -1,4 +1,4 @@
-//! How a process that ends by itself is seen to end.
+//! The fault that is reported when a process ends by itself.
 #![cfg(unix)]
 
 mod process_support;
@@ -13,7 +13,7 @@ async fn the_exit_code_and_the_last_words() {
     assert_eq!(fault.cause, Cause::Exited(Exit::Code(3)));
     assert_eq!(fault.execution, Execution::Unknown);
     assert_eq!(fault.evidence.stderr, ["no API key"]);
-    // It says the same for ever.
+    // Every later call returns the same fault.
     assert_eq!(end(&mut process.reader).await, fault);
     assert_eq!(process.handle.shutdown().await, Exit::Code(3));
 }
@@ -24,7 +24,7 @@ async fn the_signal() {
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Signal(9)));
 }
 
-/// ST-07: the end of stdout is the end, though the process lives on.
+/// ST-07: the end of stdout ends the link, though the process lives on.
 #[tokio::test]
 async fn st_07_a_closed_stdout_is_the_end() {
     let mut process = start(&sh("exec 1>&-; exec sleep 1000"), GRACE).await;
@@ -41,11 +41,11 @@ async fn a_grandchild_that_holds_stdout_hides_nothing() {
     process.writer.send(&frame("go")).await.unwrap();
     assert_eq!(message(&mut process.reader).await, r#"{"last":1}"#);
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(4)));
-    // It is of no use any more, and is ended too.
+    // The grandchild is not needed any more, and is ended too.
     grandchild.dead_async().await;
 }
 
-/// What took its mark off outlives the process and holds its stdout: no end of the output would ever come.
+/// A daemon that removed its mark outlives the process and holds its stdout, which would never end.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_daemon_that_holds_stdout_hides_nothing() {
@@ -56,11 +56,11 @@ async fn a_daemon_that_holds_stdout_hides_nothing() {
     process.writer.send(&frame("go")).await.unwrap();
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(4)));
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(4));
-    // It was there all the time.
+    // The daemon was alive all the time.
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
 }
 
-/// Deaf to SIGTERM and writing without end.
+/// The grandchild ignores SIGTERM and writes without end.
 #[tokio::test]
 async fn a_grandchild_that_floods_stdout_is_not_listened_to_for_ever() {
     let mut process = start(&sh(r#"trap '' TERM; yes '{"x":1}' & exit 0"#), GRACE).await;

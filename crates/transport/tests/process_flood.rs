@@ -1,5 +1,5 @@
 //! A server that floods stderr costs no memory and delays no call. Alone in its file, and so in its
-//! process, since it measures that.
+//! process, because it measures memory.
 #![cfg(target_os = "linux")]
 
 mod process_support;
@@ -32,7 +32,8 @@ async fn st_03_a_hundred_megabytes_on_stderr_while_calls_go_on() {
         slowest = slowest.max(asked.elapsed());
         calls += 1;
     }
-    // How many there are is the machine's affair; that none waited for the flood to end is ours.
+    // The number of calls depends on the machine; that none waited for the end of the flood does
+    // not.
     assert!(calls >= 5, "only {calls} calls: nothing was seen");
     assert!(slowest < Duration::from_millis(500), "the slowest of {calls} calls took {slowest:?}");
     let grown = peak() - before;

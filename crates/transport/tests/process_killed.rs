@@ -1,4 +1,4 @@
-//! What becomes of the servers when the process that runs them is killed with SIGKILL, or just leaves.
+//! Servers end when the process that runs them is killed with SIGKILL, or just exits.
 #![cfg(unix)]
 
 mod process_support;
@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use process_support::host::{Host, Roll, be_the_host_if_asked, is_alive};
 use process_support::within;
 
-/// Runs a script as a server, kills its host, and sees so many processes die.
+/// Runs a script as a server, kills its host, and waits for `count` processes to die.
 async fn all_die_with_the_host(script: impl FnOnce(&str) -> String, count: usize) {
     let roll = Roll::new();
     let mut host = Host::start(HOST, &script(&roll.stay()), &roll.records());
@@ -19,7 +19,7 @@ async fn all_die_with_the_host(script: impl FnOnce(&str) -> String, count: usize
     present.gone().await;
 }
 
-/// Also the host of the others.
+/// Name of the test that also runs as the host of the others.
 const HOST: &str = "a_wrapper_and_its_child_die";
 
 #[tokio::test]
@@ -28,27 +28,28 @@ async fn a_wrapper_and_its_child_die() {
     all_die_with_the_host(|stay| format!("{stay} & {stay}; echo never"), 2).await;
 }
 
-/// As `npx` starts a server: a launcher, its shell, the server, what that starts.
+/// As `npx` starts a server: a launcher, its shell, the server, its child.
 #[tokio::test]
 async fn a_chain_of_launchers_dies() {
     let chain = |stay: &str| format!(r#"sh -c "sh -c '{stay} & wait'; echo never"; echo never"#);
     all_die_with_the_host(chain, 1).await;
 }
 
-/// Its parent is gone; its group is not.
+/// The parent of the child is gone; its group is not.
 #[tokio::test]
 async fn a_double_forked_child_dies() {
     all_die_with_the_host(|stay| format!("(({stay} &) &); {stay}; echo never"), 2).await;
 }
 
-/// It has left its group and its session, and descends from its server.
+/// The child has left its group and its session, but descends from its server.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_child_with_a_session_of_its_own_dies() {
     all_die_with_the_host(|stay| format!("setsid {stay} & {stay}; echo never"), 2).await;
 }
 
-/// Its parent is gone as well: it is as a browser that the server opened for a person. So is what it starts.
+/// Its parent is gone as well: like a browser that the server opened for a person. So is what it
+/// starts.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_detached_process_lives() {
@@ -69,7 +70,7 @@ async fn a_detached_process_lives() {
     assert!(list(&roll.records()).unwrap()[0].processes.iter().all(|process| process.is_detached));
 }
 
-/// As in some builds of BusyBox.
+/// `grep` without `-z`, as in some builds of BusyBox.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_child_with_a_session_of_its_own_dies_where_grep_knows_no_zero_bytes() {
@@ -105,7 +106,7 @@ async fn a_host_that_just_exits_leaves_nothing() {
     present.gone().await;
 }
 
-/// A terminal, or a supervisor of the host, signals its whole group.
+/// A terminal, or a supervisor of the host, signals the whole group of the host.
 #[tokio::test]
 async fn the_watchdog_is_not_in_the_hosts_group() {
     let roll = Roll::new();
@@ -115,13 +116,13 @@ async fn the_watchdog_is_not_in_the_hosts_group() {
     let watchdog = host.watchdog();
     ignores_signals(watchdog).await;
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        // Nor is it moved by what is meant for it.
+        // Signals to the watchdog itself have no effect either.
         kill(Pid::from_raw(watchdog.try_into().unwrap()), signal).unwrap();
     }
     assert!(is_alive(watchdog));
     killpg(Pid::from_raw(host.pid().try_into().unwrap()), Signal::SIGKILL).unwrap();
     present.gone().await;
-    // And it does not stay.
+    // The watchdog exits afterwards.
     within(async {
         while is_alive(watchdog) {
             tokio::task::yield_now().await;
@@ -130,11 +131,11 @@ async fn the_watchdog_is_not_in_the_hosts_group() {
     .await;
 }
 
-/// Waits until the shell has come to its first line.
+/// Waits until the shell has run its first line.
 async fn ignores_signals(watchdog: u32) {
     let status = std::path::PathBuf::from(format!("/proc/{watchdog}/status"));
     within(async {
-        // Elsewhere there is nothing to look at, and the servers were started after it.
+        // Other systems have no such file; there the servers were started after the shell.
         while let Ok(text) = std::fs::read_to_string(&status) {
             let ignored = text.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
             let mask = ignored.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(u64::MAX);
@@ -147,7 +148,7 @@ async fn ignores_signals(watchdog: u32) {
     .await;
 }
 
-/// The files that it has open could be anybody's, also the test runner's.
+/// Inherited files could belong to anybody, also to the test runner.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_watchdog_holds_nothing_of_ours() {
@@ -162,7 +163,7 @@ async fn the_watchdog_holds_nothing_of_ours() {
             let number = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
             (number, std::fs::read_link(path).unwrap().display().to_string())
         })
-        // What this test inherited itself, it passes on; a shell can close only the first ten.
+        // The test passes on what it inherited itself; a shell can close only the first ten.
         .filter(|(number, _)| *number < 10)
         .collect();
     open.sort_unstable();

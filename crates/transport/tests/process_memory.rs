@@ -1,4 +1,5 @@
-//! A hostile line costs no memory. Alone in its file, and so in its process, since it measures that.
+//! A hostile line costs no memory. Alone in its file, and so in its process, because it measures
+//! memory.
 #![cfg(target_os = "linux")]
 
 mod process_support;

@@ -1,4 +1,4 @@
-//! What is written down about running servers, who reads it, and what is done with it after a crash.
+//! Records of running servers: how they are listed, and swept after a crash.
 #![cfg(unix)]
 
 mod process_support;
@@ -20,7 +20,7 @@ async fn start_recorded(script: &str, folder: &Path) -> Process {
     within(spawn(launch)).await.unwrap()
 }
 
-/// The one record in a folder.
+/// The path and text of the only record in a folder.
 fn record(folder: &Path) -> (PathBuf, String) {
     let paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(paths.len(), 1, "{paths:?}");
@@ -37,7 +37,8 @@ async fn a_running_server_is_listed_with_all_it_started() {
     let script = "sh -c 'sleep 300; echo $1' secret & echo '{}'; cat; exit 0";
     let mut process = start_recorded(script, folder.path()).await;
     message(&mut process.reader).await;
-    // The shell in the background may not have come as far as its own child, which is a shell until it is `sleep`.
+    // The background shell may not have started its child yet, which is a shell until it becomes
+    // `sleep`.
     let entries = within(async {
         loop {
             let entries = list(folder.path()).unwrap();
@@ -65,7 +66,7 @@ async fn a_running_server_is_listed_with_all_it_started() {
         );
     }
 
-    // Its command line is nobody's business.
+    // The command line is not recorded.
     assert!(!record(folder.path()).1.contains("secret"));
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
     assert!(list(folder.path()).unwrap().is_empty());
@@ -81,7 +82,7 @@ async fn a_server_that_ends_by_itself_is_forgotten() {
     assert!(is_empty(folder.path()));
 }
 
-/// Whoever lists has no part in it: how the server ended is still told.
+/// Listing does not reap: the exit of the server is still reported to its supervisor.
 #[tokio::test]
 async fn listing_does_not_take_the_exit_of_a_dead_server() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,11 +113,11 @@ async fn a_sweep_leaves_alone_what_has_an_owner() {
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
 }
 
-/// A server whose host and watchdog were killed.
+/// Starts a server whose host and watchdog are then killed.
 async fn orphan(roll: &Roll, script: &str, count: usize) -> Present {
     let mut host = Host::start(HOST, script, &roll.records());
     let present = roll.called(count).await;
-    // It may be faster than its host writes it down.
+    // The server may be up before its host has written the record.
     within(async {
         while list(&roll.records()).unwrap().is_empty() {
             tokio::task::yield_now().await;
@@ -128,14 +129,14 @@ async fn orphan(roll: &Roll, script: &str, count: usize) -> Present {
     present
 }
 
-/// Also the host of the others.
+/// Name of the test that also runs as the host of the others.
 const HOST: &str = "an_orphan_is_found_and_ended";
 
 #[tokio::test]
 async fn an_orphan_is_found_and_ended() {
     be_the_host_if_asked().await;
     let roll = Roll::new();
-    // One of them is deaf to SIGTERM.
+    // One of them ignores SIGTERM.
     let script = format!("(trap '' TERM; {0}) & exec {0}", roll.stay());
     let present = orphan(&roll, &script, 2).await;
     let entries = list(&roll.records()).unwrap();
@@ -151,7 +152,7 @@ async fn an_orphan_is_found_and_ended() {
     assert_eq!(sweep(&roll.records()).await.unwrap(), []);
 }
 
-/// The server itself is dead; what it left carries its mark.
+/// The server itself is dead; its daemon carries its mark.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_daemon_of_a_dead_server_is_found_by_its_mark() {
@@ -171,7 +172,7 @@ async fn a_daemon_of_a_dead_server_is_found_by_its_mark() {
     present.gone().await;
 }
 
-/// It is the user's, and listed for as long as it lives.
+/// A detached process belongs to the user, and is listed for as long as it lives.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_a_dead_server_detached_is_listed_and_not_ended() {
@@ -208,7 +209,8 @@ async fn what_a_dead_server_detached_is_listed_and_not_ended() {
     assert!(is_empty(&roll.records()));
 }
 
-/// Same id, another start: that is another process. A mark that nobody carries proves nothing.
+/// The same id with another start time is another process. A mark that nobody carries proves
+/// nothing.
 #[tokio::test]
 async fn a_record_that_does_not_match_ends_nobody() {
     let roll = Roll::new();
@@ -231,11 +233,11 @@ async fn a_record_that_does_not_match_ends_nobody() {
         assert_ne!(wrong, leader);
         fs::write(&forged, format!("{before}\"leader\":{{{wrong}}}{after}")).unwrap();
         assert_eq!(sweep(&roll.records()).await.unwrap(), [], "{wrong}");
-        // It was a record, and it is of no use.
+        // The forged record is valid but useless, and is removed.
         assert!(is_empty(&roll.records()));
         assert!(is_alive(pid));
     }
-    // Half a record is none, and is left to be looked at.
+    // Half a record is not a record, and is kept for inspection.
     fs::write(&path, &text[..text.len() / 2]).unwrap();
     assert_eq!(sweep(&roll.records()).await.unwrap(), []);
     assert!(is_alive(pid) && path.exists());

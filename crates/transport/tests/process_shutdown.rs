@@ -1,4 +1,4 @@
-//! How a process is ended.
+//! The shutdown sequence of a process.
 #![cfg(unix)]
 
 mod process_support;
@@ -29,7 +29,7 @@ async fn st_04_end_of_input_comes_first() {
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(7));
     assert_eq!(fs::read_to_string(log).unwrap(), "eof\n");
     assert!(is_reaped(process.handle.pid()));
-    // Again, and it is the same.
+    // A second shutdown returns the same exit.
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(7));
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(7)));
 }
@@ -61,13 +61,13 @@ async fn shutdown_takes_the_grandchildren_along() {
         let witness = Witness::new();
         let process = start(&sh(&format!("{} exec cat", witness.grandchild(trap))), GRACE).await;
         let grandchild = witness.up_async().await;
-        // The child itself ends at the end of its input; the grandchild has to be made to.
+        // The child itself ends at the end of its input; the grandchild has to be signaled.
         assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
         grandchild.dead_async().await;
     }
 }
 
-/// They left the group, and one of them is deaf to SIGTERM.
+/// The daemons left the group, and in one run they ignore SIGTERM.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn shutdown_takes_the_daemons_along() {
@@ -77,14 +77,14 @@ async fn shutdown_takes_the_daemons_along() {
         let process = start(&sh(&format!("{daemon} exec cat")), GRACE).await;
         let daemon = roll.called(1).await;
         assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
-        // Not just soon: nothing is left when it returns.
+        // Nothing is left at the moment shutdown returns.
         assert!(!is_alive(daemon.pids()[0]));
         daemon.gone().await;
     }
 }
 
-/// A server that crashed has left them behind, and is about to be started again. They have left its group, and are in
-/// its session.
+/// A crashed server has left them behind, and is about to be restarted. They have left its group,
+/// but are in its session.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_a_server_that_ended_by_itself_left_behind_is_ended() {
@@ -96,7 +96,8 @@ async fn what_a_server_that_ended_by_itself_left_behind_is_ended() {
     daemon.gone().await;
 }
 
-/// A browser that a server opened for a person is the person's: its parent has ended, and it has a session of its own.
+/// A browser that a server opened belongs to the user: its parent has ended, and it has its own
+/// session.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_a_server_detached_lives_on_and_what_descends_from_it_does_not() {
@@ -115,7 +116,7 @@ async fn what_a_server_detached_lives_on_and_what_descends_from_it_does_not() {
 async fn dropping_the_handle_kills_the_daemons_at_once() {
     let roll = Roll::new();
     let script = format!("trap '' TERM; setsid {} & exec cat", roll.stay());
-    // So patiently that a kind way would take too long.
+    // With a grace period so long that a graceful end would fail the test.
     let process = start(&sh(&script), PATIENT).await;
     let daemon = roll.called(1).await;
     drop(process);

@@ -1,4 +1,4 @@
-//! What a process is started with, and what is said when it cannot be.
+//! How a process is started, and the faults when it cannot be.
 #![cfg(unix)]
 
 mod process_support;
@@ -12,7 +12,7 @@ use bowline_transport::pipe::{Inbound, Received};
 use bowline_transport::process::{INHERITED, MARK};
 use process_support::{PATIENT, command, executable, sh, start, try_start, within};
 
-/// All lines it prints.
+/// Runs a program and returns all lines it prints.
 async fn output(stdio: &Stdio) -> Vec<String> {
     let mut process = start(stdio, PATIENT).await;
     let mut lines = vec![];
@@ -37,7 +37,7 @@ async fn st_07_the_environment_is_cleared() {
             None => name == *listed,
         })
     };
-    // What a shell sets by itself.
+    // Variables that a shell sets by itself.
     let shell = ["PWD", "OLDPWD", "SHLVL", "_"];
     let ours: Vec<_> = env::vars().map(|(name, _)| name).collect();
     let kept_back = |name: &str| !is_listed(name) && !shell.contains(&name);
@@ -49,7 +49,7 @@ async fn st_07_the_environment_is_cleared() {
     let lines = output(&stdio).await;
     let seen: BTreeMap<_, _> = lines.iter().filter_map(|line| line.split_once('=')).collect();
     assert_eq!(seen["APP_MODE"], "from the configuration");
-    // It has it, and what it says of it does not come through.
+    // The server has it, and its echo is redacted.
     assert_eq!(seen["API_KEY"], "[redacted]");
     assert_eq!(seen["LANG"], "xx");
     assert!(seen.contains_key("PATH"));
@@ -78,7 +78,7 @@ async fn arguments_arrive_as_they_are() {
     assert_eq!(output(&command("sh", &args)).await, expected);
 }
 
-/// The configured PATH is where the command is searched, and what the child gets.
+/// The command is searched on the configured PATH, and the child gets it.
 #[tokio::test]
 async fn a_configured_path_is_searched_and_passed_on() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What goes to a server process and what comes back.
+//! Messages to and from a server process.
 #![cfg(unix)]
 
 mod process_support;
@@ -12,7 +12,7 @@ use bowline_transport::pipe::Received;
 use process_support::{GRACE, PATIENT, end, frame, message, next, sh, start, within};
 use tokio::task::JoinSet;
 
-/// ST-01: one message is one line, with whatever its text holds.
+/// ST-01: one message is one line, whatever its text contains.
 #[tokio::test]
 async fn st_01_round_trip() {
     let mut process = start(&sh("exec cat"), PATIENT).await;
@@ -66,7 +66,7 @@ async fn st_03_a_megabyte_on_stderr() {
 async fn half_a_line_then_exit() {
     let mut process = start(&sh(r#"echo '{"a":1}'; printf '{"half'; exit 1"#), PATIENT).await;
     assert_eq!(message(&mut process.reader).await, r#"{"a":1}"#);
-    // Half a message is nobody's answer.
+    // Half a message is not a response.
     assert!(matches!(next(&mut process.reader).await, Received::Noise(half) if half == r#"{"half"#));
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(1)));
 }
@@ -92,7 +92,7 @@ async fn sending_to_a_dead_process_fails() {
     let mut process = start(&sh("exit 0"), PATIENT).await;
     end(&mut process.reader).await;
     let fault = within(process.writer.send(&frame("x"))).await;
-    // The system may take one frame before it notices.
+    // The system may accept one frame before it notices.
     let fault = match fault {
         Ok(()) => within(process.writer.send(&frame("x"))).await.unwrap_err(),
         Err(fault) => fault,

@@ -1,5 +1,5 @@
-//! What we ask of the host on behalf of a server. The ids and progress tokens are ours, so that those of
-//! the server and those of the host never meet.
+//! Server requests that we forward to the host. Their ids and progress tokens are ours, so that
+//! those of the server and those of the host cannot collide.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::HostLink;
 
-/// Requests to the host that are not answered yet.
+/// Server requests that the host has not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Asks(Mutex<Table>);
 
@@ -21,24 +21,25 @@ pub(super) struct Asks(Mutex<Table>);
 struct Table {
     next: u64,
     open: HashMap<u64, Ask>,
-    /// The host will answer nothing more.
+    /// Set when the host will not respond any more.
     ended: bool,
 }
 
+/// One server request that waits for the host.
 #[derive(Debug)]
 struct Ask {
     answer: oneshot::Sender<Answer>,
-    /// Under which name the asker wants to hear of progress.
+    /// Progress token that the server gave the request.
     token: Option<Json>,
 }
 
 impl HostLink {
-    /// Asks the host something and waits for its answer.
+    /// Sends a request to the host and waits for its response.
     ///
-    /// Dropping the future tells the host that the answer is no longer wanted.
+    /// Dropping the future cancels the request at the host.
     pub(crate) async fn ask(&self, method: &str, params: &Json) -> Answer {
         let token = params.member("_meta").and_then(|meta| meta.member(meta::PROGRESS_TOKEN));
-        // The token of a request is its id, in either direction.
+        // The progress token of a request is its id, in either direction.
         let progress = if token.is_some() { Progress::Wanted } else { Progress::Unwanted };
         let Some((id, answer)) = self.0.asks.begin(token) else { return Err(gone()) };
         let open = Open { link: self, id };
@@ -53,16 +54,17 @@ impl HostLink {
         answer
     }
 
-    /// The host's answer to something that was asked. One that nobody waits for is dropped.
+    /// Delivers a response of the host. One that nobody waits for is dropped.
     pub(crate) fn answered(&self, id: Option<&Id>, answer: Answer) {
         let Some(ask) = id.and_then(Id::as_ours).and_then(|id| self.0.asks.take(id)) else {
             return tracing::debug!("an answer of the host to no open request was dropped");
         };
-        // The asker may have left in this very moment.
+        // The waiter may have been dropped at this very moment.
         let _ = ask.answer.send(answer);
     }
 
-    /// The host's news of something that was asked, in the words of the asker. `None` if it is over.
+    /// Replaces our progress token in progress of the host by that of the server. `None` if the
+    /// request is over.
     pub(crate) fn asker_progress(&self, params: &Json) -> Option<Json> {
         let ours: u64 = params.member(meta::PROGRESS_TOKEN)?.decode().ok()?;
         let token = self.0.asks.table().open.get(&ours)?.token.clone()?;
@@ -87,7 +89,7 @@ impl Asks {
         self.table().open.remove(&id)
     }
 
-    /// The host will answer nothing more.
+    /// Fails all open requests and accepts no more.
     pub(super) fn end(&self) {
         let mut table = self.table();
         table.ended = true;
@@ -99,7 +101,7 @@ impl Asks {
     }
 }
 
-/// A request that is still open when this is dropped is no longer wanted.
+/// Cancels the request at the host if it is still open when this is dropped.
 struct Open<'a> {
     link: &'a HostLink,
     id: u64,
@@ -112,7 +114,7 @@ impl Drop for Open<'_> {
         }
         let params = Edit::new().set_int("requestId", self.id).apply(None);
         let frame = outgoing::notification(method::CANCELLED, params.ok().as_ref());
-        // A host that takes no more is not told: whatever it answers finds nobody.
+        // If the queue is full the host is not notified: its response will find no waiter.
         let _ = self.link.0.writer.try_send(&frame, Pace::Now);
     }
 }

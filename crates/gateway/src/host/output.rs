@@ -1,4 +1,4 @@
-//! A stream that says when it was let go, which its writer does once everything is written.
+//! A stream that signals when it was dropped, which its writer does once everything is written.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -15,7 +15,7 @@ pub(super) struct Output<W> {
 }
 
 impl<W> Output<W> {
-    /// With what is cancelled when the stream was let go.
+    /// Wraps a stream. The token is canceled when the stream is dropped.
     pub(super) fn new(stream: W) -> (Self, CancellationToken) {
         let written = CancellationToken::new();
         (Self { stream, _written: written.clone().drop_guard() }, written)

@@ -1,6 +1,6 @@
-//! What the host asked and has no answer to yet: each request is a task that can be cancelled. So many run at
-//! once, more wait for their turn, and what is beyond that is refused. The host is read all the while, so that
-//! its cancellations and answers are never behind its requests.
+//! Requests of the host that are under way: each is a task that can be canceled. A bounded number
+//! runs at once, more wait, and the rest is refused. The host is read all the while, so that its
+//! cancellations and responses are never stuck behind its requests.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,33 +13,34 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-/// Requests of the host that are under way.
+/// The open requests of the host.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
-    /// A permit for each request that runs.
+    /// One permit per running request.
     running: Arc<Semaphore>,
-    /// A permit for each KiB of the requests that wait to run.
+    /// One permit per KiB of the requests that wait to run.
     waiting: Arc<Semaphore>,
     tasks: TaskTracker,
-    /// By the text of the id: `1` and `"1"` are two.
+    /// Tasks by the JSON text of the id: `1` and `"1"` differ.
     open: Arc<Mutex<HashMap<String, AbortHandle>>>,
 }
 
-/// Why a request is not begun.
+/// Why a request is not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// One with the same id is under way: to answer this one would be to answer that one.
+    /// A request with the same id is open: a response to one would also be a response to the other.
     DuplicateId,
-    /// As many run as may, and no more can wait.
+    /// The maximum is running, and no more can wait.
     Full,
 }
 
 impl Requests {
-    /// More at once than any host has; each keeps a task and perhaps a result.
+    /// How many requests run at once: more than any host sends. Each holds a task and perhaps a
+    /// result.
     pub(crate) const MAX_RUNNING: usize = 512;
 
-    /// Begins `work`, which ends with the answer to `id`: now, or when there is room for it. `size` is how many bytes
-    /// the request keeps until then.
+    /// Spawns `work`, which sends the response to `id`: now, or when there is room for it. `size`
+    /// is how many bytes the request holds until then.
     pub(crate) fn begin(
         &self,
         id: &Id,
@@ -47,7 +48,7 @@ impl Requests {
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Refused> {
         let key = id.to_string();
-        // Held until the entry is in, so that quick work cannot take it out before.
+        // Locked until the task is registered, so that quick work cannot remove it before.
         let mut open = self.open();
         if open.contains_key(&key) {
             return Err(Refused::DuplicateId);
@@ -80,23 +81,23 @@ impl Requests {
         Arc::clone(&self.waiting).try_acquire_many_owned(kib).ok().map(Place::Waiting)
     }
 
-    /// The host no longer wants the answer to the request with the id in `params`.
+    /// Cancels the request whose id is in `params`.
     pub(crate) fn cancel(&self, params: Option<&Json>) {
         let id = params.and_then(|params| params.member("requestId"));
-        // Taken out first: the task takes itself out when it is dropped, and wants the lock.
+        // Cloned first: the task removes itself when it is dropped, and needs the lock.
         let task = id.and_then(|id| self.open().get(id.as_str()).cloned());
         if let Some(task) = task {
             task.abort();
         }
     }
 
-    /// Lets what is under way be answered, for so long.
+    /// Waits at most `drain_timeout` until all open requests are answered.
     pub(crate) async fn settle(&self, patience: Duration) {
         self.tasks.close();
         let _ = timeout(patience, self.tasks.wait()).await;
     }
 
-    /// Ends what is under way, without an answer.
+    /// Aborts all open requests, without a response.
     pub(crate) async fn end(&self) {
         let tasks: Vec<_> = self.open().values().cloned().collect();
         for task in tasks {
@@ -119,18 +120,18 @@ impl Default for Requests {
     }
 }
 
-/// What a request holds while it is open.
+/// The permit that a request holds while it is open.
 enum Place {
     Running(OwnedSemaphorePermit),
     Waiting(OwnedSemaphorePermit),
 }
 
-/// How much of requests may wait to run: 64 MiB, or 4,096 small ones.
+/// How many KiB of requests may wait to run: 64 MiB, or 4,096 small ones.
 const MAX_WAITING_KIB: usize = 64 * 1024;
-/// What a request costs at least while it waits: its task and its entry are not free.
+/// The least that a waiting request counts for: its task and its map entry use memory too.
 const MIN_WAITING_KIB: u32 = 16;
 
-/// A request that is open. Takes itself out of the table however its task ends.
+/// Removes a request from the open ones, however its task ends.
 struct Entry {
     open: Arc<Mutex<HashMap<String, AbortHandle>>>,
     key: String,
@@ -164,7 +165,7 @@ mod tests {
         requests.cancel(Some(&Json::parse(format!(r#"{{"requestId":{id}}}"#)).unwrap()));
     }
 
-    /// Large requests use up what may wait sooner than small ones.
+    /// Large requests use up the room for waiting ones sooner than small ones.
     #[tokio::test]
     async fn what_waits_is_bounded_in_bytes_and_in_number() {
         let requests = full();

@@ -1,7 +1,8 @@
-//! Stdin, read by a thread of its own.
+//! Reads stdin on its own thread.
 //!
-//! The runtime's own reader would be waited for when the runtime ends, and a read of stdin ends only when
-//! the host closes it. Hosts that signal us wait a few tenths of a second before they kill.
+//! The runtime would wait for its own stdin reader when it shuts down, and a read of stdin ends
+//! only when the host closes it. Hosts that signal us wait a few tenths of a second before they
+//! kill.
 
 use std::io::{self, Read as _};
 use std::pin::Pin;
@@ -15,22 +16,22 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub(super) struct Stdin {
     chunks: mpsc::Receiver<io::Result<Vec<u8>>>,
-    /// What was received and not taken yet, from this place on.
+    /// The current chunk; the bytes before `position` were taken.
     chunk: Vec<u8>,
     at: usize,
 }
 
-/// What one read may bring, and how many may wait: a host that is not read stops here.
+/// Size of one read, and how many chunks may be queued: then the host is no longer read.
 const CHUNK: usize = 64 * 1024;
 const WAITING: usize = 4;
 
 impl Stdin {
-    /// Begins to read.
+    /// Starts the reader thread.
     pub(super) fn new() -> Self {
         let (sender, chunks) = mpsc::channel(WAITING);
         let reading = thread::Builder::new().name("stdin".into()).spawn(move || read(&sender));
         if let Err(error) = reading {
-            // The channel is closed, which reads as the end.
+            // The channel is closed, which reads as the end of stdin.
             tracing::error!(%error, "stdin cannot be read");
         }
         Self { chunks, chunk: Vec::new(), at: 0 }

@@ -1,4 +1,4 @@
-//! Whether somebody still reads our stdout.
+//! Checks whether somebody still reads our stdout.
 
 /// Whether the other end of stdout was closed.
 #[cfg(unix)]
@@ -8,13 +8,13 @@ pub(super) fn is_left() -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     let stdout = std::io::stdout();
-    // Nothing is asked for: that the other end is gone is told all the same.
+    // No events are requested: a closed other end is reported anyway.
     let mut seen = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
     let found = poll(&mut seen, PollTimeout::ZERO);
     found.is_ok_and(|found| found > 0)
 }
 
-/// Not to be had without writing.
+/// Cannot be known without writing.
 #[cfg(not(unix))]
 pub(super) fn is_left() -> bool {
     false

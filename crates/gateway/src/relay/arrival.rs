@@ -1,4 +1,4 @@
-//! Waiting for a server that the host has not seen yet.
+//! Waits for the first connection to the server.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use bowline::fault::Cause;
 use bowline::{Client, Status};
 use tokio::time::timeout;
 
-/// Waits until the server is there for the first time, as a call would: the client tries a closed port more often
-/// while somebody waits for it, and until then the host waits, for the answer to its `initialize` or to be told of
-/// the lists.
+/// Waits until the server is connected for the first time, as a call would: the client retries a
+/// closed port more often while somebody waits, and until then the host waits for the result of its
+/// `initialize` or for its lists.
 ///
-/// Only a closed port is tried more often, since that costs nobody anything. A server that answers with an error, or a
-/// program that ends at once, is tried in the client's own time.
+/// Only a closed port is retried more often, since that costs nothing. A server that responds with
+/// an error, or a program that exits at once, is retried at the pace of the client.
 pub(super) async fn await_arrival(client: Client) {
     let mut status = client.status();
     loop {
@@ -21,7 +21,7 @@ pub(super) async fn await_arrival(client: Client) {
             _ => false,
         };
         if is_refused {
-            // It gives up after `reconnect_wait`, which may be nothing at all.
+            // This gives up after `reconnect_wait`, which may be zero.
             if client.server().await.is_ok() {
                 return;
             }
@@ -32,5 +32,5 @@ pub(super) async fn await_arrival(client: Client) {
     }
 }
 
-/// How long to pause before waiting anew, unless something happens before.
+/// How long to wait before the next attempt, unless the status changes before.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! One request of the host's, from its line to the line of its answer.
+//! Serves one request of the host, from its line to the line of its response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::{Session, trace};
 use crate::{greeting, refusal};
 
 impl Session {
-    /// Answers one request with what the server makes of it.
+    /// Forwards one request to the server and sends its response.
     ///
-    /// Dropping the future cancels it on the server, and no answer is sent.
+    /// Dropping the future cancels it on the server, and no response is sent.
     pub(super) async fn serve(
         self: Arc<Self>,
         upstream: Arc<Upstream>,
@@ -28,14 +28,14 @@ impl Session {
         let answer = match upstream.greeted().await {
             None => Err(refusal::out_of_order("initialize failed; say it again")),
             Some(offer) => {
-                // Hosts give up on a server whose first list fails or takes long, and look again when it has
-                // changed, which they are told when the server comes.
+                // Hosts give up on a server whose first list fails or takes long. They list again
+                // after a change notification, which they get when the server connects.
                 if offer.is_blind()
                     && !upstream.has_come()
                     && let Some(nothing) = greeting::empty_list(&method)
                 {
                     self.link.answer(&id, &Ok(nothing)).await;
-                    // It may have been announced before this was written.
+                    // The change may have been announced before this was written.
                     if upstream.has_come() {
                         upstream.announce(&self.link).await;
                     }
@@ -43,7 +43,7 @@ impl Session {
                 }
                 let answer = Box::pin(self.call(&upstream, &open, &method, params)).await;
                 match answer {
-                    // The host was promised lists that this server turned out not to have.
+                    // The host was offered lists that this server turned out not to have.
                     Err(error) if offer.is_blind() && error.code == code::METHOD_NOT_FOUND => {
                         greeting::empty_list(&method).ok_or(error)
                     }
@@ -52,7 +52,7 @@ impl Session {
             }
         };
         upstream.all_told().await;
-        // No progress after the answer.
+        // Ends progress before the response is written.
         drop(open);
         self.link.answer(&id, &answer).await;
     }
@@ -83,7 +83,7 @@ impl Session {
                 if params.as_bytes().len() > LARGEST_PROGRESS {
                     return;
                 }
-                // Progress under the name that the host gave it.
+                // Progress with the token of the host.
                 if let Ok(params) = Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(&params)) {
                     queue.push_progress(&open, params);
                 }
@@ -94,7 +94,7 @@ impl Session {
         result.map_err(|error| {
             tracing::info!(%error, "a call failed");
             let status = client.status().borrow().clone();
-            // Where there is no connection for want of a login, that was told when it was lost.
+            // Without a connection the missing login was reported when the connection was lost.
             if let (ErrorKind::Fault(fault), Status::Ready(_)) = (error.kind(), &status)
                 && refusal::missing(fault).is_some()
             {
@@ -107,14 +107,14 @@ impl Session {
 
 /// How long a call may be silent.
 ///
-/// That is the host's to say: it cancels what it no longer waits for, and many tools are silent for longer than
-/// the default. So without a word of a person's only the limit for the whole call holds, for hosts that never
-/// cancel; what a person has set is meant.
+/// That is up to the host: it cancels what it no longer waits for, and many tools are silent for
+/// longer than the default. So unless the user configured a timeout, only the limit for the whole
+/// call applies, for hosts that never cancel.
 fn silence(timeouts: &Timeouts) -> Duration {
     if timeouts.call == Timeouts::default().call { timeouts.max } else { timeouts.call }
 }
 
-/// More than any progress says.
+/// Larger progress is dropped; no real one is.
 const LARGEST_PROGRESS: usize = 64 * 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What either side says unasked, carried to the other.
+//! Forwards notifications in both directions.
 
 use bowline::wire::{Json, method};
 use bowline::{Client, Event, Life, Status, Turn};
@@ -11,11 +11,11 @@ use super::upstream::{Gate, PASSING};
 use crate::greeting::Offer;
 use crate::host::HostLink;
 
-/// Carries what the server says, and what its client found out about its lists, to the host.
+/// Forwards notifications of the server, and list changes that its client detected, to the host.
 pub(super) async fn to_host(mut queue: QueueReader, link: HostLink, gate: Gate, observer: Observer) {
     loop {
         let item = tokio::select! {
-            // First what has happened, then the end.
+            // Queued items first, then the end.
             biased;
             item = queue.next() => item,
             () = gate.ended().cancelled() => return,
@@ -25,15 +25,15 @@ pub(super) async fn to_host(mut queue: QueueReader, link: HostLink, gate: Gate, 
             log(life);
             observer(life);
         }
-        // A host that does not read must not hold up the end.
+        // A host that does not read must not delay the shutdown.
         gate.ended().run_until_cancelled(tell(item, &link, &gate)).await;
     }
 }
 
-/// Tells the host of one item, if it may hear of it.
+/// Delivers one item to the host, if it is meant for it.
 async fn tell(item: Item, link: &HostLink, gate: &Gate) {
     match item {
-        // Of a task that is followed for the host. It has asked for none.
+        // About a task that is followed for the host, which did not ask for it.
         Item::Event(Event::Notification(said)) if *said.method == *method::TASK => {}
         Item::Event(Event::Notification(said)) => {
             if gate.open().await.is_none() {
@@ -46,7 +46,7 @@ async fn tell(item: Item, link: &HostLink, gate: &Gate) {
         }
         Item::Event(Event::Life(life)) if life.turn == Turn::Connected => {
             gate.server_has_come();
-            // The host was greeted without it.
+            // The host was initialized without the server.
             if gate.offer().is_some_and(Offer::is_blind) {
                 announce(link, gate).await;
             }
@@ -54,12 +54,12 @@ async fn tell(item: Item, link: &HostLink, gate: &Gate) {
         Item::Event(_) => {}
         Item::Missed(missed) => {
             tracing::warn!(missed, "the host reads too slowly; it is told to look again");
-            // That may have been among it.
+            // The connection may have been among the missed events.
             gate.server_has_come();
             announce(link, gate).await;
         }
         Item::Progress { call, params } => {
-            // A call that the host took back has no more progress.
+            // A call that the host canceled has no more progress.
             if call.upgrade().is_some() {
                 link.notify(method::PROGRESS, Some(&params)).await;
             }
@@ -67,7 +67,7 @@ async fn tell(item: Item, link: &HostLink, gate: &Gate) {
     }
 }
 
-/// Tells the host that every list may be another one.
+/// Tells the host that every offered list may have changed.
 pub(super) async fn announce(link: &HostLink, gate: &Gate) {
     let Some(offer) = gate.open().await else { return };
     for method in offer.changes() {
@@ -75,8 +75,8 @@ pub(super) async fn announce(link: &HostLink, gate: &Gate) {
     }
 }
 
-/// Carries what the host says to the server, as long as there is one: what it says of itself is asked for
-/// again in every new session.
+/// Forwards notifications of the host to the server while it is connected. They need not be kept
+/// for later: a new session requests the state of the host again.
 pub(super) async fn to_server(mut notes: mpsc::Receiver<(Box<str>, Option<Json>)>, client: Client) {
     while let Some((method, params)) = notes.recv().await {
         if !matches!(&*client.status().borrow(), Status::Ready(_)) {

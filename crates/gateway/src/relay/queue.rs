@@ -1,8 +1,8 @@
-//! What the host is told unasked, in the order in which the server said it.
+//! Queues notifications for the host, in the order in which the server sent them.
 //!
-//! The client hands over events by a channel, and the progress of a call to a listener of that call. Both happen while
-//! the server's messages are read, in their order. So whoever adds progress first takes the events that are in the
-//! channel by then.
+//! The client delivers events through a channel, and the progress of a call to a callback of that
+//! call. Both happen while the messages of the server are read, in order. So adding progress first
+//! takes the events that are in the channel by then.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,59 +12,61 @@ use bowline::{Event, EventReceiver};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Notify, oneshot};
 
-/// The end of the queue where something is added.
+/// The sending end of the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
-    /// Told when something other than an event was added.
+    /// Notified when something other than an event was added.
     added: Notify,
 }
 
-/// The end of the queue where it is read. Dropping it lets everybody go who waits in [`Queue::passed`].
+/// The receiving end of the queue. Dropping it releases everybody who waits in
+/// [`HostQueue::wait_until_delivered`].
 #[derive(Debug)]
 pub(super) struct QueueReader {
     queue: Arc<Queue>,
-    /// A second receiver of those events, which wakes the queue when one comes.
+    /// A second receiver of the events, which only wakes the reader.
     wake: EventReceiver<Event>,
 }
 
-/// What is in the queue.
+/// One entry of the queue.
 #[derive(Debug)]
 pub(super) enum Item {
     Event(Event),
-    /// So many events were missed.
+    /// This many events were missed.
     Missed(u64),
-    /// Progress of a call, as the host is to be told it.
+    /// Progress of a call, with the token of the host.
     Progress {
         call: Weak<OpenCall>,
         params: Json,
     },
 }
 
-/// A call of the host: its progress is told for as long as this is there.
+/// An open call of the host: its progress is delivered only while this lives.
 #[derive(Debug)]
 pub(super) struct OpenCall;
 
 #[derive(Debug)]
 struct Inner {
     items: VecDeque<Item>,
-    /// What comes after `items`.
+    /// Events that come after `items`.
     events: EventReceiver<Event>,
     /// How many messages of the server `items` stand for.
     queued: u64,
-    /// How many were given to the reader.
+    /// How many messages were given to the reader.
     taken: u64,
-    /// Who waits until so many were told. In order.
+    /// Callers that wait until this many messages were delivered, in order.
     waiting: VecDeque<(u64, oneshot::Sender<()>)>,
-    /// The reader is gone.
+    /// Whether the reader was dropped.
     closed: bool,
 }
 
-/// How many items wait for a host that reads slowly. Then events stay in their channel, and progress is dropped.
+/// How many items are queued for a host that reads slowly. Beyond that events stay in their
+/// channel, and progress is dropped.
 const MAX_ITEMS: usize = 1024;
 
 impl Queue {
-    /// Both ends.
+    /// Creates both ends.
     pub(super) fn new(events: EventReceiver<Event>) -> (Arc<Self>, QueueReader) {
         let wake = events.resubscribe();
         let inner = Inner {
@@ -79,7 +81,8 @@ impl Queue {
         (Arc::clone(&queue), QueueReader { queue, wake })
     }
 
-    /// Adds progress of a call. Of progress only the newest counts: what finds no room is dropped.
+    /// Adds progress of a call. Only the newest progress matters, so it is dropped if there is no
+    /// room.
     pub(super) fn push_progress(&self, call: &Weak<OpenCall>, params: Json) {
         let mut inner = self.lock();
         while inner.items.len() < MAX_ITEMS
@@ -94,8 +97,8 @@ impl Queue {
         }
     }
 
-    /// Waits until the host was told all that the server has said by now. What it says later is not waited for: a
-    /// server that never stops talking must not hold up its answers.
+    /// Waits until the host was sent everything that the server has sent by now. Later messages are
+    /// not waited for: a server that never stops must not delay its responses.
     pub(super) async fn passed(&self) {
         let passed = {
             let mut inner = self.lock();
@@ -108,7 +111,7 @@ impl Queue {
             passed
         };
         self.added.notify_one();
-        // Dropped when it is so.
+        // The sender is dropped when that is the case.
         let _ = passed.await;
     }
 
@@ -118,7 +121,7 @@ impl Queue {
 }
 
 impl QueueReader {
-    /// The next item, once the host was told the one before. `None`: there will be none.
+    /// Returns the next item; the previous one counts as delivered. `None` at the end.
     ///
     /// Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Option<Item> {
@@ -150,7 +153,7 @@ impl Inner {
         self.items.push_back(item);
     }
 
-    /// Everything that was taken before has been told by now.
+    /// Everything that was taken before has been delivered by now.
     fn next(&mut self) -> Option<Item> {
         while self.waiting.front().is_some_and(|(position, _)| *position <= self.taken) {
             self.waiting.pop_front();

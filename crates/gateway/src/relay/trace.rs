@@ -1,13 +1,13 @@
-//! The trace of a host's request goes on behind us: one span further, and without what is not the server's
-//! business (OT-02).
+//! Continues the trace of a request of the host: with a new span, and without values that the
+//! server need not see (OT-02).
 
 use bowline::TraceContext;
 use bowline::wire::Json;
 use bowline::wire::object::Edit;
 use bowline_proto::trace;
 
-/// The params of a request with its trace continued. Values that are no trace are dropped, and so is `baggage`,
-/// which says to the host's own services what a server need not know.
+/// Returns the params of a request with its trace continued. Malformed trace values are dropped,
+/// and so is `baggage`, which is meant for the services of the host.
 pub(super) fn continued(params: Json) -> Json {
     let Some(meta) = params.member("_meta") else { return params };
     let given = KEYS.map(|key| meta.member(key));
@@ -26,7 +26,7 @@ pub(super) fn continued(params: Json) -> Json {
     for (key, value) in context.iter().flat_map(TraceContext::members) {
         edit = edit.set_str(key, &value);
     }
-    // What is no object is refused further on.
+    // A `_meta` that is not an object is refused later.
     match edit.apply(Some(&meta)) {
         Ok(meta) => Edit::new().set("_meta", &meta).apply(Some(&params)).unwrap_or(params),
         Err(_) => params,
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(went.get("baggage"), None);
     }
 
-    /// OT-02: what is no trace is not passed on.
+    /// OT-02: malformed values are not passed on.
     #[test]
     fn ot_02_malformed_values_are_dropped() {
         for bad in [json!("00-zz"), json!(7), json!(null)] {

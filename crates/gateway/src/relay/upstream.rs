@@ -1,5 +1,5 @@
-//! The connection to the server on behalf of one host: opened as that host, and what the host may hear of
-//! it when.
+//! The upstream connection for one host: opened with the identity of that host; and when the host
+//! may receive what.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,63 +20,63 @@ use crate::greeting::{Hello, Offer};
 use crate::host::HostLink;
 use crate::refusal::{self, Standing};
 
-/// The connection to the server on behalf of one host.
+/// The upstream connection for one host.
 pub(super) struct Upstream {
     pub(super) client: Client,
-    /// Whether the host follows tasks of 2026-07-28 itself.
+    /// Whether the host polls tasks of 2026-07-28 itself.
     pub(super) knows_tasks: bool,
     hooks: Mutex<Option<bowline::hooks::Hooks>>,
     gate: Gate,
-    /// What the host says unasked, in order.
+    /// Notifications of the host, in order.
     notes: mpsc::Sender<(Box<str>, Option<Json>)>,
-    /// What the host is told unasked, in order.
+    /// Notifications for the host, in order.
     pub(super) queue: Arc<Queue>,
-    /// What carries messages from the server to the host.
+    /// Tasks that forward messages from the server to the host.
     telling: Mutex<JoinSet<()>>,
-    /// What carries messages the other way, and what waits for the server to come.
+    /// Tasks that forward messages to the server, and wait for its first connection.
     _passing: JoinSet<()>,
 }
 
-/// When the host may hear what.
+/// Decides when the host may receive server messages.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
     welcome: Arc<watch::Sender<Welcome>>,
-    /// The host said so, or it asked for something.
+    /// Canceled when the host has sent `initialized`, or any request.
     ready: CancellationToken,
-    /// The server was there once.
+    /// Canceled when the server was connected for the first time.
     come: CancellationToken,
-    /// There is no more host.
+    /// Canceled when the session of the host is over.
     ended: CancellationToken,
 }
 
-/// The answer to the host's `initialize`.
+/// The outcome of the `initialize` of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Welcome {
-    /// Not given yet.
+    /// Not answered yet.
     Pending,
-    /// It was an error.
+    /// Answered with an error.
     Refused,
-    /// It was this.
+    /// Answered with a result that offers these lists.
     Given(Offer),
 }
 
-/// What is known of the server when the host has to be answered.
+/// Whether the server is available when the host has to be answered.
 enum Reached {
     Ready(Arc<Peer>),
-    /// Not there, and tried again.
+    /// Not connected, and retried.
     NotYet(Option<Fault>),
-    /// Trying again cannot help.
+    /// Retrying cannot help.
     Never(Fault),
 }
 
-/// How long the end waits for hooks.
+/// How long the shutdown waits for hooks.
 const LAST_HOOKS: Duration = Duration::from_secs(1);
 
-/// How many messages of the host may wait for the server. What is said unasked is soon out of date.
+/// How many notifications of the host may wait for the server. They are soon out of date.
 const NOTES: usize = 64;
 
 impl Upstream {
-    /// Begins to connect as `hello` says.
+    /// Starts to connect with the identity in `host_params`.
     pub(super) fn open(relay: &Relay, link: &HostLink, hello: &Hello) -> Result<Arc<Self>, RpcError> {
         let gate = Gate::new();
         let behalf = Behalf {
@@ -87,8 +87,8 @@ impl Upstream {
         };
         let mut builder = Client::builder(relay.server.clone())
             .implementation(hello.client.clone())
-            // The host speaks the handshake. A server that speaks both gives it more in the same era: changes
-            // announced, log levels, subscriptions.
+            // The host speaks a legacy revision. A server that speaks both eras offers it more in
+            // the same era: change notifications, log levels, subscriptions.
             .begin_with(Era::Legacy)
             .handler(behalf);
         if let Some(folder) = &relay.records {
@@ -121,37 +121,37 @@ impl Upstream {
         }))
     }
 
-    /// The host said that it is ready for requests.
+    /// Records that the host is ready for requests.
     pub(super) fn host_is_ready(&self) {
         self.gate.ready.cancel();
     }
 
-    /// Waits until the host was greeted. `None`: it was turned away.
+    /// Waits until `initialize` was answered. `None` if it was refused.
     pub(super) async fn greeted(&self) -> Option<Offer> {
         let offer = self.gate.greeted().await?;
-        // Whoever asks for something is ready, whether it said so or not.
+        // A host that sends a request is ready, whether it said so or not.
         self.host_is_ready();
         Some(offer)
     }
 
-    /// Whether the server was there since the host came.
+    /// Whether the server was connected since the host came.
     pub(super) fn has_come(&self) -> bool {
-        // It is there before it is told.
+        // The status changes before the event arrives.
         self.gate.come.is_cancelled() || matches!(&*self.client.status().borrow(), Status::Ready(_))
     }
 
-    /// Tells the host that every list may be another one.
+    /// Tells the host that every offered list may have changed.
     pub(super) async fn announce(&self, link: &HostLink) {
         forward::announce(link, &self.gate).await;
     }
 
-    /// Waits until the host was told all that the server has said by now. It takes as long as the host takes
-    /// to read it, which an answer would have to wait for as well.
+    /// Waits until the host was sent everything that the server has sent by now. That takes as long
+    /// as the host takes to read it, for which a response would have to wait as well.
     pub(super) async fn all_told(&self) {
         self.queue.passed().await;
     }
 
-    /// What is known of the connection, for a call that failed.
+    /// State of the connection, for a call that failed.
     pub(super) fn standing<'a>(&self, relay: &'a Relay, status: &'a Status) -> Standing<'a> {
         let health = self.client.health();
         let away = match (health.since, health.last_fault) {
@@ -162,28 +162,28 @@ impl Upstream {
         Standing { status, away, reconnect_wait, login: relay.login.as_deref() }
     }
 
-    /// Passes on what the host says unasked.
+    /// Queues a notification of the host for the server.
     pub(super) fn pass(&self, method: Box<str>, params: Option<Json>) {
         if let Err(error) = self.notes.try_send((method, params)) {
             tracing::warn!(%error, "a notification of the host was dropped");
         }
     }
 
-    /// Closes the connection. What was heard until then is still told to whoever watches.
+    /// Closes the connection. Events that were received until then still reach the observers.
     pub(super) async fn close(&self) {
         self.client.clone().close().await;
         self.gate.ended.cancel();
         let mut telling = std::mem::take(&mut *self.telling.lock().unwrap_or_else(PoisonError::into_inner));
         while telling.join_next().await.is_some() {}
-        // They are told of the end too, within the time that they are given.
+        // Hooks get the last event too, within their timeout.
         let hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(hooks) = hooks {
             let _ = timeout(LAST_HOOKS, hooks.finished()).await;
         }
     }
 
-    /// Waits for the server: while the first attempt is under way as long as the host can be kept waiting;
-    /// once it is known to be down, as long as any call would wait for it.
+    /// Waits for the server: during the first attempt as long as the host can wait; once the server
+    /// is known to be down, as long as any call would wait for it.
     async fn reached(&self, relay: &Relay) -> Reached {
         let mut status = self.client.status();
         let mut until = Instant::now() + relay.greeting;
@@ -211,9 +211,9 @@ impl Upstream {
 }
 
 impl Session {
-    /// Answers the host's `initialize`.
+    /// Answers the `initialize` of the host.
     pub(super) async fn greet(self: Arc<Self>, upstream: Arc<Upstream>, id: Id, hello: Hello) {
-        // A host that takes its `initialize` back may begin anew.
+        // A host that cancels its `initialize` may send another.
         let mut turned_away = TurnAway { session: &self, upstream: &upstream, armed: true };
         let name = &self.relay.server.name;
         let (answer, offer) = match upstream.reached(&self.relay).await {
@@ -225,7 +225,7 @@ impl Session {
                 tracing::warn!(server = %name, "the host is greeted without the server");
                 hello.welcome_blindly(name, cause.as_ref())
             }
-            // Nothing to wait for: the host shows its person what is wrong, and that is who can help.
+            // Waiting is useless: the host shows the error to its user, who can help.
             Reached::Never(fault) => {
                 let standing = Standing { login: self.relay.login.as_deref(), ..Standing::unknown() };
                 let refused = refusal::unreachable(name, &fault.not_executed(), &standing);
@@ -237,14 +237,14 @@ impl Session {
         self.link.answer(&id, &Ok(answer)).await;
         turned_away.armed = false;
         upstream.gate.welcome.send_replace(Welcome::Given(offer));
-        // It may have come in this very moment, and nobody would say so.
+        // The server may have connected at this very moment, and nobody else would announce it.
         if offer.is_blind() && upstream.has_come() {
             upstream.announce(&self.link).await;
         }
     }
 }
 
-/// Lets the host begin anew when it is dropped armed.
+/// Allows another `initialize` when it is dropped while armed.
 struct TurnAway<'a> {
     session: &'a Session,
     upstream: &'a Arc<Upstream>,
@@ -283,12 +283,13 @@ impl Gate {
         gate
     }
 
-    /// The server is there. Said before the host is told, so that whoever sees that it is not is told later.
+    /// Records that the server is connected. Called before the host is told, so that a request
+    /// which still sees no server is told later.
     pub(super) fn server_has_come(&self) {
         self.come.cancel();
     }
 
-    /// What the host was offered, if it was greeted by now.
+    /// The offered lists, if `initialize` was answered with a result.
     pub(super) fn offer(&self) -> Option<Offer> {
         match *self.welcome.borrow() {
             Welcome::Given(offer) => Some(offer),
@@ -296,14 +297,14 @@ impl Gate {
         }
     }
 
-    /// Waits until the host may be told something. `None`: it never may.
+    /// Waits until the host may receive messages. `None` if it never may.
     pub(super) async fn open(&self) -> Option<Offer> {
         let offer = self.greeted().await?;
         self.ready.cancelled().await;
         Some(offer)
     }
 
-    /// Cancelled when there is no more host.
+    /// Canceled when the session of the host is over.
     pub(super) fn ended(&self) -> &CancellationToken {
         &self.ended
     }
@@ -318,12 +319,13 @@ impl Gate {
     }
 }
 
-/// Answers the server's requests by asking the host.
+/// Handles server requests by forwarding them to the host.
 struct Behalf {
     link: HostLink,
     gate: Gate,
     capabilities: Json,
-    /// How long a host may take. Often a person has to decide, so it is long; but nothing waits for ever.
+    /// How long a host may take to respond. Often a person has to decide, so it is long; but
+    /// nothing waits forever.
     patience: Duration,
 }
 
@@ -335,7 +337,8 @@ impl Handler for Behalf {
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
         Box::pin(async move {
             let answer = async {
-                // A server may ask as soon as its own handshake is done; the host is not asked before its.
+                // A server may send requests as soon as its own handshake is done; the host gets
+                // them only after its own.
                 match self.gate.open().await {
                     Some(_) => self.link.ask(&request.method, &request.params).await,
                     None => Err(refusal::out_of_order("the host was turned away")),
@@ -349,5 +352,5 @@ impl Handler for Behalf {
     }
 }
 
-/// How long the server may take to be told something.
+/// How long sending a notification to the server may take.
 pub(super) const PASSING: Duration = Duration::from_secs(10);

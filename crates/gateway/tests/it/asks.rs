@@ -1,4 +1,4 @@
-//! Requests of the server's, which the host answers.
+//! Server requests, which the host answers.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn all() -> Value {
     json!({"roots": {"listChanged": true}, "sampling": {}, "elicitation": {}})
 }
 
-/// Each is passed on and answered, in both eras.
+/// Each request is forwarded and answered, in both eras.
 #[tokio::test]
 async fn roots_sampling_and_elicitation_reach_the_host() {
     for script in [testkit::server().legacy(), testkit::server().modern()] {
@@ -47,7 +47,7 @@ async fn roots_sampling_and_elicitation_reach_the_host() {
     }
 }
 
-/// The ids of the host, of the server and of the relay are three sets.
+/// The ids of the host, of the server and of the relay are independent.
 #[tokio::test]
 async fn the_same_id_on_both_sides_is_two_requests() {
     let server = testkit::server().legacy().tool("slow").run().await;
@@ -67,7 +67,7 @@ async fn the_same_id_on_both_sides_is_two_requests() {
             server.wait_for(|received| received.is("response") && received.body["id"] == id, PATIENCE).await;
         assert_eq!(got.body["result"], json!({"roots": [], "for": id}));
     }
-    // Nobody took them for answers to the host's own.
+    // None was taken for a response to a request of the host.
     assert!(host.silent().await);
 }
 
@@ -85,7 +85,7 @@ async fn the_hosts_error_is_the_servers_answer() {
     assert_eq!(asking.await.unwrap()["error"], error);
 }
 
-/// CN-04: a server that no longer wants the answer is heard by the host.
+/// CN-04: a cancellation by the server reaches the host.
 #[tokio::test]
 async fn cn_04_a_request_that_the_server_takes_back_is_taken_back_from_the_host() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -97,13 +97,13 @@ async fn cn_04_a_request_that_the_server_takes_back_is_taken_back_from_the_host(
         .await;
     let cancelled = host.told("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
-    // Whatever the host still says finds nobody.
+    // A late response of the host is dropped.
     host.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}).to_string()).await;
     assert!(host.silent().await);
     assert_eq!(server.count("response"), 0);
 }
 
-/// Nothing waits for ever: not a server for a host that leaves its request lying.
+/// A server does not wait forever for a host that leaves its request unanswered.
 #[tokio::test]
 async fn a_host_that_does_not_answer_is_asked_no_longer() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -117,7 +117,7 @@ async fn a_host_that_does_not_answer_is_asked_no_longer() {
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
 }
 
-/// PR-01: the host hears our token, the server its own.
+/// PR-01: the host gets our token, the server its own.
 #[tokio::test]
 async fn progress_of_a_servers_request_goes_back_under_its_own_token() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -135,7 +135,7 @@ async fn progress_of_a_servers_request_goes_back_under_its_own_token() {
     assert_eq!(got.params(), &json!({"progressToken": "theirs", "progress": 0.5}));
 }
 
-/// LC-05: a host that declared nothing is asked nothing.
+/// LC-05: a host without capabilities gets no server requests.
 #[tokio::test]
 async fn lc_05_what_the_host_did_not_declare_is_refused_for_it() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -145,7 +145,7 @@ async fn lc_05_what_the_host_did_not_declare_is_refused_for_it() {
     assert!(host.silent().await);
 }
 
-/// A server that asks at once waits until the host has said that it is ready.
+/// A server request waits until the host has said that it is ready.
 #[tokio::test]
 async fn the_host_is_not_asked_before_it_is_ready() {
     let server = testkit::server().legacy().tool("echo").run().await;

@@ -30,7 +30,7 @@ async fn requests_run_side_by_side_and_are_answered_as_they_end() {
     let mut host = TestHost::of(&server).await;
     host.ask(1, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
     assert_eq!(text(&host.call("1", "echo", json!({"b": 2})).await), r#"{"b":2}"#);
-    // PG-01: a ping is answered here.
+    // PG-01: the relay answers a ping itself.
     host.ask(2, "ping", Value::Null).await;
     assert_eq!(host.answer(2).await["result"], json!({}));
     assert_eq!(server.count("ping"), 0);
@@ -57,20 +57,20 @@ async fn pr_02_progress_comes_before_the_result_under_the_hosts_token() {
             }
             assert!(seen.len() >= 5 && seen.is_sorted(), "{seen:?}");
         }
-        // Without a token there is none.
+        // Without a token there is no progress.
         host.call(2, "slow", json!({"ms": 20, "steps": 5})).await;
         assert!(host.silent().await);
     }
 }
 
-/// CN-01, CN-03: the server is told, and the host gets no answer.
+/// CN-01, CN-03: the server is notified, and the host gets no response.
 #[tokio::test]
 async fn cn_01_a_cancelled_request_is_cancelled_on_the_server() {
     let server = testkit::server().legacy().tool("slow").tool("echo").run().await;
     let mut host = TestHost::of(&server).await;
     host.ask("c", "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
     server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
-    // One that nobody knows is nothing.
+    // An unknown id is ignored.
     host.tell("notifications/cancelled", json!({"requestId": "other"})).await;
     host.tell("notifications/cancelled", json!({"requestId": "c", "reason": "enough"})).await;
     server.wait_until(|server| !server.cancellations().is_empty(), PATIENCE).await;
@@ -79,7 +79,7 @@ async fn cn_01_a_cancelled_request_is_cancelled_on_the_server() {
     assert_eq!(text(&host.call("c", "echo", json!({})).await), "{}");
 }
 
-/// More than can run at once: the rest waits.
+/// More requests than can run at once: the rest waits.
 #[tokio::test]
 async fn a_thousand_requests_at_once_are_all_answered() {
     let server = testkit::server().legacy().tool("slow").run().await;
@@ -95,7 +95,7 @@ async fn a_thousand_requests_at_once_are_all_answered() {
     assert!(host.silent().await);
 }
 
-/// As many as can be under way, all of them slow: the host is read all the same.
+/// The maximum of running requests, all of them slow: the host is still read.
 #[tokio::test]
 async fn cn_01_cancellations_are_read_while_all_places_are_taken() {
     let server = testkit::server().legacy().tool("slow").tool("echo").run().await;
@@ -107,7 +107,7 @@ async fn cn_01_cancellations_are_read_while_all_places_are_taken() {
     host.ask("waits", "tools/call", json!({"name": "echo", "arguments": {"a": 1}})).await;
     host.ask("taken back", "tools/call", json!({"name": "echo"})).await;
     host.tell("notifications/cancelled", json!({"requestId": "taken back"})).await;
-    // Nothing is said for one that waits, and a ping behind it is answered.
+    // A waiting request sends nothing, and a ping behind it is answered.
     assert!(host.silent().await);
     host.tell("notifications/cancelled", json!({"requestId": 7})).await;
     assert_eq!(text(&host.answer("waits").await), r#"{"a":1}"#);
@@ -116,7 +116,7 @@ async fn cn_01_cancellations_are_read_while_all_places_are_taken() {
     host.stop();
 }
 
-/// What is beyond those that run and those that may wait is refused, and the host is read on.
+/// Requests beyond those that run and those that may wait are refused, and the host is still read.
 #[tokio::test]
 async fn requests_beyond_the_bound_are_refused_at_once() {
     let server = testkit::server().legacy().tool("slow").run().await;
@@ -134,7 +134,7 @@ async fn requests_beyond_the_bound_are_refused_at_once() {
     host.stop();
 }
 
-/// PR-02: progress comes by another way through the client than the rest of what a server says.
+/// PR-02: progress takes another path through the client than other notifications.
 #[tokio::test(flavor = "multi_thread")]
 async fn notifications_and_progress_keep_their_order() {
     const PROGRESS: &str =
@@ -145,7 +145,7 @@ async fn notifications_and_progress_keep_their_order() {
     let server = RawServer::saying(said, r#""result":{"content":[]}"#).await;
     let mut host = TestHost::start(Relay::new(server.server()));
     host.ask("hello", "initialize", json!({"protocolVersion": "2025-06-18"})).await;
-    // It holds a number that is none to others.
+    // The result contains a number that most parsers reject, so it is not parsed.
     host.line().await;
     for id in 0..300 {
         host.ask(id, "tools/call", json!({"name": "any", "_meta": {"progressToken": "mine"}})).await;
@@ -160,7 +160,7 @@ async fn notifications_and_progress_keep_their_order() {
     }
 }
 
-/// PR-02 for everything that a server says: it comes before the result that it came before.
+/// PR-02 for every notification: it comes before the result that it preceded.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_said_before_a_result_comes_before_it() {
     const LOG: &str =
@@ -169,7 +169,7 @@ async fn what_was_said_before_a_result_comes_before_it() {
     let server = RawServer::saying(&[LOG, OTHER], r#""result":{"content":[]}"#).await;
     let mut host = TestHost::start(Relay::new(server.server()));
     host.ask("hello", "initialize", json!({"protocolVersion": "2025-06-18"})).await;
-    // It holds a number that is none to others.
+    // The result contains a number that most parsers reject, so it is not parsed.
     host.line().await;
     for id in 0..300 {
         host.ask(id, "tools/call", json!({"name": "any"})).await;
@@ -179,7 +179,7 @@ async fn what_was_said_before_a_result_comes_before_it() {
     }
 }
 
-/// What a person has set is meant: a call is given up when it is silent for that long.
+/// A configured timeout applies: a call is given up when it is silent for that long.
 #[tokio::test]
 async fn a_configured_timeout_holds() {
     let server = testkit::server().legacy().tool("slow").run().await;
@@ -210,7 +210,7 @@ async fn a_call_that_may_have_run_says_so() {
     assert_eq!(failed["error"]["code"], UNREACHABLE);
     assert_eq!(failed["error"]["data"]["bowline"]["execution"], "unknown");
     assert_eq!(server.executions("counter"), 1);
-    // The host's session is none the worse.
+    // The session of the host is not affected.
     assert_eq!(text(&host.call(2, "counter", json!({})).await), "2");
 }
 

@@ -1,4 +1,4 @@
-//! How it ends: in good order, whatever is under way.
+//! Shutdown: in good order, whatever is under way.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn what_was_asked_is_answered_after_stdin_closed() {
     assert_eq!(server.count("DELETE"), 1);
 }
 
-/// Nor is anybody kept waiting for what a host without stdin cannot say.
+/// Nobody waits for a response that a host without stdin cannot send.
 #[tokio::test]
 async fn a_stop_ends_it_after_stdin_closed() {
     let server = testkit::server().legacy().tool("slow").run().await;
@@ -101,8 +101,8 @@ async fn a_host_that_leaves_while_the_server_is_being_reached_is_not_waited_for(
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
-/// Not even a host that reads nothing makes us keep everything: it is not read either, and what was asked
-/// of the server is bounded.
+/// A host that reads nothing does not make us buffer without bound: it is not read either, and what
+/// was requested of the server is bounded.
 #[tokio::test]
 async fn a_host_that_does_not_read_is_not_read() {
     let server = testkit::server().legacy().tool("big").run().await;
@@ -113,7 +113,8 @@ async fn a_host_that_does_not_read_is_not_read() {
     let hello =
         r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
     to.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
-    // Pings are answered here, so what they cost is ours alone. 40 MB are more than may be queued.
+    // Pings are answered by the relay, so their cost is ours alone. 40 MB are more than may be
+    // queued.
     let flood =
         format!("{}\n", r#"{"jsonrpc":"2.0","id":"ID","method":"ping"}"#.replace("ID", &"p".repeat(100_000)));
     let writing = async {

@@ -1,14 +1,15 @@
-//! What belongs to neither side's envelope passes byte for byte.
+//! Everything outside the JSON-RPC envelope passes byte for byte.
 
 use bowline_gateway::Relay;
 
 use crate::raw_server::RawServer;
 use crate::support::TestHost;
 
-/// Spellings that a JSON tree would not survive.
+/// Spellings that a parsed JSON tree would not preserve.
 const ODD: &str = r#""name":"t","arguments":{"a":1.0,"b":1e400,"c":-0,"d":12345678901234567890123,"e":"\u00e9\/","k":1,"k":2},"x-vendor":{ "sp ace" : [ ] }"#;
 
-/// A host that reads no JSON: the server's words are more than a tree can hold.
+/// Initializes a host that parses no JSON: the responses of the server contain more than a tree can
+/// hold.
 async fn greeted(raw: &RawServer) -> TestHost {
     let mut host = TestHost::start(Relay::new(raw.server()));
     host.ask(0, "initialize", serde_json::json!({"protocolVersion": "2025-11-25"})).await;
@@ -71,7 +72,7 @@ async fn what_the_server_says_of_itself_passes() {
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}"#,
     )
     .await;
-    // The server is older than what the host asked for, and its tools may be found to have changed.
+    // The server is older than the requested revision, and its tools may be found to have changed.
     assert_eq!(
         host.line().await,
         r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"x-vendor":1.0,"listChanged":true}},"serverInfo":{"name":"raw","version":"1","x-vendor":[1e400]},"instructions":"Knots."}}"#

@@ -1,5 +1,5 @@
-//! The host's `initialize`: who the server sees, what the host is told, and what it is told when nobody is
-//! there.
+//! The `initialize` of the host: which identity the server sees, and what the host is told, with
+//! and without a server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, TestHost, at, text};
 
-/// LC-01: the server shakes hands with the host, by name and by what it can do.
+/// LC-01: the server sees the name and the capabilities of the host.
 #[tokio::test]
 async fn lc_01_the_server_sees_the_host() {
     let server = testkit::server().legacy().tool("echo").instructions("Be kind.").run().await;
@@ -25,13 +25,13 @@ async fn lc_01_the_server_sees_the_host() {
     let seen = server.received_of("initialize").remove(0);
     assert_eq!(seen.params()["clientInfo"], json!({"name": "test-host", "version": "9.9"}));
     assert_eq!(seen.params()["capabilities"], json!({"roots": {"listChanged": true}, "x-vendor": {"a": 1}}));
-    // Each side has its own: the host's is not passed on.
+    // Each side has its own `initialized`: that of the host is not forwarded.
     server.wait_for(|received| received.is("notifications/initialized"), PATIENCE).await;
     assert!(host.silent().await);
     assert_eq!(server.count("notifications/initialized"), 1);
 }
 
-/// A host of both eras is told to shake hands.
+/// A host of both eras is told to use `initialize`.
 #[tokio::test]
 async fn discovery_is_refused_so_that_the_host_falls_back() {
     let server = testkit::server().tool("echo").run().await;
@@ -63,7 +63,8 @@ async fn a_modern_server_serves_a_host_that_shakes_hands() {
     }
 }
 
-/// A server that is not there at first: the host is greeted all the same, and told when it is.
+/// A server that is unreachable at first: the host is initialized all the same, and notified when
+/// it connects.
 #[tokio::test]
 async fn a_host_is_greeted_without_the_server_and_told_when_it_comes() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -76,7 +77,7 @@ async fn a_host_is_greeted_without_the_server_and_told_when_it_comes() {
     let instructions = result["instructions"].as_str().unwrap();
     assert!(instructions.contains("could not be reached"), "{instructions}");
 
-    // Meanwhile a call says what is known.
+    // Meanwhile a call fails with what is known.
     let failed = host.call(1, "echo", json!({})).await;
     assert_eq!(failed["error"]["code"], UNREACHABLE);
     assert_eq!(failed["error"]["data"]["bowline"]["cause"], "refused");
@@ -89,12 +90,12 @@ async fn a_host_is_greeted_without_the_server_and_told_when_it_comes() {
     }
     host.ask(2, "tools/list", Value::Null).await;
     assert_eq!(host.answer(2).await["result"]["tools"][0]["name"], "echo");
-    // Lists that were promised and are not there are empty, not errors.
+    // Lists that were offered and do not exist are empty, not errors.
     host.ask(3, "prompts/list", Value::Null).await;
     assert_eq!(host.answer(3).await["result"], json!({"prompts": []}));
 }
 
-/// While the host waits to hear of a server, its closed port is tried as often as for a call.
+/// While the host waits for a server, its closed port is retried as often as for a call.
 #[tokio::test]
 async fn a_server_that_comes_late_is_looked_for_often() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -106,7 +107,8 @@ async fn a_server_that_comes_late_is_looked_for_often() {
     });
     let mut host = TestHost::start(relay);
     host.greet(json!({})).await;
-    // The outage is what is tested: in this time there are fewer than ten attempts for a server that nobody waits for.
+    // The outage is what is tested: in this time there would be fewer than ten attempts for a
+    // server that nobody waits for.
     tokio::time::sleep(Duration::from_secs(4)).await;
     server.start().await;
     host.told("notifications/tools/list_changed").await;
@@ -142,7 +144,7 @@ async fn lists_are_empty_at_once_while_the_server_was_never_there() {
     assert_eq!(host.answer(1).await["result"]["tools"][0]["name"], "echo");
 }
 
-/// The shortest limit of a host in wide use is 5 s.
+/// The shortest handshake timeout of a widely used host is 5 s.
 #[tokio::test]
 async fn a_host_is_greeted_before_it_gives_up() {
     let server = testkit::server().legacy().tool("echo").fault(testkit::Fault::silent().always()).run().await;

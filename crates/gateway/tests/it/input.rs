@@ -1,4 +1,4 @@
-//! A host that makes mistakes.
+//! Malformed and out-of-order input of the host.
 
 use bowline_gateway::Relay;
 use bowline_testkit as testkit;
@@ -49,7 +49,7 @@ async fn a_request_before_initialize_is_refused_and_a_ping_is_not() {
     assert!(host.greet(json!({})).await["result"].is_object());
 }
 
-/// BM-01: only 2025-03-26 has batches; each message in one stands for itself.
+/// BM-01: only 2025-03-26 has batches; each message in one is handled separately.
 #[tokio::test]
 async fn bm_01_a_batch_is_taken_apart() {
     let server = testkit::server().legacy().tool("echo").run().await;

@@ -1,4 +1,4 @@
-//! A host on a pipe of its own, the relay, and a server whose failures can be armed.
+//! Integration tests: a host on its own pipe, the relay, and a server with armable failures.
 
 mod asks;
 mod calls;

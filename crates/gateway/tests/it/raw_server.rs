@@ -1,5 +1,5 @@
-//! A legacy server that looks at no JSON but the method: it keeps each body as it came, and answers with
-//! a result as the test wrote it.
+//! A legacy server that parses nothing but the method: it keeps each body as it came, and returns a
+//! result as the test wrote it.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,12 +15,13 @@ pub(crate) struct RawServer {
 }
 
 impl RawServer {
-    /// `answer` is what follows the id in each answer, such as `"result":{}`.
+    /// `answer` is what follows the id in each response, such as `"result":{}`.
     pub(crate) async fn start(answer: &'static str) -> Self {
         Self::saying(&[], answer).await
     }
 
-    /// A server that writes these messages before each answer, in one write with it. `ID` in them is the id of the request.
+    /// A server that writes these messages before each response, in one write with it. `ID` in them
+    /// stands for the id of the request.
     pub(crate) async fn saying(before: &'static [&'static str], answer: &'static str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -107,7 +108,7 @@ async fn converse(
     }
 }
 
-/// Our own client writes it first, and as a number.
+/// Our client writes the id first, and as a number.
 fn id_of(body: &str) -> Option<&str> {
     let rest = body.strip_prefix("{\"jsonrpc\":\"2.0\",\"id\":")?;
     rest.split(',').next()

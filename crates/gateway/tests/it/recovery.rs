@@ -16,12 +16,11 @@ async fn the_hosts_session_outlives_the_servers() {
     server.drop_sessions();
     assert_eq!(text(&host.call(2, "counter", json!({})).await), "2");
     assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2));
-    // A call that left on a connection whose end was not seen yet may have run: one that only reads is sent
-    // again.
+    // A call on a connection whose end was not seen yet may have run: a read-only one is retried.
     server.restart().await;
     text(&host.call(3, "lookup", json!({})).await);
     assert_eq!(server.initialize_count(), 3);
-    // The host still is who it was.
+    // The host still has the same identity.
     let last = server.received_of("initialize").pop().unwrap();
     assert_eq!(last.params()["clientInfo"]["name"], "test-host");
 }
@@ -40,7 +39,7 @@ async fn what_the_server_says_unasked_reaches_the_host_as_it_came() {
     assert_eq!(host.told("notifications/x-vendor/y").await.get("params"), None);
 }
 
-/// A server that comes back with other tools, and says nothing of it.
+/// A server that reconnects with other tools, and does not announce them.
 #[tokio::test]
 async fn a_list_that_changed_while_the_server_was_gone_is_announced() {
     let server = testkit::server().legacy().tool("echo").run().await;

@@ -1,4 +1,4 @@
-//! A host that writes lines and reads lines, and remembers what it has not looked at yet.
+//! A test host that writes and reads lines, and keeps messages that it has not looked at yet.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// For anything that should happen.
+/// Timeout for anything that should happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A host and the relay that serves it.
 pub(crate) struct TestHost {
     to: DuplexStream,
     from: BufReader<DuplexStream>,
-    /// Read while something else was looked for.
+    /// Messages that were read while another was searched for.
     passed: VecDeque<Value>,
     stop: Option<oneshot::Sender<()>>,
     relay: JoinHandle<()>,
@@ -38,12 +38,12 @@ impl TestHost {
         Self { to, from: BufReader::new(from), passed: VecDeque::new(), stop: Some(stop), relay }
     }
 
-    /// In front of `server`, greeted, as a host with nothing to offer.
+    /// Starts a relay in front of `server`, and initializes as a host without capabilities.
     pub(crate) async fn of(server: &HttpServer) -> Self {
         Self::able(server, json!({})).await
     }
 
-    /// In front of `server`, greeted, as a host with these capabilities.
+    /// Starts a relay in front of `server`, and initializes as a host with these capabilities.
     pub(crate) async fn able(server: &HttpServer, capabilities: Value) -> Self {
         let mut host = Self::start(Relay::new(at(server)));
         let answer = host.greet(capabilities).await;
@@ -88,14 +88,14 @@ impl TestHost {
         self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
     }
 
-    /// Calls a tool and gives the whole answer.
+    /// Calls a tool and returns the whole response.
     pub(crate) async fn call(&mut self, id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
         let id = id.into();
         self.ask(id.clone(), "tools/call", json!({"name": tool, "arguments": arguments})).await;
         self.answer(id).await
     }
 
-    /// The next line as it came, passed ones not counted.
+    /// The next line as it came; skipped messages do not count.
     pub(crate) async fn line(&mut self) -> String {
         let mut line = String::new();
         let read = timeout(PATIENCE, self.from.read_line(&mut line));
@@ -112,7 +112,7 @@ impl TestHost {
         }
     }
 
-    /// The next message that is what is looked for; the others stay.
+    /// The next message that matches; the others are kept.
     pub(crate) async fn find(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.passed.iter().position(&matches) {
             return self.passed.remove(at).expect("just found");
@@ -126,13 +126,13 @@ impl TestHost {
         }
     }
 
-    /// The answer to the request with this id.
+    /// The response to the request with this id.
     pub(crate) async fn answer(&mut self, id: impl Into<Value>) -> Value {
         let id = id.into();
         self.find(|message| message["id"] == id && message.get("method").is_none()).await
     }
 
-    /// The next request of the server's.
+    /// The next server request.
     pub(crate) async fn asked(&mut self) -> Value {
         self.find(|message| message.get("id").is_some() && message.get("method").is_some()).await
     }
@@ -142,14 +142,14 @@ impl TestHost {
         self.find(|message| message["method"] == method && message.get("id").is_none()).await
     }
 
-    /// Whether nothing was said that was not looked at, up to the answer to a ping.
+    /// Whether every message was looked at, up to the response to a ping.
     pub(crate) async fn silent(&mut self) -> bool {
         self.ask("silence?", "ping", Value::Null).await;
         self.answer("silence?").await;
         self.passed.is_empty()
     }
 
-    /// Closes stdin, and stays.
+    /// Closes stdin, but keeps reading.
     pub(crate) async fn hang_up(&mut self) {
         self.to.shutdown().await.expect("the pipe is whole");
     }
@@ -158,7 +158,7 @@ impl TestHost {
         let _ = self.stop.take().map(|stop| stop.send(()));
     }
 
-    /// Closes stdin and gives what was said until the relay closed its end.
+    /// Closes stdin and returns the messages that come until the relay closes its end.
     pub(crate) async fn close(self) -> Vec<Value> {
         let Self { to, mut from, relay, stop: _stop, .. } = self;
         drop(to);

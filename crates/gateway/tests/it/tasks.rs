@@ -1,4 +1,4 @@
-//! Calls that a server makes tasks of.
+//! Calls that a server turns into tasks.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ fn works(plan: TaskPlan) -> testkit::Script {
     testkit::server().tool(Tool::named("work").task(plan))
 }
 
-/// A host that knows nothing of tasks gets the result; one that declared them gets the handle, and asks itself
-/// (TN-01).
+/// A host without task support gets the result; one that declared tasks gets the handle, and polls
+/// it itself (TN-01).
 #[tokio::test]
 async fn tn_01_only_a_host_that_knows_tasks_sees_one() {
     let server = works(TaskPlan::after_polls(2)).modern().run().await;
@@ -32,7 +32,7 @@ async fn tn_01_only_a_host_that_knows_tasks_sees_one() {
     }
 }
 
-/// CN-02: a host that takes its call back takes the task along.
+/// CN-02: canceling a call cancels its task.
 #[tokio::test]
 async fn cn_02_a_call_that_is_taken_back_takes_its_task_along() {
     let plan = TaskPlan::manual().poll_interval(Duration::from_millis(50));
@@ -44,7 +44,7 @@ async fn cn_02_a_call_that_is_taken_back_takes_its_task_along() {
     server.wait_until(|server| server.tasks()[0].status == "cancelled", PATIENCE).await;
 }
 
-/// A host of 2025-11-25 deals with such tasks itself, in front of a server that has them.
+/// A host of 2025-11-25 handles such tasks itself, in front of a server that has them.
 #[tokio::test]
 async fn tasks_of_the_handshake_pass_as_they_are() {
     let server = works(TaskPlan::after_polls(1)).legacy().run().await;

@@ -1,4 +1,4 @@
-//! What a relay has no part in: whole schemas, and what others keep in `_meta` (JS-05, MT-03).
+//! What a relay must not change: whole schemas, and vendor keys in `_meta` (JS-05, MT-03).
 
 use bowline_gateway::Relay;
 use bowline_testkit as testkit;
@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::raw_server::RawServer;
 use crate::support::TestHost;
 
-/// A list whose schemas use what a client that rebuilt them would lose, in spellings that a JSON tree would lose.
+/// A list whose schemas use features, and spellings, that a client which rebuilt them would lose.
 const TOOLS: &str = r##""result":{"tools":[{"name":"t","title":"T\u00e9","inputSchema":{ "$schema":"https://json-schema.org/draft/2020-12/schema","$id":"urn:x","type":"object","$defs":{"a":{"$anchor":"here","type":["string","null"],"pattern":"^\\d+\/$"},"b":{"$dynamicAnchor":"there"}},"properties":{"p":{"$ref":"#here"},"q":{"$ref":"#/$defs/a","x-mcp-header":"Region"},"r":{"multipleOf":0.10,"maximum":1e400,"default":-0.0},"s":{"const":12345678901234567890123}},"allOf":[{"if":{"properties":{"p":{"const":"1"}}},"then":{"required":["q"]},"else":{"not":{"required":["q"]}}}],"anyOf":[true,false],"oneOf":[{}],"patternProperties":{"^x-":{}},"propertyNames":{"maxLength":1.0e1},"dependentSchemas":{"p":{}},"dependentRequired":{"p":["q"]},"unevaluatedProperties":false,"additionalProperties":{"type":"integer"},"required":["p"],"x-vendor":{ "order" : [ 3,1,2 ] },"x-vendor":"twice" },"outputSchema":{"type":["object","null"],"prefixItems":[{},{"contains":true,"minContains":0}]},"annotations":{"readOnlyHint":true,"x-note":1.0},"icons":[{"src":"data:,"}],"_meta":{"com.example/card":{"a":1.0,"a":2}}},{"not":"a tool"}],"nextCursor":"","_meta":{"com.example/list":{ "kept" : 1.50 },"io.modelcontextprotocol/future":[1e400]}}"##;
 
-/// JS-05, MT-03: a list passes byte for byte, even the parts of it that make no sense.
+/// JS-05, MT-03: a list passes byte for byte, even its invalid parts.
 #[tokio::test]
 async fn js_05_schemas_pass_byte_for_byte() {
     let raw = RawServer::start(TOOLS).await;
@@ -19,7 +19,7 @@ async fn js_05_schemas_pass_byte_for_byte() {
     assert_eq!(host.line().await, format!(r#"{{"jsonrpc":"2.0","id":"l",{TOOLS}}}"#));
 }
 
-/// MT-03: `_meta` of a call's arguments, of its result, and of what is said meanwhile.
+/// MT-03: `_meta` of the arguments of a call, of its result, and of notifications meanwhile.
 #[tokio::test]
 async fn mt_03_vendor_meta_passes_both_ways() {
     const SAID: &str = r#"{"jsonrpc":"2.0","method":"notifications/x/vendor","params":{"_meta":{"com.example/n":{"a":1.0,"a":2}},"v":1e400}}"#;
@@ -39,8 +39,8 @@ async fn mt_03_vendor_meta_passes_both_ways() {
     assert!(body.ends_with(r#""name":"t","arguments":{"_meta":{"n":1.0}}}}"#), "{body}");
 }
 
-/// MT-03, OT-02: with a trace beside it, which is continued, the rest of `_meta` stays as it was written; and nothing
-/// in that rest keeps the trace from being continued.
+/// MT-03, OT-02: beside a trace, which is continued, the rest of `_meta` stays as it was written;
+/// and nothing in that rest keeps the trace from being continued.
 #[tokio::test]
 async fn mt_03_vendor_meta_passes_beside_a_trace() {
     const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-";
@@ -62,7 +62,7 @@ async fn mt_03_vendor_meta_passes_beside_a_trace() {
     }
 }
 
-/// MT-03: what belongs to one hop is the relay's own, whatever the host put there; the rest is the host's.
+/// MT-03: per-hop keys are set by the relay, whatever the host put there; the rest is kept.
 #[tokio::test]
 async fn mt_03_hop_keys_are_our_own() {
     let server = testkit::server().modern().tool("echo").run().await;

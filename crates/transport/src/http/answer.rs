@@ -1,4 +1,4 @@
-//! Owns what an answer is made of, and how much of a body is read.
+//! A response, and how much of its body is read.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use super::flow::Flow;
 use super::link::Limits;
 use super::media::{Coding, Media};
 
-/// What the server answered. Any status is an answer.
+/// A response of the server. Any status is a response, not an error.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status.
@@ -24,58 +24,61 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// The body, decompressed.
     pub body: Body,
-    /// The body of a status other than 2xx was not read to its end: it broke off, took too long, was too long, or could
-    /// not be decompressed.
+    /// Whether the body of a non-2xx response was not read to its end: it broke off, took too long,
+    /// was too long, or could not be decompressed.
     pub body_is_cut: bool,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub enum Body {
-    /// None, or one that means nothing (202 and 204).
+    /// No body, or one that means nothing (202 and 204).
     Empty,
-    /// JSON by its media type, whole. Of a status other than 2xx at most 64 KiB, and if it came as an event
-    /// stream, the data of its first event, be that terminated or not.
+    /// JSON by its media type, complete. Of a non-2xx response at most 64 KiB, and if it came as an
+    /// event stream, the data of its first event, terminated or not.
     Json(Bytes),
-    /// An event stream, with a status of 2xx.
+    /// An event stream, of a 2xx response.
     Events(Events),
     /// Anything else: its first 64 KiB.
     Other(Bytes),
 }
 
-/// Whether the status is proof by itself that the request was not applied: 401, and 403 with a challenge (RFC 9110). Any
-/// other may follow the work: frameworks map what a tool throws to every status there is. What a 404 proves of a request
-/// with a session is decided where sessions are known.
+/// Whether the status alone proves that the request was not applied: 401, and 403 with a challenge
+/// (RFC 9110). Any other status may follow the execution: frameworks map exceptions of tools to
+/// every status there is. What a 404 proves about a request with a session is decided where
+/// sessions are known.
 fn says_not_applied(code: u16, challenged: bool) -> bool {
     code == 401 || (code == 403 && challenged)
 }
 
-/// How long the body of a refusal may take, however it is framed: what came until then has to do.
+/// How long the body of an error response may take, however it is framed. What arrived until then
+/// has to do.
 const HEAD_TIME: Duration = Duration::from_secs(2);
 
-/// Nobody is told to come back next year.
+/// Upper bound of `Retry-After`.
 const RETRY_AFTER_CAP: Duration = Duration::from_secs(3_600);
 
-/// `Retry-After`, as seconds or as a date. A date is held against the server's own clock, if it shows it.
+/// Parses `Retry-After`, as seconds or as a date. A date is compared with the clock of the server,
+/// if the response shows it.
 fn retry_after(value: &str, date: Option<&str>) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More seconds than can be counted are too many.
+        // A number that overflows is too large as well.
         return Some(value.parse().map_or(RETRY_AFTER_CAP, Duration::from_secs).min(RETRY_AFTER_CAP));
     }
     let at = httpdate::parse_http_date(value).ok()?;
     let now = date.and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or_else(SystemTime::now);
-    // What is past is now.
+    // A date in the past means now.
     Some(at.duration_since(now).unwrap_or_default().min(RETRY_AFTER_CAP))
 }
 
 impl Answer {
-    /// The text of a header, if it is there and is text.
+    /// The text of a header, if it exists and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// What a status other than 2xx means, without a look at what the body says.
+    /// The fault that a non-2xx status means, without reading what the body says.
     pub fn refusal(&self) -> Fault {
         let texts = self.headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let challenge: Vec<String> = texts.map(str::to_owned).collect();
@@ -111,7 +114,7 @@ impl Answer {
             if status.is_success() {
                 (Body::of_success(media, Chunks::new(flow, coding)?, limits).await?, Rest::None)
             } else {
-                // A status is an answer, whatever became of its body.
+                // A status is a response, whatever became of its body.
                 match Chunks::new(flow, coding) {
                     Ok(chunks) => Body::of_failure(media, chunks).await,
                     Err(_) => (Body::Empty, Rest::Some),
@@ -126,7 +129,7 @@ impl Body {
     async fn of_success(media: Media, chunks: Chunks, limits: &Limits) -> Result<Self, Fault> {
         Ok(match media {
             Media::Events => Self::Events(Events::new(chunks, limits.event)),
-            // Nothing is said, so it is taken for what was asked for.
+            // Without a media type it is taken for JSON, which was requested.
             Media::Json | Media::Unsaid => match whole(chunks, limits.body).await? {
                 body if body.is_empty() => Self::Empty,
                 body => Self::Json(body),
@@ -152,7 +155,7 @@ impl Body {
     }
 }
 
-/// The whole body, without a copy if it came in one piece.
+/// Reads the whole body, without a copy if it came in one chunk.
 pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fault> {
     let too_large = |head: &[u8]| Fault::protocol(Misbehaviour::TooLarge { limit }).body(head);
     let expected = usize::try_from(chunks.length().unwrap_or_default()).unwrap_or(usize::MAX);
@@ -165,17 +168,17 @@ pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fau
     }
     let mut next = None;
     if first.len() >= expected {
-        // It may be all there is.
+        // This may be all there is.
         next = chunks.chunk().await.transpose()?;
         if next.is_none() {
             return Ok(first);
         }
     }
     let arrived = first.len() + next.as_ref().map_or(0, Bytes::len);
-    // What the server announces is believed only so far.
+    // The announced length is trusted only up to a bound.
     let mut all = chunks.pool().body_buffer(expected.min(LARGEST_RESERVE).max(arrived));
     all.extend_from_slice(&first);
-    // While a piece is held, the connection cannot read on into the same memory, and allocates more.
+    // While a chunk is held, the connection cannot read into the same memory, and allocates more.
     drop(first);
     if next.is_none() {
         next = chunks.chunk().await.transpose()?;
@@ -193,16 +196,17 @@ pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fau
     Ok(body)
 }
 
+/// How much memory is reserved at most on the word of the server.
 const LARGEST_RESERVE: usize = 4 * 1024 * 1024;
 
-/// Whether there was more than was read.
+/// Whether a body was read to its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     None,
     Some,
 }
 
-/// The first bytes of a body, as many as came before it ended or broke off.
+/// Reads the first bytes of a body, as many as arrived before it ended or broke off.
 pub(super) async fn head(mut chunks: Chunks) -> (Bytes, Rest) {
     let mut head = BytesMut::new();
     let until = Instant::now() + HEAD_TIME;
@@ -221,11 +225,13 @@ pub(super) async fn head(mut chunks: Chunks) -> (Bytes, Rest) {
     }
 }
 
+/// How many bytes of an error response, or of an unknown body, are read.
 const HEAD: usize = 64 * 1024;
 
-/// The data of the first event that has any. The stream need not end after it, so it is not read on. If it ends, or
-/// time runs out, before the event does, the event counts all the same: a refusal is said once and not resumed. Some
-/// servers promise events and write plain JSON; then the body is what it is.
+/// Reads the data of the first event that has any. The stream need not end after it, so it is not
+/// read further. If the stream or the time ends before the event does, the event counts all the
+/// same: an error is sent once and not resumed. Some servers announce events and write plain JSON;
+/// then the body is taken as JSON.
 async fn first_data(mut chunks: Chunks) -> (Body, Rest) {
     let mut head = BytesMut::new();
     let mut decoder = sse::Decoder::with_limit(HEAD);
@@ -248,7 +254,7 @@ async fn first_data(mut chunks: Chunks) -> (Body, Rest) {
             return (Body::Json(data), Rest::None);
         }
     }
-    // Ends the line, and with it the event.
+    // Terminates the line, and with it the event.
     decoder.push(Bytes::from_static(b"\n\n"));
     let body = match next_data(&mut decoder) {
         Some(data) => Body::Json(data),
@@ -261,7 +267,7 @@ async fn first_data(mut chunks: Chunks) -> (Body, Rest) {
 
 fn next_data(decoder: &mut sse::Decoder) -> Option<Bytes> {
     loop {
-        // The limit of an event is that of all that is read, so none is too long.
+        // The limit of an event equals the limit of all that is read, so none is too long.
         let event = decoder.next()?.ok()?;
         if !event.data.is_empty() {
             return Some(event.data);

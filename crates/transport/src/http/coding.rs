@@ -1,4 +1,4 @@
-//! Owns decompression: a body as its pieces were before the server compressed them, whole or streamed.
+//! Decompresses response bodies, complete or streamed.
 
 use std::io;
 use std::pin::Pin;
@@ -15,13 +15,14 @@ use super::flow::Flow;
 use super::media::Coding;
 use super::pool::Pool;
 
-/// The pieces of a body, decompressed.
+/// The chunks of a body, decompressed.
 #[derive(Debug)]
 pub(super) enum Chunks {
     Plain(Flow),
     Coded(Box<Coded>),
 }
 
+/// A body that is decompressed chunk by chunk.
 #[derive(Debug)]
 pub(super) struct Coded {
     decoder: Decoder,
@@ -35,12 +36,12 @@ enum Decoder {
     Zstd(ZstdDecoder<Inflow>),
 }
 
-/// A flow as the decoders want to read it.
+/// Adapts a [`BodyStream`] to the reader that the decoders need.
 #[derive(Debug)]
 struct Inflow {
     flow: Flow,
     chunk: Bytes,
-    /// Why the flow broke, if it did: decoders can only pass on I/O errors.
+    /// Why the body broke off, if it did: decoders can only pass on I/O errors.
     fault: Option<Fault>,
 }
 
@@ -83,7 +84,7 @@ impl Chunks {
         std::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
-    /// Lets the rest go, but keeps the connection if the rest ends soon.
+    /// Drops the rest, but keeps the connection if the rest ends soon.
     pub(super) fn release(self) {
         match self {
             Self::Plain(flow) => flow.release(),
@@ -91,7 +92,7 @@ impl Chunks {
         }
     }
 
-    /// The connections of the server that it comes from.
+    /// The pool of the connection that the body comes from.
     pub(super) fn pool(&mut self) -> &Arc<Pool> {
         match self {
             Self::Plain(flow) => flow.pool(),
@@ -99,7 +100,7 @@ impl Chunks {
         }
     }
 
-    /// How much is still to come, if that is known.
+    /// How many bytes are still to come, if that is known.
     pub(super) fn length(&self) -> Option<u64> {
         match self {
             Self::Plain(flow) => flow.length(),
@@ -108,7 +109,7 @@ impl Chunks {
     }
 }
 
-/// 8 MiB, the largest window that a sender of compressed HTTP bodies may ask for (RFC 9659).
+/// Log2 of 8 MiB, the largest window that compressed HTTP bodies may use (RFC 9659).
 const ZSTD_WINDOW: u32 = 23;
 
 // === impl Coded ===
@@ -121,8 +122,8 @@ impl Coded {
         let filled = piece.filled().len();
         match read {
             Ok(()) if filled == 0 => {
-                // The decoder may have seen its end before the flow has; look, so that the connection can
-                // be used again, but do not wait for it.
+                // The decoder may have seen its end before the body has. Poll once, so that the
+                // connection can be reused, but do not wait.
                 let _ = Pin::new(self.decoder.inflow()).poll_fill_buf(cx);
                 Poll::Ready(None)
             }
@@ -137,6 +138,7 @@ impl Coded {
     }
 }
 
+/// Size of a decompressed chunk.
 const PIECE: usize = 16 * 1024;
 
 impl Decoder {
@@ -188,7 +190,7 @@ impl AsyncBufRead for Inflow {
     }
 }
 
-/// Only asked for by the bounds of `AsyncBufRead`.
+/// Required by the bounds of `AsyncBufRead`.
 impl AsyncRead for Inflow {
     fn poll_read(
         mut self: Pin<&mut Self>,

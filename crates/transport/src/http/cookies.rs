@@ -1,4 +1,4 @@
-//! Owns the cookies of one server. Load balancers use them to find the instance that holds a session.
+//! The cookies of one server. Load balancers use them to find the instance that holds a session.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,15 +7,17 @@ use cookie_store::CookieStore;
 use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE};
 use url::Url;
 
+/// Stores the cookies of one server, in bounded number and size.
 #[derive(Debug, Default)]
 pub(super) struct Jar {
     store: Mutex<CookieStore>,
-    /// Whether the store has to be asked at all: most servers set no cookie.
+    /// Whether there may be any cookie: most servers set none, and then the store is not locked.
     filled: AtomicBool,
 }
 
 impl Jar {
-    /// Takes what an answer sets. More than [`MOST`] cookies, or one over [`LARGEST`] bytes, are not kept.
+    /// Stores the cookies that a response sets. More than [`MAX_COOKIES`], or one over
+    /// [`MAX_COOKIE_BYTES`], are not kept.
     pub(super) fn learn(&self, url: &Url, headers: &HeaderMap) {
         if !headers.contains_key(SET_COOKIE) {
             return;
@@ -26,11 +28,11 @@ impl Jar {
             if text.len() > LARGEST {
                 continue;
             }
-            // When it is full, what is known may still be changed or taken away.
+            // When it is full, known cookies may still be changed or removed.
             let name = text.split('=').next().unwrap_or_default().trim();
             let known = store.iter_unexpired().any(|cookie| cookie.name() == name);
             if known || store.iter_unexpired().count() < MOST {
-                // A cookie for another site is refused there, and is nobody's failure.
+                // A cookie for another site is refused here, which is not a failure.
                 let _ = store.parse(text, url);
             }
         }

@@ -1,4 +1,4 @@
-//! Owns what is asked of whoever proves who we are.
+//! The interface through which the authorization layer signs requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use url::Url;
 
 use crate::redact::Redactor;
 
-/// Proves who we are, on every request of a link: each method, each redirect and each resumption (TK-01).
+/// Signs every request of a link: each method, each redirect and each resumption.
 ///
-/// A link stays within one origin, so what is added here reaches nobody else (TK-02).
+/// A link stays within one origin, so added headers reach no other server.
 pub trait Credentials: fmt::Debug + Send + Sync + 'static {
-    /// Adds to the headers of a request that is about to be sent. Called for each sending, from the future of the
-    /// request: it must not block. Headers that the configuration sets are in `headers` already.
+    /// Adds headers to a request that is about to be sent. Called for each sending, in the future
+    /// of the request, so it must not block. Configured headers are in `headers` already.
     fn sign(&self, method: &Method, url: &Url, headers: &mut HeaderMap);
 
-    /// What keeps the secrets that prove who we are out of what the server says. Asked for with each message: it must
-    /// not block.
+    /// Returns the redactor that removes the current credentials from messages of the server.
+    /// Called for each message, so it must not block.
     fn redactor(&self) -> Option<Arc<Redactor>> {
         None
     }
 
-    /// Looks at the headers of an answer, whatever its status, redirects included.
+    /// Called with the headers of every response, whatever its status, redirects included.
     fn learn(&self, url: &Url, headers: &HeaderMap) {
         let _ = (url, headers);
     }

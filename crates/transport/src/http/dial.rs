@@ -1,4 +1,4 @@
-//! Owns the making of a connection: name, TCP, proxy, TLS, and which HTTP is spoken over it.
+//! Makes a connection: name, TCP, proxy, TLS, and which version of HTTP is spoken over it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -28,7 +28,7 @@ use super::socket::{OpenSockets, Socket, SocketControl};
 use super::target::Target;
 use super::tls::Trust;
 
-/// The bytes of a connection, whatever it goes through.
+/// The byte stream of a connection, whatever it goes through.
 pub(super) type Stream = Box<dyn Io>;
 
 pub(super) trait Io: Read + Write + Send + Unpin {}
@@ -37,32 +37,32 @@ impl<T: Read + Write + Send + Unpin> Io for T {}
 
 /// A connection that was just made.
 pub(super) enum Opened {
-    /// To be driven by whoever uses it.
+    /// HTTP/1.1: driven by the exchange that uses it.
     Own(Box<Line>),
-    /// Shared by many, so it needs a task of its own.
+    /// HTTP/2: shared by many exchanges, so it needs its own task.
     Shared(http2::SendRequest<Payload>, Box<SharedDriver>),
 }
 
-/// Drives a connection of HTTP/2, and ends when no more requests can be sent on it.
+/// Drives an HTTP/2 connection, and ends when no more requests can be sent on it.
 pub(super) type SharedDriver = http2::Connection<Stream, Payload, TokioExecutor>;
 
 /// Makes connections to one server.
 pub(super) struct Dialer {
     tcp: HttpConnector<Resolver>,
     route: Route,
-    /// Scheme, host and port.
+    /// Scheme, host and port of the server.
     server: Uri,
-    /// For an `https` server, or an `https` proxy.
+    /// TLS settings for an `https` server, or an `https` proxy.
     trust: Arc<Trust>,
     https: bool,
     sockets: OpenSockets,
 }
 
-/// How names become addresses.
+/// How names are resolved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Naming {
     pub(super) names: Names,
-    /// Which of them may be connected to; `None`, all.
+    /// Which addresses may be connected to; `None` allows all.
     pub(super) pass: Option<Arc<Pass>>,
 }
 
@@ -75,24 +75,25 @@ impl Dialer {
     ) -> Result<Self, Fault> {
         let https = target.https();
         let server = with_port(&target.absolute, if https { 443 } else { 80 })?;
-        // Where a proxy is, is the person's choice; where the server is, only the proxy finds out.
+        // The user chose where the proxy is; where the server is, only the proxy finds out.
         let pass = if route.proxy().is_none() { naming.pass } else { None };
         let mut tcp = HttpConnector::new_with_resolver(Resolver::new(naming.names, pass));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        // Finds out that the peer is gone while an answer is awaited, and keeps a quiet event stream alive in
+        // Detects a dead peer while a response is awaited, and keeps a quiet event stream alive in
         // address translators.
         tcp.set_keepalive(Some(KEEPALIVE_IDLE));
         tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
         tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        // Probes are sent only when nothing is unacknowledged, so a request that a dead peer never acknowledges needs
-        // a limit of its own. Other systems give up on it after their own number of retransmissions.
+        // Probes are sent only when nothing is unacknowledged, so a request that a dead peer never
+        // acknowledges needs its own limit. Other systems give up on it after their own number of
+        // retransmissions.
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
         Ok(Self { tcp, route, server, trust, https, sockets: OpenSockets::default() })
     }
 
-    /// Whether it can turn out that one connection is enough for all requests.
+    /// Whether one connection may turn out to serve all requests.
     pub(super) fn may_share(&self) -> bool {
         self.https
     }
@@ -189,15 +190,15 @@ async fn h1(stream: Stream, socket: SocketControl) -> Result<Opened, Fault> {
 
 async fn h2(stream: Stream) -> Result<Opened, Fault> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
-    // Many requests share the connection, so none of them ends it by giving up. If it is dead, nothing but
-    // a ping finds out before TCP does, and each new request would fall into the same hole.
+    // Many requests share the connection, so none of them ends it by giving up. If it is dead, only
+    // a ping detects that before TCP does, and until then each new request would be lost too.
     builder.timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_PATIENCE);
     let (sender, connection) = builder.handshake(stream).await.map_err(|error| failure::dialling(&error))?;
     Ok(Opened::Shared(sender, Box::new(connection)))
 }
 
-/// Together the first three say that a peer which answers no probe is given up after 30 s, the same as one that does
-/// not acknowledge what was sent. Linux takes the larger of the two for both.
+/// Together the first three give up after 30 s on a peer that answers no probe, the same time as
+/// for one that does not acknowledge what was sent. Linux takes the larger of the two for both.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
@@ -207,7 +208,7 @@ const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Scheme, host and port, the port always written.
+/// Scheme, host and port of a URI, with an explicit port.
 fn with_port(uri: &Uri, default: u16) -> Result<Uri, Fault> {
     let host = uri.host().unwrap_or_default();
     let port = uri.port_u16().unwrap_or(default);
@@ -226,7 +227,7 @@ fn server_name(uri: &Uri) -> Result<ServerName<'static>, Fault> {
         .map_err(|error| Fault::before_sending(Cause::Tls).note(format!("{bare}: {error}")))
 }
 
-/// A connection that exists already, for the proxy protocols, which want to be the ones to ask for it.
+/// Hands an existing stream to the proxy protocols, which want to connect by themselves.
 struct Made(Option<Stream>);
 
 impl Made {

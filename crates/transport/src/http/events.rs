@@ -1,4 +1,4 @@
-//! Owns the reading of an event stream.
+//! Reads an event stream from a response body.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -11,8 +11,8 @@ use super::redactors::Redactors;
 
 /// A stream of events that is arriving.
 ///
-/// Dropped before its end, it ends the exchange: over HTTP/1.1 the connection is closed, over HTTP/2 the
-/// stream is reset.
+/// Dropping it before its end ends the exchange: over HTTP/1.1 the connection is closed, over
+/// HTTP/2 the stream is reset.
 #[derive(Debug)]
 pub struct Events(Box<State>);
 
@@ -21,7 +21,7 @@ struct State {
     chunks: Chunks,
     decoder: sse::Decoder,
     limit: usize,
-    /// The end, or a failure, was told.
+    /// Whether the end or a failure was returned.
     over: bool,
     redactors: Option<Redactors>,
 }
@@ -32,15 +32,15 @@ impl Events {
         Self(Box::new(State { chunks, decoder, limit, over: false, redactors: None }))
     }
 
-    /// Takes secrets out of what comes from now on.
+    /// Redacts all events from now on.
     pub(super) fn redact(&mut self, redactors: Redactors) {
         self.0.redactors = Some(redactors);
     }
 
-    /// The next event; `None` when the server ended the stream in order.
+    /// Returns the next event; `None` when the server ended the stream in order.
     ///
-    /// An event over the limit is a failure that the stream survives: what follows can still be read. After
-    /// any other failure there is nothing more.
+    /// An event over the limit is a failure that the stream survives: later events can still be
+    /// read. After any other failure the stream has ended.
     ///
     /// # Cancel safety
     ///
@@ -49,7 +49,7 @@ impl Events {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// As [`next`](Self::next), for those who poll.
+    /// Like [`next`](Self::next), for callers that poll.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Fault>> {
         let State { chunks, decoder, limit, over, redactors } = &mut *self.0;
         loop {
@@ -82,15 +82,15 @@ impl Events {
         }
     }
 
-    /// Lets the stream go when all that matters of it has come.
+    /// Drops the stream when the caller needs nothing more of it.
     ///
-    /// Servers end the stream of a request right after its answer. If the end is there already, or comes
-    /// within a moment, the connection is used again; it is not waited for.
+    /// Servers end the stream of a request right after its response. If the end is there already,
+    /// or arrives within a moment, the connection is reused; nobody waits for it.
     pub fn release(self) {
         self.0.chunks.release();
     }
 
-    /// The last event id of the stream, which is where a broken one can be taken up again (HL-07).
+    /// The last event id of the stream, from which a broken stream can be resumed.
     pub fn last_id(&self) -> Option<&str> {
         self.0.decoder.last_id().map(AsRef::as_ref)
     }

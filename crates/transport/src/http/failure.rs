@@ -1,4 +1,4 @@
-//! Owns the meaning of errors below HTTP: the cause, and whether the server can have acted.
+//! Maps errors below HTTP to faults: the cause, and whether the server can have acted.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::io;
 use bowline_proto::fault::{Cause, Fault, Misbehaviour};
 use rustls::AlertDescription;
 
-/// A name that did not resolve. A type of its own, so that it can be told from other I/O errors.
+/// A name that did not resolve. A separate type, so that it can be told from other I/O errors.
 #[derive(Debug)]
 pub(super) struct Unresolved(pub(super) io::Error);
 
@@ -19,7 +19,7 @@ impl std::fmt::Display for Unresolved {
 
 impl Error for Unresolved {}
 
-/// A connection could not be made, so nothing was sent.
+/// Maps an error of making a connection. Nothing was sent.
 pub(super) fn dialling(error: &(dyn Error + 'static)) -> Fault {
     let cause = if find::<Unresolved>(error).is_some() {
         Cause::Dns
@@ -40,11 +40,12 @@ pub(super) fn dialling(error: &(dyn Error + 'static)) -> Fault {
     Fault::before_sending(cause).note(story(error))
 }
 
-/// An exchange broke off after the request was, or may have been, sent.
+/// Maps an error after the request was, or may have been, sent.
 pub(super) fn exchanging(error: &(dyn Error + 'static)) -> Fault {
     if let Some(error) = tls(error) {
         let fault = Fault::new(Cause::Tls).note(error.to_string());
-        // With TLS 1.3 a server judges our certificate after we have begun to speak. It has not read on.
+        // With TLS 1.3 a server checks our certificate after we have begun to send. It has not read
+        // the request.
         return if refuses_handshake(error) { fault.not_executed() } else { fault };
     }
     let not_http = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
@@ -57,10 +58,11 @@ pub(super) fn exchanging(error: &(dyn Error + 'static)) -> Fault {
 
 /// Whether the server said over HTTP/2 that it did not process the request.
 ///
-/// It can say so with a reset of that stream as refused, or with a GOAWAY in good order whose last stream is before
-/// that of the request. `h2` gives the error of a GOAWAY to just those streams, and to requests that came too late to
-/// get a stream at all. Streams up to the last one go on, and end with an I/O error if the connection does. A GOAWAY
-/// with another code comes from a server that has lost its way, so it is not believed about what it processed.
+/// It can do so with a reset of that stream as refused, or with a graceful GOAWAY whose last stream
+/// is before that of the request. `h2` gives the error of a GOAWAY to exactly those streams, and to
+/// requests that came too late to get a stream at all. Streams up to the last one continue, and end
+/// with an I/O error if the connection does. A GOAWAY with another code comes from a server that
+/// has failed, so its claim about what it processed is not believed.
 fn is_unprocessed(error: &h2::Error) -> bool {
     error.is_remote()
         && match error.reason() {
@@ -70,8 +72,8 @@ fn is_unprocessed(error: &h2::Error) -> bool {
         }
 }
 
-/// The same over HTTP/2, which keeps only the kind of an I/O error and its text. Only TLS has errors of this
-/// kind; which alert it was is not known any more, so nothing is said about the request.
+/// Maps an error of an HTTP/2 exchange, which keeps only the kind of an I/O error and its text.
+/// Only TLS has errors of this kind; the alert is lost, so nothing is said about the request.
 pub(super) fn exchanging_shared(error: &(dyn Error + 'static)) -> Fault {
     match innermost_io(error) {
         Some(io::ErrorKind::InvalidData) => Fault::new(Cause::Tls).note(story(error)),
@@ -102,7 +104,7 @@ fn refuses_handshake(error: &rustls::Error) -> bool {
     )
 }
 
-/// The kind of the I/O error that says most.
+/// The kind of the innermost I/O error, which says most.
 fn innermost_io(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
     chain(error).filter_map(<dyn Error>::downcast_ref::<io::Error>).last().map(io::Error::kind)
 }
@@ -111,8 +113,8 @@ fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
     chain(error).find_map(<dyn Error>::downcast_ref)
 }
 
-/// An error and its sources, also those within I/O errors, which do not name the error they wrap as their
-/// source.
+/// Iterates over an error and its sources, including errors wrapped in I/O errors, which do not
+/// report them as their source.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
@@ -147,7 +149,7 @@ mod tests {
         let wrapped = io::Error::other(rustls::Error::DecryptError);
         assert_eq!(dialling(&wrapped).cause, Cause::Tls);
         let nested = io::Error::other(io::Error::from(io::ErrorKind::ConnectionRefused));
-        // The outer one is an I/O error too, but says nothing.
+        // The outer one is an I/O error too, but carries no kind.
         assert_eq!(dialling(&nested).cause, Cause::Refused);
     }
 

@@ -1,9 +1,9 @@
-//! Owns the last moment before a request leaves: on a connection that is made already, after somebody has agreed, and
-//! before the clocks have moved on.
+//! Controls the last moment before a request is sent: on a connection that is already open, after
+//! permission was given, and before that permission expires.
 //!
-//! A request that must not be made twice is agreed upon by a lease somewhere else. Making a connection takes a while,
-//! so the agreement comes after it. A process can also be stopped between the agreement and the write; when it goes on,
-//! the clocks say so, and the request is given up.
+//! A request that must not be made twice needs a lease that is held elsewhere. Making a connection
+//! takes a while, so permission is requested after it. A process can also be stopped between the
+//! permission and the write; when it continues, the clocks show it, and the request is given up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 use bowline_proto::fault::{Cause, Fault};
 use tokio::sync::watch;
 
-/// Holds a request back until it is agreed that it may leave. Put into the extensions of a request for
-/// [`Fetch`](super::Fetch). Clones are the same fence.
+/// Holds a request back until permission to send it is given. Put into the extensions of a request
+/// for [`Fetcher`](super::Fetcher). Clones share the fence.
 #[derive(Clone)]
 pub struct Fence {
     shared: Arc<Shared>,
@@ -28,17 +28,17 @@ struct Shared {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// No request is waiting.
+    /// No request waits for permission.
     Away,
-    /// A request could leave.
+    /// A request is ready to be sent.
     Reached,
-    /// It may, in this time.
+    /// The request may be sent within this window.
     Open(Window),
-    /// It may not.
+    /// The request may not be sent.
     Closed,
 }
 
-/// The time in which a request may leave.
+/// The time in which a request may be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     wall: SystemTime,
@@ -47,36 +47,37 @@ pub struct Window {
 }
 
 impl Fence {
-    /// A fence for requests whose answers are waited for this long, in place of the limit of other requests: what was
-    /// asked for with something that can be used once is lost if its answer is.
+    /// Creates a fence for requests whose responses are awaited for `response_timeout`, in place of
+    /// the limit of other requests: a request with a single-use credential is lost if its response
+    /// is.
     pub fn new(patience: Duration) -> Self {
         let shared =
             Shared { state: watch::Sender::new(State::Away), missed: AtomicBool::new(false), patience };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Waits for a request that could leave.
+    /// Waits until a request is ready to be sent.
     pub async fn reached(&self) {
-        // The sender lives as long as `self` does.
+        // The sender lives as long as `self`.
         let _ = self.shared.state.subscribe().wait_for(|state| matches!(state, State::Reached)).await;
     }
 
-    /// Lets the request leave in this time.
+    /// Allows the request to be sent within this window.
     pub fn open(&self, window: Window) {
         self.shared.state.send_replace(State::Open(window));
     }
 
-    /// Does not let it leave.
+    /// Forbids the request to be sent.
     pub fn close(&self) {
         self.shared.state.send_replace(State::Closed);
     }
 
-    /// Whether a request came too late, and did not leave.
+    /// Whether a request missed its window and was not sent.
     pub fn was_missed(&self) -> bool {
         self.shared.missed.load(Ordering::Acquire)
     }
 
-    /// Says that a request could leave, and waits until it may.
+    /// Announces a request that is ready to be sent, and waits for permission.
     pub async fn pass(&self) -> Result<Window, Fault> {
         let mut state = self.shared.state.subscribe();
         self.shared.state.send_replace(State::Reached);
@@ -90,7 +91,8 @@ impl Fence {
         }
     }
 
-    /// Whether the request may still leave, by the clocks. To be asked right before it does.
+    /// Whether the request may still be sent, by the clocks; records a missed window. To be called
+    /// right before sending.
     pub fn holds(&self, window: Window) -> bool {
         let holds = window.holds(SystemTime::now(), Instant::now());
         if !holds {
@@ -105,13 +107,14 @@ impl Fence {
 }
 
 impl Window {
-    /// A time that begins now.
+    /// A window that begins now.
     pub fn new(length: Duration) -> Self {
         Self { wall: SystemTime::now(), steady: Instant::now(), length }
     }
 
-    /// Whether it lasts, by both clocks: the one stands still while a machine sleeps, and the other can be set. One
-    /// that was set back says nothing of how long ago the window began.
+    /// Whether the window is still open, by both clocks: one stands still while a machine sleeps,
+    /// and the other can be set. A clock that was set back does not tell how long ago the window
+    /// began.
     fn holds(&self, wall: SystemTime, steady: Instant) -> bool {
         let by_wall = wall.duration_since(self.wall).is_ok_and(|passed| passed < self.length);
         by_wall && steady.duration_since(self.steady) < self.length

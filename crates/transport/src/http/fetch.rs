@@ -1,5 +1,5 @@
-//! Owns a single request to an address that somebody else may have chosen: what it may cost, and where it may be
-//! redirected.
+//! Sends single requests to addresses that somebody else may have chosen, and bounds what they cost
+//! and where they are redirected.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,20 +28,21 @@ use super::resolve::{Lookup, Names, Pass};
 use super::target::{self, Target};
 use super::tls::{Trust, Versions};
 
-/// Sends single requests to any address, each over a connection of its own. Cheap to clone.
+/// Sends single requests to any address, each over its own connection. Cheap to clone.
 ///
 /// # Behavior
 ///
-/// - A GET is redirected three times at most, each hop under the guard. Anything else never is: the answer is then
-///   the redirect itself.
-/// - A redirect to another origin carries nothing that could say who we are (TK-02).
-/// - Every status is an answer. Of one that is not 2xx, the first 64 KiB of the body are read.
-/// - Where a proxy looks names up, addresses that stand in the URL and names that are known to be of this machine, of a
-///   private network or of a cloud's metadata are guarded. Where the proxy is, is the person's choice, and never is.
+/// - A GET is redirected at most three times, each hop under the guard. Other methods are never
+///   redirected: the response is then the redirect itself.
+/// - A redirect to another origin carries no header that could identify us.
+/// - Every status is a response. Of a non-2xx response, the first 64 KiB of the body are read.
+/// - Where a proxy resolves names, addresses in the URL are guarded, and names that are known to
+///   belong to this machine, a private network or the metadata service of a cloud. The address of
+///   the proxy itself is the choice of the user and is not guarded.
 /// - Dropping the future ends the exchange.
 #[derive(Clone)]
 pub struct Fetch {
-    /// Shows no certificate.
+    /// TLS settings without a client certificate.
     trust: Arc<Trust>,
     own: Option<Own>,
     tls: Tls,
@@ -50,27 +51,27 @@ pub struct Fetch {
     limits: FetchLimits,
 }
 
-/// What one request may cost.
+/// Limits of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
     /// How long making a connection may take. Default 10 s.
     pub connect: Duration,
     /// How long everything together may take, redirects included. Default 20 s.
     pub total: Duration,
-    /// The largest body, decompressed. Default 256 KiB.
+    /// The largest body in bytes, decompressed. Default 256 KiB.
     pub body: usize,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FetchError {
-    /// The address, or one that it redirected to, may not be asked. It was not.
+    /// The address, or one that it redirected to, is not allowed. It was not contacted.
     Refused(Refusal),
-    /// It could not be asked, or not to the end.
+    /// The request failed, or broke off.
     Failed(Fault),
 }
 
-/// An origin that is shown the client certificate.
+/// The origin that is shown the client certificate.
 #[derive(Clone)]
 struct Own {
     origin: Origin,
@@ -88,35 +89,36 @@ struct Draft {
 // === impl Fetch ===
 
 impl Fetch {
-    /// With what differs from the system's trust. A client certificate is shown to nobody yet.
+    /// Creates a fetcher. `tls` extends the trust of the system; its client certificate is shown to
+    /// nobody yet.
     pub fn new(tls: Tls, proxies: Proxies) -> Self {
         let trust = Arc::new(Trust::new(without_certificate(&tls), Versions::Any));
         Self { trust, own: None, tls, proxies, names: Names::System, limits: FetchLimits::default() }
     }
 
-    /// The same, with the client certificate shown to the origin of this URL.
+    /// Shows the client certificate to the origin of this URL.
     #[must_use]
     pub fn certified_at(self, url: &Url) -> Self {
         let trust = Arc::new(Trust::new(self.tls.clone(), Versions::Any));
         Self { own: Some(Own { origin: url.origin(), trust }), ..self }
     }
 
-    /// The same with other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn limits(self, limits: FetchLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// The same with names looked up by another than the system.
+    /// Resolves names with `lookup` in place of the system.
     #[must_use]
     pub fn lookup(self, lookup: Arc<dyn Lookup>) -> Self {
         Self { names: Names::given(lookup), ..self }
     }
 
-    /// In which part of the network an address is that a person chose. Where only a proxy can say, it is taken for
-    /// public. A name other than `localhost` is never taken for this machine, and for private only if it is so now
-    /// and was never public before, neither here nor for a connection: who owns it can have it mean what they like
-    /// when it is asked about, and another a moment later.
+    /// Finds the zone of an address that the user chose. If only a proxy can resolve it, it counts
+    /// as public. A name other than `localhost` never counts as this machine, and as private only
+    /// if it is so now and was never public before, neither here nor for a connection: its owner
+    /// can change where it points between two lookups.
     pub async fn zone(&self, url: &Url) -> Result<Zone, Fault> {
         if guard::is_this_machine(url) {
             return Ok(Zone::Loopback);
@@ -137,9 +139,10 @@ impl Fetch {
         self.names.farthest(name, &found).ok_or_else(|| unknown("the name has no address".to_owned()))
     }
 
-    /// Whether a server in a zone may send a person to a page: by the rule for addresses that it has us ask, encryption
-    /// aside. All addresses of the page's name have to be admitted, as a browser chooses one by itself. A name that a
-    /// proxy looks up, or that has no address here, is judged by how it is spelled.
+    /// Whether a server in `zone` may send a person to `page` in a browser: by the rule for
+    /// addresses that a server has us contact, except that encryption is not required. All
+    /// addresses of the name must be allowed, because a browser chooses one by itself. A name that
+    /// a proxy resolves, or that has no address here, is judged by its spelling.
     pub async fn check_page(&self, page: &Url, zone: Zone) -> Result<(), Refusal> {
         let reach = guard::check_host(page, zone)?;
         if zone == Zone::Loopback || guard::literal(page).is_some() {
@@ -161,8 +164,8 @@ impl Fetch {
         found.iter().try_for_each(|address| reach.admit(address.ip()).map_err(refused))
     }
 
-    /// Sends a request. With a [`Fence`] among its extensions it leaves when that is opened, and its answer is waited
-    /// for as long as that says.
+    /// Sends a request. With a [`SendFence`] among its extensions, it is sent when the fence opens,
+    /// and its response is awaited for as long as the fence says.
     pub async fn send(&self, request: Request<Bytes>, guard: Guard) -> Result<Response<Bytes>, FetchError> {
         let total = request.extensions().get().map_or(self.limits.total, Fence::patience);
         let exchange = Box::pin(self.follow(request, guard));
@@ -235,7 +238,7 @@ impl Fetch {
     fn trust(&self, url: &Url, draft: &Draft) -> Arc<Trust> {
         let own = self.own.as_ref().filter(|own| own.origin == url.origin());
         if draft.headers.contains_key(header::HOST) {
-            // Over HTTP/2 the host is part of the URL, and cannot be another as it can in a header.
+            // Over HTTP/2 the host is part of the URL, and cannot differ as it can in a header.
             let tls = if own.is_some() { self.tls.clone() } else { without_certificate(&self.tls) };
             return Arc::new(Trust::new(tls, Versions::Http1));
         }
@@ -251,12 +254,12 @@ impl Fetch {
         let chunks = Chunks::new(flow, Coding::of(&headers));
         let body = if status.is_success() {
             answer::whole(chunks?, self.limits.body).await.map_err(|mut fault| {
-                // It may be a token.
+                // The body may contain a token.
                 fault.evidence.body = None;
                 fault
             })?
         } else {
-            // A status is an answer, whatever became of its body.
+            // A status is a response, whatever became of its body.
             match chunks {
                 Ok(chunks) => answer::head(chunks).await.0,
                 Err(_) => Bytes::new(),
@@ -286,8 +289,8 @@ impl fmt::Debug for Fetch {
 
 const MOST_REDIRECTS: usize = 3;
 
-/// Where there is a fence, the connection is made first, so that nothing but the write is left to do when the fence
-/// opens.
+/// Sends a request through its fence, if it has one. The connection is made first, so that only the
+/// write is left to do when the fence opens.
 async fn exchange_over(
     pool: &Arc<Pool>,
     draft: &Draft,
@@ -307,7 +310,7 @@ fn without_certificate(tls: &Tls) -> Tls {
     Tls { client_cert: None, client_key: None, ..tls.clone() }
 }
 
-/// Where an answer sends a GET, if it does.
+/// The target of a redirected GET, if the response is a redirect.
 fn redirect(
     url: &Url,
     method: &Method,
@@ -329,7 +332,8 @@ fn redirect(
 // === impl Draft ===
 
 impl Draft {
-    /// Takes away everything that could say who we are: what a caller set for one origin is for that origin.
+    /// Removes every header that could identify us: what a caller set for one origin is for that
+    /// origin.
     fn leave_origin(&mut self) {
         let mut kept = HeaderMap::new();
         for name in [header::ACCEPT, HeaderName::from_static("mcp-protocol-version")] {

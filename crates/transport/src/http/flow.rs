@@ -1,5 +1,5 @@
-//! Owns one exchange on a connection: the request out, the head in, then the body piece by piece; and
-//! with that the moment when the connection may be used again.
+//! One exchange on a connection: sends the request, reads the head of the response, then its body
+//! chunk by chunk; and decides when the connection may be reused.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -18,48 +18,50 @@ use super::line::Line;
 use super::payload::Payload;
 use super::pool::{KEEP, Lease, Pool};
 
-/// A body that is arriving.
+/// The body of a response that is arriving.
 ///
-/// Dropped before its end, it closes its connection (HTTP/1.1) or resets its stream (HTTP/2).
+/// Dropping it before its end closes its connection (HTTP/1.1) or resets its stream (HTTP/2).
 pub(super) struct Flow {
     body: Incoming,
-    /// `None` over HTTP/2, and at the end.
+    /// `None` over HTTP/2, and at the end of the body.
     line: Option<Box<Line>>,
     pool: Arc<Pool>,
     keep: Duration,
 }
 
-/// A body that nobody wants any more, on a connection that may be used again when it has ended.
+/// The rest of a body that nobody wants any more, on a connection that can be reused when it has
+/// ended.
 pub(super) struct Tail {
     body: Incoming,
     line: Box<Line>,
     keep: Duration,
 }
 
-/// What has become of a tail.
+/// Result of reading a tail.
 pub(super) enum TailEnd {
     /// It has ended, and its connection may be kept this long.
     Ended(Box<Line>, Duration),
     /// Its connection broke.
     Cut,
-    /// More came than a connection is worth.
+    /// It is longer than a connection is worth.
     TooLong,
-    /// Its end is still to come.
+    /// It has not ended yet.
     Pending(Tail),
 }
 
-/// Which form of a request a connection needs.
+/// The version of HTTP that a request is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Http1,
     Http2,
 }
 
-/// Sends a request and waits for the head of the answer.
+/// Sends a request and waits for the head of the response.
 ///
-/// A kept connection that turns out to be closed before the request was written costs nothing: the request
-/// is made again for the next one. `request` is therefore called more than once. A close that is seen after bytes of
-/// the request have left proves nothing: the server may have read them before it closed.
+/// If a kept connection turns out to be closed before the request was written, the request is built
+/// again for the next connection. `request` is therefore called more than once. A close that is
+/// seen after bytes of the request were sent proves nothing: the server may have read them before
+/// it closed.
 pub(super) async fn exchange(
     pool: &Arc<Pool>,
     request: impl Fn(Form) -> Request<Payload>,
@@ -100,8 +102,9 @@ pub(super) async fn exchange(
                 return Ok((head.status, head.headers, Flow { body, line, pool: Arc::clone(pool), keep }));
             }
             Err(mut error) => {
-                // A connection that gives the message back takes no more, and neither does one of HTTP/1.1 that
-                // failed. One of HTTP/2 may live on, so the request would come back to it.
+                // A connection that returns the message accepts no more, and neither does an
+                // HTTP/1.1 connection that failed. An HTTP/2 connection may live on, and would get
+                // the same request again.
                 let over = error.take_message().is_some();
                 if reused && (over || (untouched && line.is_some())) {
                     if line.is_some() {
@@ -124,7 +127,7 @@ pub(super) async fn exchange(
 }
 
 impl Flow {
-    /// The next piece. After the end, or a failure, there is none.
+    /// Returns the next chunk. After the end, or a failure, there is none.
     pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
         let piece = ready!(self.poll_piece(cx));
         match &piece {
@@ -154,12 +157,13 @@ impl Flow {
         &self.pool
     }
 
-    /// How much is still to come, if the server said so.
+    /// How many bytes are still to come, if the server announced it.
     pub(super) fn length(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }
 
-    /// Lets the body go, but not the connection if the rest is already there, or comes within a moment.
+    /// Drops the body, but keeps the connection if the rest is already there, or arrives within a
+    /// moment.
     pub(super) fn release(mut self) {
         if !self.drained()
             && let Some(line) = self.line.take()
@@ -168,7 +172,8 @@ impl Flow {
         }
     }
 
-    /// Looks whether the end is there, without waiting. A broken body counts as ended.
+    /// Reads what has arrived, without waiting. Returns whether the body has ended; a broken one
+    /// counts as ended.
     fn drained(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..TAIL_PIECES {
@@ -182,7 +187,7 @@ impl Flow {
         true
     }
 
-    /// Lets the body go, but not the connection if the rest is short or already there.
+    /// Drops the body, but keeps the connection if the rest is short or already there.
     pub(super) async fn discard(mut self) {
         // A server that announces a body need not send it.
         let _ = timeout(DISCARD_TIME, self.drain()).await;
@@ -225,10 +230,10 @@ fn poll_data(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<By
         match ready!(Pin::new(&mut *body).poll_frame(cx)) {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
-                // Trailers say nothing to us.
+                // Trailers are ignored.
                 _ => {}
             },
-            // The answer has begun, so the request was read.
+            // The response has begun, so the request was read.
             Some(Err(error)) => {
                 let fault = failure::exchanging(&error);
                 return Poll::Ready(Some(Err(Fault { execution: Execution::Unknown, ..fault })));
@@ -244,16 +249,17 @@ impl std::fmt::Debug for Flow {
     }
 }
 
+/// How many bytes, and how long, a discarded body is read to keep its connection.
 const DISCARD: usize = 64 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// More pieces than this after the last one that mattered are not worth a connection.
+/// How many chunks are read after the last one that mattered: more are not worth a connection.
 const TAIL_PIECES: usize = 4;
 
 // === impl Tail ===
 
 impl Tail {
-    /// Reads what has come. `idle` is woken when there is more to read.
+    /// Reads what has arrived. `idle` is woken when there is more to read.
     pub(super) fn end(mut self, idle: &Waker) -> TailEnd {
         let mut cx = Context::from_waker(idle);
         for _ in 0..TAIL_PIECES {
@@ -268,8 +274,9 @@ impl Tail {
     }
 }
 
-/// How long to keep the connection. A server that names its limit closes at it, so we stay a second below:
-/// a request that crosses the close is lost, and nobody can tell whether it was acted on.
+/// How long to keep the connection. A server that announces its limit closes at it, so we stay a
+/// second below: a request that crosses the close is lost, and nobody can tell whether it was
+/// executed.
 fn keep(headers: &HeaderMap) -> Duration {
     let Some(value) = headers.get("keep-alive").and_then(|value| value.to_str().ok()) else { return KEEP };
     let seconds = value.split(',').find_map(|part| {

@@ -1,9 +1,9 @@
-//! Owns the wake-ups of an exchange that drives its own connection.
+//! Filters the wake-ups of an exchange that drives its own connection.
 //!
-//! Such an exchange is both ends of every channel between itself and its connection: asking for the next
-//! piece of a body wakes the connection, which is the task that is asking. Passed on, each such wake-up
-//! would have the task scheduled once more, and another thread woken to help. So while the exchange is
-//! being polled its own wake-ups only make it look once more.
+//! Such an exchange is both ends of every channel between itself and its connection: polling for
+//! the next chunk of a body wakes the connection, which is driven by the polling task itself.
+//! Passed on, each such wake-up would schedule the task once more, and wake another thread to help.
+//! So while the exchange is being polled its own wake-ups only make it poll once more.
 
 use std::mem;
 use std::sync::{Arc, PoisonError};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::sync::{Mutex, MutexGuard};
 
-/// Between a connection and the task that drives it.
+/// Stands between a connection and the task that drives it.
 #[derive(Debug)]
 pub(super) struct Gate {
     inner: Arc<Inner>,
@@ -32,15 +32,15 @@ struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nobody polls: whoever wakes, wakes the task.
+    /// Nobody polls: a wake-up wakes the task.
     Idle,
-    /// Somebody polls.
+    /// A poll is under way.
     Polling,
-    /// Somebody polls, and was woken meanwhile.
+    /// A poll is under way, and a wake-up came meanwhile.
     Woken,
 }
 
-/// So often an exchange looks once more before it lets others run.
+/// How often an exchange polls itself again before it lets other tasks run.
 const LOOKS: usize = 16;
 
 impl Default for Gate {
@@ -52,8 +52,9 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Polls for the task of `cx`, and again while that only woke itself. A wake-up during a poll that gives a value is
-    /// forgotten, so whoever gets one must poll again, or call [`settle`](Self::settle).
+    /// Polls for the task of `cx`, and again while that only woke itself. A wake-up during a poll
+    /// that returns a value is forgotten, so a caller that gets one must poll again, or call
+    /// [`settle`](Self::settle).
     pub(super) fn poll<T>(
         &self,
         cx: &Context<'_>,
@@ -74,18 +75,18 @@ impl Gate {
         Poll::Pending
     }
 
-    /// Looks after a connection that nobody polls from now on. Every wake-up that comes during a look causes another one,
-    /// or wakes `idle`, as do all that come later.
+    /// Runs `look` on a connection that nobody polls from now on. Every wake-up during a run causes
+    /// another run or wakes `idle`, and every later one wakes `idle`.
     pub(super) fn settle(&self, idle: &Waker, mut look: impl FnMut(&mut Context<'_>)) {
         let looked: Poll<()> = self.poll(&Context::from_waker(idle), |cx| {
             look(cx);
-            // A value would have the gate forget a wake-up.
+            // Returning a value would make the filter forget a wake-up.
             Poll::Pending
         });
         debug_assert!(looked.is_pending());
     }
 
-    /// Has nobody woken until the next poll.
+    /// Wakes nobody until the next poll.
     pub(super) fn detach(&self) {
         self.inner.set_task(Waker::noop(), Phase::Idle);
     }
@@ -99,13 +100,14 @@ impl Inner {
         state.phase = phase;
         if !state.task.will_wake(waker) {
             let last = mem::replace(&mut state.task, waker.clone());
-            // Dropping a waker can drop a task, and with it whatever wakes this gate.
+            // Dropping a waker can drop a task, and with it something that wakes this filter.
             drop(state);
             drop(last);
         }
     }
 
-    /// Ends a look that found nothing. Says whether nobody woke the gate meanwhile; otherwise the next look has begun.
+    /// Ends a poll that was pending. Returns whether no wake-up came meanwhile; otherwise the next
+    /// poll has begun.
     fn finish_look(&self) -> bool {
         let mut state = self.state();
         let is_quiet = state.phase == Phase::Polling;

@@ -1,9 +1,9 @@
-//! Owns which addresses may be asked when somebody else has chosen them.
+//! Decides which addresses may be contacted when a server chose them.
 //!
-//! A server that names an address has it asked from where we stand, not from where it stands: without a guard it
-//! could reach through us into networks that it cannot reach itself (SE-01). So it may only name what is at least
-//! as public as it is. Addresses of no such kind, and those at which clouds tell a machine its secrets, may be
-//! named by nobody.
+//! A server that names an address has it contacted from our network, not from its own: without a
+//! guard it could reach through us into networks that it cannot reach itself. So it may
+//! only name addresses that are at least as public as itself. Addresses outside all zones, and the
+//! metadata services of clouds, which give out the secrets of a machine, may be named by no server.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,10 +13,10 @@ use url::{Host, Url};
 /// Who chose an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// The person: it may be anywhere. Where it redirects to is another's choice, and guarded.
+    /// The user: it may be anywhere. A redirect from it is the choice of a server, and is guarded.
     Chosen,
-    /// A server in this part of the network: it may only name what is as public as itself, and over `https`,
-    /// except on this machine.
+    /// A server in this zone: it may only name addresses that are as public as itself, and over
+    /// `https`, except on this machine.
     Told(Zone),
 }
 
@@ -31,28 +31,28 @@ pub enum Zone {
     Public,
 }
 
-/// An address that was not asked.
+/// An address that was not contacted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The host, as far as it may be shown.
+    /// The host, truncated for display.
     pub host: String,
-    /// What is wrong with it.
+    /// Why it was refused.
     pub why: Why,
 }
 
-/// What is wrong with an address.
+/// Why an address was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
-    /// It is not for HTTP.
+    /// The scheme is neither `http` nor `https`.
     NotHttp,
     /// It is neither `https` nor on this machine.
     NotSecure,
     /// It holds a user name or a password.
     Credentials,
-    /// It is in a part of the network to which the server that named it may not send us.
+    /// It is in a zone to which the server that named it may not send us.
     TooNear(Zone),
-    /// It is of a kind that no server may name: link-local, a cloud's metadata, or for special use.
+    /// No server may name it: link-local, cloud metadata, or special use.
     Special,
 }
 
@@ -60,16 +60,16 @@ pub enum Why {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     Anything,
-    /// This machine only.
+    /// Loopback addresses only.
     Loopback,
-    /// As public as this, or more.
+    /// Addresses in this zone or a more public one.
     From(Zone),
 }
 
 // === impl Guard ===
 
 impl Guard {
-    /// Whether a URL may be asked as far as it can be seen from the URL, and which addresses its name may have.
+    /// Checks a URL as far as its text allows, and returns which addresses its name may have.
     pub(super) fn check(self, url: &Url) -> Result<Reach, Refusal> {
         let refused = |why| Refusal { host: shown_host(url), why };
         if !matches!(url.scheme(), "http" | "https") {
@@ -90,28 +90,29 @@ impl Guard {
         }
     }
 
-    /// Whether a name may be looked up by somebody whose answer we do not see, such as a proxy: there it can mean what
-    /// it does not mean here.
+    /// Whether a name may be resolved by somebody whose result we do not see, such as a proxy:
+    /// there it can mean something else than here.
     pub(super) fn check_unseen(self, url: &Url) -> Result<(), Refusal> {
         let Self::Told(zone) = self else { return Ok(()) };
         check_name(url, zone).map_err(|why| Refusal { host: shown_host(url), why })
     }
 }
 
-/// Whether a server in a zone may name the host of a URL as far as it can be seen from the URL, and which addresses its
-/// name may have.
+/// Whether a server in `zone` may name the host of a URL, as far as its text tells, and which
+/// addresses its name may have.
 pub(super) fn check_host(url: &Url, zone: Zone) -> Result<Reach, Refusal> {
     let refused = |why| Refusal { host: shown_host(url), why };
     match literal(url) {
         Some(ip) => Reach::From(zone).admit(ip).map_err(refused)?,
-        // Such names also mean this machine where a proxy would look them up.
+        // Such names mean this machine also where a proxy would resolve them.
         None if is_local(url) && zone != Zone::Loopback => return Err(refused(Why::TooNear(Zone::Loopback))),
         None => {}
     }
     Ok(Reach::From(zone))
 }
 
-/// Names at which clouds tell a machine about itself, and names that only mean something inside a network.
+/// Refuses names of cloud metadata services, and for a public server names that only have a meaning
+/// inside a network.
 fn check_name(url: &Url, zone: Zone) -> Result<(), Why> {
     let Some(Host::Domain(name)) = url.host() else { return Ok(()) };
     let name = name.trim_end_matches('.').to_ascii_lowercase();
@@ -126,6 +127,7 @@ fn check_name(url: &Url, zone: Zone) -> Result<(), Why> {
     if inside && zone == Zone::Public { Err(Why::TooNear(Zone::Private)) } else { Ok(()) }
 }
 
+/// Names of cloud metadata services.
 const METADATA_NAMES: [&str; 6] = [
     "metadata",
     "metadata.google.internal",
@@ -135,8 +137,8 @@ const METADATA_NAMES: [&str; 6] = [
     "instance-data.ec2.internal",
 ];
 
-/// Reserved for networks of one's own, or in such use that nobody is given names below them (RFC 6762 appendix G, RFC
-/// 8375).
+/// Suffixes that are reserved for private networks, or used there so widely that no public names
+/// exist below them (RFC 6762 appendix G, RFC 8375).
 const INSIDE_NAMES: [&str; 9] =
     ["internal", "local", "localdomain", "home.arpa", "lan", "home", "corp", "intranet", "private"];
 
@@ -148,7 +150,7 @@ impl Reach {
             (Self::Anything, _) => Ok(()),
             (_, None) => Err(Why::Special),
             (Self::Loopback, Some(Zone::Loopback)) => Ok(()),
-            // A name for this machine that leads elsewhere.
+            // A name for this machine that resolves elsewhere.
             (Self::Loopback, Some(_)) => Err(Why::NotSecure),
             (Self::From(from), Some(zone)) if zone >= from => Ok(()),
             (Self::From(_), Some(zone)) => Err(Why::TooNear(zone)),
@@ -159,7 +161,7 @@ impl Reach {
 // === impl Zone ===
 
 impl Zone {
-    /// Where an address is. `None`: nowhere that a server may send anybody.
+    /// The zone of an address. `None` if no server may send anybody there.
     pub fn of(ip: IpAddr) -> Option<Self> {
         match ip {
             IpAddr::V4(ip) => of_v4(ip),
@@ -167,11 +169,11 @@ impl Zone {
         }
     }
 
-    /// Where a server is that has these addresses, of which one never knows which is used: the farthest, so that
-    /// what it may name is the least. `None`, without any.
+    /// The zone of a server with these addresses, of which any may be used: the farthest, so that
+    /// the server may name the least. `None` without any.
     ///
-    /// A name that somebody else gives out is never taken for this machine: who owns a name can have it mean this
-    /// machine when it is asked about, and another a moment later.
+    /// A name that somebody else controls never counts as this machine: its owner can point it to
+    /// this machine for one lookup, and elsewhere a moment later.
     pub(super) fn of_named(ips: &[IpAddr]) -> Option<Self> {
         let zones = ips.iter().map(|ip| Self::of(*ip).unwrap_or(Self::Public));
         zones.max().map(|zone| zone.max(Self::Private))
@@ -182,14 +184,14 @@ fn of_v4(ip: Ipv4Addr) -> Option<Zone> {
     let [a, b, c, _] = ip.octets();
     match (a, b, c) {
         (127, ..) => Some(Zone::Loopback),
-        // Where clouds tell a machine about itself, beside 169.254.169.254 and 192.0.0.192.
+        // Cloud metadata services, besides 169.254.169.254 and 192.0.0.192.
         _ if ip == Ipv4Addr::new(100, 100, 100, 200) || ip == Ipv4Addr::new(168, 63, 129, 16) => None,
         (10, ..) | (172, 16..=31, _) | (192, 168, _) => Some(Zone::Private),
-        // Shared by the customers of a carrier; also the networks that VPNs like to build.
+        // Carrier-grade NAT; also used by VPNs.
         (100, 64..=127, _) => Some(Zone::Private),
-        // For benchmarks, and used by local proxies that make up an address for each name.
+        // Benchmarking; also used by local proxies that invent an address for each name.
         (198, 18..=19, _) => Some(Zone::Private),
-        // This network; link-local; protocol assignments; documentation; a relay of 6to4.
+        // This network; link-local; protocol assignments; documentation; 6to4 relay.
         (0, ..) | (169, 254, _) | (192, 0, 0 | 2) | (198, 51, 100) | (203, 0, 113) | (192, 88, 99) => None,
         // Multicast, reserved, broadcast.
         (224.., ..) => None,
@@ -200,24 +202,24 @@ fn of_v4(ip: Ipv4Addr) -> Option<Zone> {
 fn of_v6(ip: Ipv6Addr) -> Option<Zone> {
     match ip.segments() {
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(Zone::Loopback),
-        // IPv4-compatible (with the unspecified address among them), -mapped, -translated, and NAT64.
+        // IPv4-compatible (including the unspecified address), -mapped, -translated, and NAT64.
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => of_v4(v4(high, low)),
-        // NAT64 of a network's own, which may translate into that network.
+        // Local-use NAT64, which may translate into that network.
         [0x64, 0xff9b, 1, .., high, low] => match of_v4(v4(high, low)) {
             Some(Zone::Private | Zone::Public) => Some(Zone::Private),
             _ => None,
         },
         // 6to4.
         [0x2002, high, low, ..] => of_v4(v4(high, low)),
-        // Where clouds tell a machine about itself.
+        // Cloud metadata services.
         [0xfd00, 0x0ec2 | 0x00c1 | 0x0042, ..] | [0xfd20, 0x00ce, ..] => None,
         [0xfc00..=0xfdff, ..] => Some(Zone::Private),
         // Protocol assignments with Teredo and benchmarks; documentation.
         [0x2001, 0x0000..=0x01ff | 0x0db8, ..] | [0x3fff, 0x0000..=0x0fff, ..] => None,
         [0x2000..=0x3fff, ..] => Some(Zone::Public),
-        // Nothing else is given out to hosts: link-local, multicast, reserved.
+        // Nothing else is assigned to hosts: link-local, multicast, reserved.
         _ => None,
     }
 }
@@ -226,7 +228,7 @@ fn v4(high: u16, low: u16) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))
 }
 
-/// Whether a URL says of itself that it is on this machine.
+/// Whether a URL names this machine by a loopback address or a `localhost` name.
 pub(super) fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => Zone::of(ip.into()) == Some(Zone::Loopback),
@@ -239,13 +241,14 @@ pub(super) fn is_local(url: &Url) -> bool {
     }
 }
 
-/// Whether what is sent to a URL stays on this machine, however its address is written.
+/// Whether a request to a URL stays on this machine, however its address is written.
 pub fn is_this_machine(url: &Url) -> bool {
-    // All addresses of this machine at once, as people write them who start a server.
+    // The unspecified address stands for all addresses of this machine; people use it in URLs of
+    // servers they start.
     is_local(url) || literal(url).is_some_and(|ip| ip.is_unspecified())
 }
 
-/// The address that stands in a URL in place of a name.
+/// The address in a URL that has no name.
 pub(super) fn literal(url: &Url) -> Option<IpAddr> {
     match url.host()? {
         Host::Ipv4(ip) => Some(ip.into()),

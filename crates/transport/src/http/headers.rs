@@ -1,7 +1,7 @@
-//! Owns the headers that every request carries, and who wins when one is set twice.
+//! Decides which headers every request carries, and which value wins when one is set twice.
 //!
-//! From weakest to strongest: our defaults, the configuration, the caller, what HTTP itself needs. With one
-//! exception: a configured `Authorization` is never replaced by the caller.
+//! From weakest to strongest: our defaults, the configuration, the caller, what HTTP itself needs.
+//! There is one exception: a configured `Authorization` is never replaced by the caller.
 
 use bowline_config::Http;
 use bowline_proto::fault::{Cause, Fault};
@@ -9,7 +9,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::guard;
 
-/// The headers of each method before the caller adds to them.
+/// The headers of each method, before the caller adds to them.
 #[derive(Debug)]
 pub(super) struct Bases {
     pub(super) post: HeaderMap,
@@ -48,7 +48,7 @@ impl Bases {
         }
     }
 
-    /// A base with the caller's headers on top.
+    /// Adds the headers of the caller to a base.
     pub(super) fn with(&self, base: &HeaderMap, extra: &HeaderMap) -> HeaderMap {
         let mut headers = base.clone();
         let mut previous = None;
@@ -56,7 +56,7 @@ impl Bases {
             if self.authorized && name == header::AUTHORIZATION {
                 continue;
             }
-            // Values of one name come one after the other.
+            // Values of one name are adjacent.
             if previous == Some(name) {
                 headers.append(name, value.clone());
             } else {
@@ -68,7 +68,8 @@ impl Bases {
     }
 }
 
-/// Credentials of the configuration are not for everybody between us and another machine.
+/// Refuses to send configured credentials over plain HTTP to another machine, unless that is
+/// allowed.
 fn check_encrypted(config: &Http) -> Result<(), Fault> {
     if config.url.scheme() == "https" || config.allow_http || guard::is_this_machine(&config.url) {
         return Ok(());
@@ -83,16 +84,16 @@ fn check_encrypted(config: &Http) -> Result<(), Fault> {
     }
 }
 
-/// Whether a header proves who somebody is.
+/// Whether a header carries credentials.
 pub(super) fn is_credential(name: &str) -> bool {
     CREDENTIALS.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
-/// Headers that always prove who somebody is.
+/// Headers that always carry credentials.
 const CREDENTIALS: [&str; 6] =
     ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token"];
 
-/// The compressions that [`Coding`](super::media::Coding) knows.
+/// The compressions that [`ContentCoding`](super::media::ContentCoding) knows.
 pub(super) const CODINGS: &str = "gzip, br, zstd";
 
 pub(super) const USER_AGENT: &str = concat!("bowline/", env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! Owns one HTTP/1.1 connection while it is in use and while it is kept.
+//! One HTTP/1.1 connection, while it is in use and while it is kept.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -19,11 +19,11 @@ pub(super) struct Line {
     pub(super) driven: Driven,
     pub(super) gate: Gate,
     pub(super) socket: SocketControl,
-    /// When it was kept; `None`, if it is new.
+    /// When it was put into the pool; `None` if it is new.
     pub(super) kept: Option<Instant>,
 }
 
-/// A connection that moves when it is polled. `None` when it has ended.
+/// Drives a connection when it is polled. `None` when the connection has ended.
 pub(super) struct Driven(Option<http1::Connection<Stream, Payload>>);
 
 // === impl Line ===
@@ -37,8 +37,8 @@ impl Line {
         Self { sender, driven: Driven(Some(connection)), gate: Gate::default(), socket, kept: None }
     }
 
-    /// Ends an exchange. Says whether there can be another on this connection. `idle` is woken when something
-    /// happens to the connection from now on, in place of the task that had the exchange.
+    /// Ends an exchange. Returns whether the connection can carry another. From now on events on
+    /// the connection wake `idle`, in place of the task that had the exchange.
     pub(super) fn rest(&mut self, idle: &Waker) -> bool {
         let Self { driven, gate, .. } = self;
         let mut settle = pin!(unconstrained(poll_fn(|cx| {
@@ -49,7 +49,7 @@ impl Line {
         self.sender.is_ready()
     }
 
-    /// Waits until `until` for the server to close the connection. Says whether it has not.
+    /// Waits until `until` for the server to close the connection. Returns whether it stayed open.
     pub(super) async fn outlasts(&mut self, until: Instant) -> bool {
         let Self { sender, driven, gate, .. } = self;
         let closed = poll_fn(|cx| {
@@ -65,7 +65,8 @@ impl Line {
 // === impl Driven ===
 
 impl Driven {
-    /// Moves bytes. When the connection has ended it is dropped, which tells everybody who waits on it.
+    /// Reads and writes what it can. When the connection has ended it is dropped, which notifies
+    /// everybody who waits on it.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
         if let Some(connection) = &mut self.0
             && Pin::new(connection).poll(cx).is_ready()

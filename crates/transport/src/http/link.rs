@@ -1,5 +1,5 @@
-//! Owns the shape of a request, and the rule for redirects: within the origin, with the same method and
-//! body, and not for ever.
+//! Builds the requests of a link, and follows redirects: within the origin, with the same method
+//! and body, and a bounded number of times.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,28 +27,29 @@ use super::tls::{Trust, Versions};
 use super::veil;
 use crate::redact::Redactor;
 
-/// What one server may cost.
+/// Limits for one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How long making a connection may take: name, TCP, proxy and TLS together. Default 30 s.
     pub connect: Duration,
-    /// The largest JSON body, decompressed. Default 64 MiB.
+    /// The largest JSON body in bytes, decompressed. Default 64 MiB.
     pub body: usize,
-    /// The largest event of a stream, decompressed. Default 64 MiB.
+    /// The largest event of a stream in bytes, decompressed. Default 64 MiB.
     pub event: usize,
 }
 
-/// The way to one server. Cheap to clone; clones share connections and cookies.
+/// A link to one server. Cheap to clone; clones share connections and cookies.
 ///
 /// # Behavior
 ///
-/// - Connections are kept and used again. Before a request is written to a kept one, the system is asked whether
-///   the server has closed it; if so, it is replaced unnoticed.
-/// - Only the making of a connection has a time limit. How long a request may take is up to the caller, who
-///   ends it by dropping its future.
-/// - Dropping the future of a request ends the exchange: over HTTP/1.1 its connection is closed, over HTTP/2
-///   its stream is reset.
-/// - A request is sent once. If that fails, the [`Fault`] says whether the server can have acted on it.
+/// - Connections are kept and reused. Before a request is written to a kept one, the system is
+///   queried whether the server has closed it; if so, it is replaced unnoticed.
+/// - Only making a connection has a time limit. How long a request may take is up to the caller,
+///   who ends it by dropping its future.
+/// - Dropping the future of a request ends the exchange: over HTTP/1.1 its connection is closed,
+///   over HTTP/2 its stream is reset.
+/// - A request is sent once. If that fails, the [`Fault`] says whether the server can have executed
+///   it.
 #[derive(Clone)]
 pub struct HttpLink {
     shared: Arc<Shared>,
@@ -59,11 +60,11 @@ pub struct HttpLink {
 struct Shared {
     pool: Arc<Pool>,
     bases: Bases,
-    /// The credentials of the configuration.
+    /// Removes configured credentials from responses.
     redactor: Arc<Redactor>,
     jar: Jar,
     limits: Limits,
-    /// A proxy sends requests on, so it has to be told the whole URL.
+    /// Whether a proxy forwards requests, so that it needs the whole URL.
     forwarded: bool,
 }
 
@@ -78,12 +79,13 @@ struct Draft<'a> {
 // === impl HttpLink ===
 
 impl HttpLink {
-    /// A link to a configured server, by way of the system's proxies. Nothing is sent yet, and no file read.
+    /// Creates a link to a configured server, through the proxies of the system. Sends nothing and
+    /// reads no file.
     pub fn new(config: &Http, limits: Limits) -> Result<Self, Fault> {
         Self::with_proxies(config, limits, &Proxies::System)
     }
 
-    /// A link by way of these proxies.
+    /// Creates a link through the given proxies.
     pub fn with_proxies(config: &Http, limits: Limits, proxies: &Proxies) -> Result<Self, Fault> {
         let target = Target::new(config.url.clone())?;
         let mut bases = Bases::new(config, &target.host)?;
@@ -94,7 +96,7 @@ impl HttpLink {
         {
             bases.insert(&PROXY_AUTHORIZATION, auth);
         }
-        // Over HTTP/2 the host is part of the URL, and cannot be another as it can in a header.
+        // Over HTTP/2 the host is part of the URL, and cannot differ as it can in a header.
         let named = config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
         let versions = if named { Versions::Http1 } else { Versions::Any };
         let trust = Arc::new(Trust::new(config.tls.clone(), versions));
@@ -105,33 +107,35 @@ impl HttpLink {
         Ok(Self { shared: Arc::new(shared), target: Arc::new(target), credentials: None })
     }
 
-    /// The same link, with every request signed: each method, each redirect and each resumption, also of the links
-    /// that [`HttpLink::at`] makes of it (TK-01). Connections and cookies stay shared with the link it came from.
+    /// Returns a link whose every request is signed: each method, each redirect and each
+    /// resumption, also on links derived by [`HttpLink::join_url`]. Connections and cookies stay
+    /// shared with this link.
     #[must_use]
     pub fn authorized(&self, credentials: Arc<dyn Credentials>) -> Self {
         Self { credentials: Some(credentials), ..self.clone() }
     }
 
-    /// The same server at another URL, which may be relative; refused if that is another origin (HS-02).
+    /// Returns a link to another URL of the same server, which may be relative; refuses another
+    /// origin.
     pub fn at(&self, reference: &str) -> Result<Self, Fault> {
         let target = Arc::new(self.target.resolve(reference)?);
         Ok(Self { target, ..self.clone() })
     }
 
-    /// Posts a message (HT-01). `headers` are added to those that every request carries.
+    /// Posts a message. `headers` are added to those that every request carries.
     pub async fn post(&self, body: Bytes, headers: &HeaderMap) -> Result<Answer, Fault> {
         let draft = Draft { method: Method::POST, base: &self.shared.bases.post, extra: headers, body };
         self.ask(draft).await
     }
 
-    /// Asks for an event stream (HL-05).
+    /// Requests an event stream.
     pub async fn get(&self, headers: &HeaderMap) -> Result<Answer, Fault> {
         let body = Bytes::new();
         let draft = Draft { method: Method::GET, base: &self.shared.bases.get, extra: headers, body };
         self.ask(draft).await
     }
 
-    /// Ends a session (HL-04). The answer's status is all there is to it.
+    /// Ends a session, and returns the status of the response.
     pub async fn delete(&self, headers: &HeaderMap) -> Result<u16, Fault> {
         let body = Bytes::new();
         let draft = Draft { method: Method::DELETE, base: &self.shared.bases.delete, extra: headers, body };
@@ -140,29 +144,31 @@ impl HttpLink {
         Ok(status.as_u16())
     }
 
-    /// Makes new connections from now on. What is under way goes on.
+    /// Uses new connections from now on. Exchanges that are under way continue.
     pub fn forget_connections(&self) {
         self.shared.pool.forget();
     }
 
-    /// Ends everything that is under way on this link and its clones, at once: requests and event streams fail with
-    /// [`Cause::Cut`], and the outcome of a request that was written is unknown. Later requests make new connections.
+    /// Aborts everything that is under way on this link and its clones: requests and event streams
+    /// fail with [`Cause::Cut`], and the outcome of a request that was written is unknown. Later
+    /// requests make new connections.
     ///
-    /// It is for the moment after the machine was suspended. The connections may be dead by then, and nobody would
-    /// find out before the limit of a call runs out.
+    /// Meant for the moment after the machine was suspended: the connections may be dead by then,
+    /// and nobody would notice before a call times out.
     pub fn abort_in_flight(&self) {
         self.shared.pool.abort();
     }
 
     /// Waits until the server has closed, or reset, a connection that is kept for later requests.
     ///
-    /// A server that dies closes its connections within milliseconds, so this is the quickest sign of it. It is only
-    /// a sign: a server that is well closes kept connections too, after its keep-alive timeout, and a connection of
-    /// HTTP/2 also in use. So the caller has to probe the server. It never resolves without a kept connection, nor
-    /// because of what is done on our side.
+    /// A server that dies closes its connections within milliseconds, so this is the quickest sign
+    /// of it. It is only a sign: a healthy server closes kept connections too, after its keep-alive
+    /// timeout, and an HTTP/2 connection even while it is in use. So the caller has to probe the
+    /// server. It never resolves without a kept connection, nor because of anything done on our
+    /// side.
     ///
-    /// Nothing runs in the background for this. A close that nobody waited for is told to the next who waits, unless
-    /// a request ran into it first and met the server then.
+    /// Nothing runs in the background for this. A close that nobody waited for is reported to the
+    /// next waiter, unless a request found it first.
     ///
     /// # Cancel safety
     ///
@@ -171,7 +177,7 @@ impl HttpLink {
         self.shared.pool.idle_closed().await;
     }
 
-    /// Forgets all cookies: they belong to a session.
+    /// Drops all cookies: they belong to a session.
     pub fn clear_cookies(&self) {
         self.shared.jar.clear();
     }
@@ -195,18 +201,19 @@ impl HttpLink {
         if !status.is_success()
             && let Body::Json(body) | Body::Other(body) = &mut answer.body
         {
-            // Such a body is shown to people, and written to logs. Some servers repeat in it what they were sent.
+            // Error bodies are shown to people and written to logs, and some servers repeat in them
+            // what they were sent.
             *body = veil::veil(std::mem::take(body), &self.secrets(&method));
         }
         Ok(answer)
     }
 
-    /// What keeps our secrets out of what the server says: those of the configuration, and those of the moment.
+    /// The redactor for responses: the configured secrets, and the current credentials.
     fn redactors(&self) -> Redactors {
         Redactors { fixed: Arc::clone(&self.shared.redactor), credentials: self.credentials.clone() }
     }
 
-    /// The headers of a request that nobody else may see.
+    /// The headers of a request whose values are secret.
     fn secrets(&self, method: &Method) -> HeaderMap {
         let mut signed = HeaderMap::new();
         if let Some(credentials) = &self.credentials {
@@ -224,7 +231,7 @@ impl HttpLink {
         let mut redirects = 0;
         loop {
             let target = moved.as_ref().unwrap_or(&*self.target);
-            // For each sending: a proof that was used once may not be good again.
+            // Signed for each sending: a proof that was used once may not be valid again.
             let request = |form| self.request(form, target, &draft);
             let (status, headers, flow) = flow::exchange(&self.shared.pool, request).await?;
             self.shared.jar.learn(&target.url, &headers);
@@ -255,7 +262,7 @@ impl HttpLink {
             }
         }
         if form == Form::Http2 {
-            // It is part of the URL there.
+            // Over HTTP/2 the host is part of the URL.
             headers.remove(HOST);
         }
         *request.headers_mut() = headers;
@@ -267,7 +274,7 @@ impl HttpLink {
 
 impl fmt::Debug for HttpLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The path and the query may hold a key.
+        // The path and the query may contain a key.
         let origin = self.target.url.origin().ascii_serialization();
         f.debug_struct("HttpLink")
             .field("origin", &origin)
@@ -286,7 +293,7 @@ impl Default for Limits {
     }
 }
 
-/// Where the server wants the request to go, if it is an answer of that kind and may be followed.
+/// The target of a redirect, if the response is one that may be followed.
 fn redirect(
     target: &Target,
     method: &Method,
@@ -312,7 +319,8 @@ fn refused(location: &url::Url, status: StatusCode) -> Fault {
     Fault { execution: execution(status), ..Fault::new(cause) }
 }
 
-/// 307 and 308 send the request elsewhere. The others may send the client to the outcome of what was done.
+/// 307 and 308 send the request elsewhere. The others may point to the result of an executed
+/// request.
 fn execution(status: StatusCode) -> Execution {
     if matches!(status.as_u16(), 307 | 308) { Execution::NotExecuted } else { Execution::Unknown }
 }

@@ -1,14 +1,14 @@
-//! Owns the reading of `Content-Type` and `Content-Encoding`.
+//! Reads `Content-Type` and `Content-Encoding`.
 
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
-/// What a body says it is.
+/// The media type that a response declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Media {
     Json,
     Events,
-    /// Nothing is said.
+    /// No media type is declared.
     Unsaid,
     Other,
 }
@@ -20,12 +20,12 @@ pub(super) enum Coding {
     Gzip,
     Brotli,
     Zstd,
-    /// One that was not asked for, or several on top of each other.
+    /// One that was not offered, or several on top of each other.
     Unknown,
 }
 
 impl Media {
-    /// Parameters and case do not matter (HT-02).
+    /// Reads the media type; parameters and case do not matter (HT-02).
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let Some(value) = headers.get(CONTENT_TYPE) else { return Self::Unsaid };
         let value = value.as_bytes();
@@ -37,7 +37,7 @@ impl Media {
         } else if essence.is_empty() {
             Self::Unsaid
         } else if essence.len() > 5 && essence[essence.len() - 5..].eq_ignore_ascii_case(b"+json") {
-            // `application/problem+json` and its like.
+            // Such as `application/problem+json`.
             Self::Json
         } else {
             Self::Other

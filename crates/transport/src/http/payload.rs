@@ -1,4 +1,4 @@
-//! Owns the body of a request, and the proof that it never left.
+//! The body of a request, and the proof that it was never sent.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,23 +11,24 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use super::fence::{Fence, Window};
 
-/// The body of a request: one piece, or nothing.
+/// The body of a request: one chunk, or nothing.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     data: Option<Bytes>,
     taken: Option<Arc<AtomicBool>>,
-    /// Until when it may leave. Few requests have one, so it is kept small.
+    /// The window in which it may be sent. Few requests have one, so the field is kept small.
     fence: Option<Box<(Fence, Window)>>,
 }
 
-/// The time in which the body could leave is over.
+/// The send window passed before the body was written.
 #[derive(Debug)]
 pub(super) struct TooLate;
 
 /// Tells whether the connection has taken the body of a request.
 ///
-/// Over HTTP/2 the bytes of many requests share one socket, so counting them proves nothing about one request. A
-/// message whose body was never taken cannot have reached the server whole, and half a message is not executed.
+/// Over HTTP/2 the bytes of many requests share one socket, so counting them proves nothing about
+/// one request. A message whose body was never taken cannot have reached the server complete, and
+/// half a message is not executed.
 #[derive(Debug)]
 pub(super) struct PayloadWatch(Option<Arc<AtomicBool>>);
 
@@ -36,7 +37,7 @@ impl Payload {
         Self { data: (!data.is_empty()).then_some(data), taken: None, fence: None }
     }
 
-    /// A payload that leaves in this time or not at all.
+    /// Allows the payload to be sent only within `window`.
     pub(super) fn fenced(self, fence: &Fence, window: Window) -> Self {
         Self { fence: Some(Box::new((fence.clone(), window))), ..self }
     }
@@ -50,7 +51,7 @@ impl Payload {
 }
 
 impl PayloadWatch {
-    /// Whether there was a body, and none of it was taken.
+    /// Whether there was a body and none of it was taken.
     pub(super) fn is_untouched(&self) -> bool {
         self.0.as_ref().is_some_and(|taken| !taken.load(Ordering::SeqCst))
     }
@@ -64,7 +65,7 @@ impl Body for Payload {
         mut self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, TooLate>>> {
-        // The connection asks for the body when it is about to write it.
+        // The connection polls the body when it is about to write it.
         if let Some(fence) = &self.fence
             && !fence.0.holds(fence.1)
         {

@@ -1,8 +1,8 @@
-//! Owns the choice of the connection a request takes.
+//! Chooses the connection that a request takes, and decides which connections are kept.
 //!
-//! A pool serves one server, so it is a list. Over HTTP/1.1 a connection belongs to one exchange at a
-//! time, and that exchange drives it: no task stands between a request and its socket, and dropping the
-//! exchange closes the socket. Over HTTP/2 one connection is shared.
+//! A pool serves one server, so it is a list. Over HTTP/1.1 a connection belongs to one exchange at
+//! a time, and that exchange drives it: no task stands between a request and its socket, and
+//! dropping the exchange closes the socket. Over HTTP/2 one connection is shared.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -31,43 +31,45 @@ pub(super) struct Pool {
     dialer: Dialer,
     connect: Duration,
     state: Mutex<State>,
-    /// Held while the first connection is made, until it is known whether one is enough for all.
+    /// Locked while the first connection is made, until it is known whether one serves all
+    /// requests.
     first: tokio::sync::Mutex<()>,
     closes: Arc<CloseAlarm>,
-    /// Rings `closes`. Woken by what happens to connections that are kept.
+    /// Notifies `close_notifier`. Woken by events on kept connections.
     idle_waker: Waker,
-    /// The last kept connection that a request was to take, or took, was closed. It only decides whether the next request
-    /// waits a moment, so no other memory is ordered by it.
+    /// Whether the last kept connection that a request took, or tried to take, was closed. It only
+    /// decides whether the next request waits a moment, so it orders no other memory.
     closes_early: AtomicBool,
 }
 
-/// Wakes whoever waits for a kept connection to be closed by the server.
+/// Wakes tasks that wait for the server to close a kept connection.
 #[derive(Debug, Default)]
 struct CloseAlarm {
-    /// Something happened to a kept connection.
+    /// Notified when something happened to a kept connection.
     rung: Notify,
 }
 
 #[derive(Default)]
 struct State {
     idle: Vec<Idle>,
-    /// Connections on which the end of an answer is still to come.
+    /// Connections whose last response has not ended yet, each with its deadline.
     tails: VecDeque<(Tail, Instant)>,
-    /// How many kept connections the server was found to have closed so far.
+    /// How many kept connections the server has closed so far.
     closed: u64,
     shared: Option<Shared>,
-    /// How many connections of HTTP/2 there were.
+    /// How many HTTP/2 connections were made so far.
     shared_count: u64,
-    /// The server was seen to speak HTTP/1.1 over TLS.
+    /// Whether the server was seen to speak HTTP/1.1 over TLS.
     one_each: bool,
-    /// The memory of the last large body.
+    /// The buffer of the last large body.
     spare: SpareBuffer,
-    /// Whether a large body came since the last sweep.
+    /// Whether a large body arrived since the last pruning.
     spare_was_used: bool,
-    /// Ends with the pool.
+    /// The pruning task; aborted with the pool.
     reaper: Option<AbortHandle>,
 }
 
+/// A kept HTTP/1.1 connection.
 struct Idle {
     line: Box<Line>,
     until: Instant,
@@ -76,11 +78,11 @@ struct Idle {
 /// An HTTP/2 connection.
 struct Shared {
     sender: http2::SendRequest<Payload>,
-    /// Tells it from its predecessors.
+    /// Distinguishes it from its predecessors.
     number: u64,
 }
 
-/// A connection, for one request.
+/// A connection leased for one request.
 pub(super) enum Lease {
     Own(Box<Line>),
     Shared { sender: http2::SendRequest<Payload>, reused: bool },
@@ -96,20 +98,21 @@ impl Pool {
         Self { dialer, connect, state, first, closes, idle_waker, closes_early: AtomicBool::new(false) }
     }
 
-    /// A connection that is there, or else a new one.
+    /// Returns a kept connection, or else a new one.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Fault> {
         match self.idle() {
             Some(Lease::Own(line)) if self.closes_early.load(Ordering::Relaxed) => {
                 Box::pin(self.lease_warily(line)).await
             }
             Some(lease) => Ok(lease),
-            // Rare and large, so it is kept out of the future of every request.
+            // Rare and large, so it is boxed out of the future of every request.
             None => Box::pin(self.dial()).await,
         }
     }
 
-    /// A connection to a server that closes kept ones: one that it has left open for a moment, or else a new one.
-    /// Some servers close after each reply without saying so, and a request that crosses the close may have been read.
+    /// Returns a connection to a server that closes kept ones: one that it has left open for a
+    /// moment, or else a new one. Some servers close after each response without saying so, and a
+    /// request that crosses the close may have been read.
     async fn lease_warily(self: &Arc<Self>, mut line: Box<Line>) -> Result<Lease, Fault> {
         loop {
             let until = line.kept.unwrap_or_else(Instant::now) + CLOSE_DELAY;
@@ -125,15 +128,15 @@ impl Pool {
         }
     }
 
-    /// Gives back a connection whose exchange is over.
+    /// Gives a connection back to the pool after its exchange.
     pub(super) fn put(self: &Arc<Self>, line: Box<Line>, keep: Duration) {
         let mut state = self.state();
         self.keep(&mut state, line, keep);
         self.watch(&mut state);
     }
 
-    /// Keeps a connection if there can be another exchange on it. It rests under the lock, so that whoever hears of a
-    /// close finds the connection in the list.
+    /// Keeps a connection if it can carry another exchange. It is parked under the lock, so that
+    /// whoever is notified of a close finds the connection in the list.
     fn keep(&self, state: &mut State, mut line: Box<Line>, keep: Duration) {
         if state.idle.len() < MOST_IDLE && line.rest(&self.idle_waker) {
             let now = Instant::now();
@@ -142,8 +145,8 @@ impl Pool {
         }
     }
 
-    /// Takes a connection on which the end of an answer is still to come. Whoever needs one next looks
-    /// whether it has.
+    /// Keeps a connection whose last response has not ended yet. The next caller that needs a
+    /// connection checks whether it has.
     pub(super) fn linger(self: &Arc<Self>, tail: Tail) {
         let mut state = self.state();
         if state.tails.len() < MOST_IDLE {
@@ -153,13 +156,15 @@ impl Pool {
         self.watch(&mut state);
     }
 
-    /// An empty buffer for a body of this size: that of an earlier body, if nobody holds it any more.
+    /// Returns an empty buffer for a body of this size: the buffer of an earlier body, if nobody
+    /// holds it any more.
     pub(super) fn body_buffer(&self, size: usize) -> BytesMut {
         let spare = if size >= LARGE_BODY { self.state().spare.take(size) } else { None };
         spare.unwrap_or_else(|| BytesMut::with_capacity(size))
     }
 
-    /// Keeps the memory of a body of `length` bytes for the next one. `rest` is what is left of its buffer.
+    /// Keeps the buffer of a body of `length` bytes for the next one. `rest` is the unused part of
+    /// it.
     pub(super) fn keep_body_buffer(self: &Arc<Self>, rest: BytesMut, length: usize) {
         if length >= LARGE_BODY {
             let mut state = self.state();
@@ -186,22 +191,22 @@ impl Pool {
         if state.idle.is_empty() {
             self.ended_tail(&mut state);
         }
-        // The one used last is the least likely to be closed by now.
+        // The most recently used connection is the least likely to be closed by now.
         let Idle { line, until } = state.idle.pop()?;
         if until <= Instant::now() {
-            // All others are older, and need not be so by much, but none is worth the doubt.
+            // All others are older. The difference may be small, but none is worth the risk.
             state.idle.clear();
             return None;
         }
-        // The request that it is for shall wake nobody else.
+        // Events on it must wake nobody but the request that takes it.
         line.gate.detach();
         Some(Lease::Own(line))
     }
 
-    /// Keeps a connection whose last answer has ended since it was left.
+    /// Keeps a connection whose last response has ended meanwhile.
     fn ended_tail(&self, state: &mut State) {
-        // The oldest first: it had the most time. One that is not done goes to the back, so that a few that
-        // never end do not stand before all others.
+        // The oldest first: it had the most time. One that has not ended goes to the back, so that
+        // a few that never end do not block all others.
         for _ in 0..state.tails.len().min(TAILS_LOOK) {
             let Some((tail, until)) = state.tails.pop_front() else { return };
             self.settle_tail(state, tail, until);
@@ -211,7 +216,7 @@ impl Pool {
         }
     }
 
-    /// Keeps the connection of a tail that has ended; the tail, if it may still end.
+    /// Keeps the connection of a tail that has ended, or the tail if it may still end.
     fn settle_tail(&self, state: &mut State, tail: Tail, until: Instant) {
         match tail.end(&self.idle_waker) {
             TailEnd::Ended(line, keep) => self.keep(state, line, keep),
@@ -222,8 +227,8 @@ impl Pool {
         }
     }
 
-    /// Uses no connection again that is there now: the network they were made on may be gone, and a
-    /// connection does not notice.
+    /// Drops all kept connections: the network they were made on may be gone, and a connection does
+    /// not notice.
     pub(super) fn forget(&self) {
         let mut state = self.state();
         state.idle.clear();
@@ -231,18 +236,18 @@ impl Pool {
         state.shared = None;
     }
 
-    /// Breaks every connection there is, whatever is under way on it.
+    /// Breaks every connection, whatever is under way on it.
     pub(super) fn abort(&self) {
         self.forget();
         self.dialer.cut_all();
     }
 
-    /// Waits until the server has closed a connection that was kept.
+    /// Waits until the server has closed a kept connection.
     pub(super) async fn idle_closed(&self) {
         let before = self.state().closed;
         loop {
             let mut rung = pin!(self.closes.rung.notified());
-            // From here on no ring is missed.
+            // From here on no notification is missed.
             rung.as_mut().enable();
             if self.drop_closed() != before {
                 return;
@@ -251,7 +256,7 @@ impl Pool {
         }
     }
 
-    /// Lets go of the connections that the server has closed. Gives how many it has closed so far.
+    /// Drops the connections that the server has closed. Returns how many it has closed so far.
     fn drop_closed(&self) -> u64 {
         let mut state = self.state();
         let kept = state.idle.len();
@@ -265,18 +270,19 @@ impl Pool {
         state.closed
     }
 
-    /// A kept connection was found closed before a request could be written to it.
+    /// Records that a kept connection was closed before a request could be written to it.
     pub(super) fn found_closed(&self) {
         self.closes_early.store(true, Ordering::Relaxed);
         self.count_closed(&mut self.state(), 1);
     }
 
-    /// A kept connection ended after a request was written to it: the server may be one that closes them.
+    /// Records that a kept connection ended after a request was written to it: the server may be
+    /// one that closes them.
     pub(super) fn cut_on_kept(&self) {
         self.closes_early.store(true, Ordering::Relaxed);
     }
 
-    /// The server has answered a request on a kept connection.
+    /// Records that the server responded on a kept connection.
     pub(super) fn answered_on_kept(&self) {
         if self.closes_early.load(Ordering::Relaxed) {
             self.closes_early.store(false, Ordering::Relaxed);
@@ -290,13 +296,13 @@ impl Pool {
         }
     }
 
-    /// Lets go of the HTTP/2 connection, on which the server takes no more requests.
+    /// Drops the HTTP/2 connection, on which the server accepts no more requests.
     fn retire(&self, state: &mut State) {
         state.shared = None;
         self.count_closed(state, 1);
     }
 
-    /// Keeps a connection for all, and drives it.
+    /// Keeps an HTTP/2 connection for all requests, and spawns its driver.
     fn share(self: &Arc<Self>, sender: http2::SendRequest<Payload>, driver: Box<SharedDriver>) {
         let mut state = self.state();
         state.shared_count += 1;
@@ -304,7 +310,7 @@ impl Pool {
         state.shared = Some(Shared { sender, number });
         let pool = Arc::downgrade(self);
         tokio::spawn(async move {
-            // How it ends is told to each request on it.
+            // Each request on it learns how it ends.
             let _ = driver.await;
             let Some(pool) = pool.upgrade() else { return };
             let mut state = pool.state();
@@ -318,7 +324,7 @@ impl Pool {
         let opening = async {
             let wait_for_first = self.dialer.may_share() && !self.state().one_each;
             let _first = if wait_for_first { Some(self.first.lock().await) } else { None };
-            // Somebody was first.
+            // Another request has made the first connection meanwhile.
             if wait_for_first && let Some(lease) = self.idle() {
                 return Ok(lease);
             }
@@ -340,7 +346,7 @@ impl Pool {
         }
     }
 
-    /// Forgets what has been idle too long. Says whether anything is left to be looked after.
+    /// Drops what has been idle too long. Returns whether anything is left to prune.
     fn prune(&self) -> bool {
         let mut state = self.state();
         let now = Instant::now();
@@ -368,10 +374,12 @@ impl Drop for Pool {
     }
 }
 
-/// Nobody drives an idle connection, so nobody would notice that it should be closed.
+/// Prunes the pool until it is empty. Nobody drives an idle connection, so nobody else would close
+/// it in time.
 async fn reap(pool: Weak<Pool>) {
     loop {
-        // First of all, since a pool that is busy is often empty: this shall not start with every request.
+        // Sleeps first, since a busy pool is often empty: the task must not start with every
+        // request.
         tokio::time::sleep(SWEEP).await;
         if !pool.upgrade().is_some_and(|pool| pool.prune()) {
             return;
@@ -379,26 +387,28 @@ async fn reap(pool: Weak<Pool>) {
     }
 }
 
+/// Interval between prunings.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// The memory of a body of this size or more is kept for the next one, until a sweep finds it unused.
+/// Bodies of this size or more leave their buffer for the next one, until a pruning finds it
+/// unused.
 const LARGE_BODY: usize = 128 * 1024;
 
-/// How long a connection is kept when the server says nothing about it: less than the minute after which
-/// common load balancers close theirs.
+/// How long a connection is kept when the server announces no limit: less than the minute after
+/// which common load balancers close theirs.
 pub(super) const KEEP: Duration = Duration::from_secs(50);
 
-/// How long after its reply a server that closes early may take to close. The wait ends with the close, so only a
-/// server that has changed its ways lets it run out, and then only once.
+/// How long after its response a server that closes early may take to close. The wait ends with the
+/// close, so it runs out only for a server that no longer closes early, and then only once.
 const CLOSE_DELAY: Duration = Duration::from_millis(10);
 
-/// How long the end of an answer may take to come after the answer.
+/// How long the end of a response may take to arrive after the part that mattered.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How many such connections are looked at before a new one is made.
+/// How many tails are checked before a new connection is made.
 const TAILS_LOOK: usize = 4;
 
-/// Enough for a burst, and a bound to what a burst leaves behind.
+/// How many connections are kept: enough for a burst, and a bound to what a burst leaves behind.
 const MOST_IDLE: usize = 128;
 
 impl std::fmt::Debug for State {

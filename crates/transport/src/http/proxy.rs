@@ -1,4 +1,4 @@
-//! Owns the way to a server: straight, or through which proxy.
+//! Decides how a server is reached: directly, or through which proxy.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,25 +6,25 @@ use std::net::IpAddr;
 use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 
-/// Which proxies stand between us and servers.
+/// Which proxies are used to reach servers.
 ///
 /// A server on this machine is never reached through a proxy, whatever is configured.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Proxies {
-    /// What the environment says (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, also in lower case),
-    /// else what the system is set to. Read when a link is made.
+    /// The proxies of the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, also
+    /// in lower case), else of the system settings. Read when a link is made.
     #[default]
     System,
-    /// None.
+    /// No proxy.
     Direct,
-    /// These.
+    /// The given proxies.
     Fixed {
         /// For `http` servers, as in `HTTP_PROXY`. May be empty.
         http: String,
         /// For `https` servers, as in `HTTPS_PROXY`. May be empty.
         https: String,
-        /// Hosts to be reached straight, as in `NO_PROXY`. May be empty.
+        /// Hosts to be reached directly, as in `NO_PROXY`. May be empty.
         bypass: String,
     },
 }
@@ -32,13 +32,13 @@ pub enum Proxies {
 /// How a server is reached.
 pub(super) enum Route {
     Direct,
-    /// The proxy is asked for the whole URL and sends the request on.
+    /// The proxy gets the whole URL and forwards the request.
     Forward(Intercept),
-    /// The proxy makes a connection and then passes bytes (`CONNECT`).
+    /// The proxy opens a connection and then passes bytes (`CONNECT`).
     Tunnel(Intercept),
-    /// The same, asked for in the SOCKS 5 protocol. The proxy looks up the name.
+    /// The proxy opens a connection with the SOCKS 5 protocol, and resolves the name.
     Socks(Intercept),
-    /// A proxy that speaks something we do not.
+    /// A proxy with a protocol that we do not support.
     Unusable(Intercept),
 }
 
@@ -64,7 +64,7 @@ impl Proxies {
     }
 }
 
-/// Says which kind, and leaves out the addresses: they may hold a password.
+/// Prints the kind only: the addresses may contain a password.
 impl fmt::Debug for Proxies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -86,7 +86,7 @@ impl Route {
     }
 }
 
-/// Says how, and leaves out the proxy's credentials.
+/// Prints the proxy without its credentials.
 impl fmt::Debug for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.proxy() {
@@ -96,7 +96,7 @@ impl fmt::Debug for Route {
     }
 }
 
-/// Whether a host, as it stands in a URL, is this machine.
+/// Whether a host, as written in a URL, is this machine.
 fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     match bare.parse::<IpAddr>() {

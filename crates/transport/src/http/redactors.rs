@@ -1,4 +1,5 @@
-//! Owns where our secrets are taken out of what a server answers: bodies, events, challenges and evidence.
+//! Removes our secrets from everything a server sends back: bodies, events, challenges and
+//! evidence.
 
 use std::sync::Arc;
 
@@ -13,16 +14,16 @@ use super::credentials::Credentials;
 use super::headers::is_credential;
 use crate::redact::Redactor;
 
-/// What is looked for in one answer.
+/// Redacts one response.
 #[derive(Clone, Debug)]
 pub(super) struct Redactors {
-    /// The credentials of the configuration.
+    /// Secrets of the configuration.
     pub(super) fixed: Arc<Redactor>,
-    /// Who knows what proves who we are at the moment: a stream of events outlives a token.
+    /// Source of the current token: an event stream outlives a token.
     pub(super) credentials: Option<Arc<dyn Credentials>>,
 }
 
-/// The configured headers that prove who we are.
+/// A redactor for the configured headers that carry credentials.
 pub(super) fn of_headers(headers: &[(String, Secret)]) -> Redactor {
     let credentials = headers.iter().filter(|(name, _)| is_credential(name));
     Redactor::new(credentials.map(|(_, value)| Redactor::of_header(value.expose())))
@@ -37,7 +38,7 @@ impl Redactors {
         self.credentials.as_ref()?.redactor()
     }
 
-    /// A message of the server.
+    /// Redacts a message of the server.
     pub(super) fn json(&self, message: Bytes) -> Bytes {
         let message = self.fixed.json(message);
         match self.current() {
@@ -54,7 +55,7 @@ impl Redactors {
         }
     }
 
-    /// A text that may have been cut.
+    /// Redacts a text that may have been truncated.
     fn beginning(&self, text: &str) -> String {
         let text = self.fixed.beginning(text);
         match self.current() {
@@ -63,7 +64,7 @@ impl Redactors {
         }
     }
 
-    /// Everything of an answer that goes on to others. Events are redacted as they come.
+    /// Redacts every part of a response that is passed on. Events are redacted as they arrive.
     pub(super) fn answer(self, answer: &mut Answer) {
         if self.is_empty() {
             return;
@@ -89,7 +90,7 @@ impl Redactors {
         }
     }
 
-    /// A failure, with the beginning of what the server said.
+    /// Redacts a fault, which can hold the beginning of a response.
     pub(super) fn fault(&self, mut fault: Fault) -> Fault {
         if let Some(body) = &fault.evidence.body {
             fault.evidence.body = Some(self.beginning(body));

@@ -1,8 +1,10 @@
-//! Owns how a name becomes addresses, and that a connection is made only to those that were checked: a name is
-//! looked up once, and what is left of the answer is all that the connection knows (SE-02).
+//! Resolves names to addresses, and makes sure that a connection is made only to addresses that
+//! were checked: a name is looked up once, and the connection knows only the addresses that passed
+//! the check.
 //!
-//! It also owns what is remembered of names: which ones were public. Who owns a name can have it mean a private
-//! address whenever we ask where it is, but a server that answers us from outside had a public one at least once.
+//! It also remembers which names were public. The owner of a name can point it to a private address
+//! whenever we look it up, but a server that responds from outside had a public address at least
+//! once.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,16 +21,16 @@ use tower_service::Service;
 use super::failure::Unresolved;
 use super::guard::{Reach, Why, Zone};
 
-/// Finds the addresses of names, in place of the system.
+/// Looks up names in place of the system resolver.
 pub trait Lookup: fmt::Debug + Send + Sync + 'static {
-    /// Looks up one name. It may be dropped before its end.
+    /// Looks up one name. The future may be dropped before its end.
     fn lookup(&self, name: &str) -> Looking;
 }
 
-/// A name that is being looked up.
+/// The result of a [`Lookup`].
 pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Who is asked for addresses.
+/// Where addresses of names come from.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Names {
     #[default]
@@ -36,28 +38,30 @@ pub(super) enum Names {
     Given(Arc<Given>),
 }
 
-/// Another than the system, with a memory of its own.
+/// A custom lookup, with its own memory of public names.
 #[derive(Debug)]
 pub(super) struct Given {
     lookup: Arc<dyn Lookup>,
     seen: Seen,
 }
 
-/// The names that were public at least once. Only of addresses that a person chose, so that there are few.
+/// Names that were public at least once. Only names that the user chose are recorded, so that there
+/// are few.
 #[derive(Debug, Default)]
 struct Seen(Mutex<HashSet<String>>);
 
-/// What the system said is the same for all connections of the program, so that it is no use to lie to one of them.
+/// Public names found by the system resolver, shared by all connections of the program, so that
+/// lying to one of them gains nothing.
 static SYSTEM: OnceLock<Seen> = OnceLock::new();
 
-/// Which addresses one connection may be made to, and what became of that.
+/// Decides which addresses one connection may be made to, and records a refusal.
 #[derive(Debug)]
 pub(super) struct Pass {
     reach: Reach,
     refused: OnceLock<Why>,
 }
 
-/// Names for connections, with errors that can be told from others.
+/// A resolver for the TCP connector that drops refused addresses and has a distinct error type.
 #[derive(Clone)]
 pub(super) struct Resolver {
     names: Names,
@@ -71,8 +75,8 @@ impl Names {
         Self::Given(Arc::new(Given { lookup, seen: Seen::default() }))
     }
 
-    /// Where a name that a person chose is, which has just been looked up: as far as it was ever found to be.
-    /// `None`, without any address.
+    /// The zone of a name that the user chose and that was just looked up: the farthest zone it was
+    /// ever found in. `None` without any address.
     pub(super) fn farthest(&self, name: &str, found: &[SocketAddr]) -> Option<Zone> {
         let ips: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
         let now = Zone::of_named(&ips)?;
@@ -89,7 +93,7 @@ impl Names {
         Some(if public.contains(&name) { Zone::Public } else { now })
     }
 
-    /// The ports mean nothing.
+    /// Looks up the addresses of a name. Their ports are meaningless.
     pub(super) async fn addresses(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
         match self {
             Self::System => {
@@ -111,12 +115,12 @@ impl Pass {
         Self { reach, refused: OnceLock::new() }
     }
 
-    /// Why there was no connection, if it was for this.
+    /// The reason, if the connection was refused by this filter.
     pub(super) fn refused(&self) -> Option<Why> {
         self.refused.get().copied()
     }
 
-    /// Whether a person chose the address.
+    /// Whether the user chose the address, so that every address is allowed.
     fn is_free(&self) -> bool {
         self.reach == Reach::Anything
     }
@@ -189,7 +193,7 @@ mod tests {
         [SocketAddr::new(ip.into(), 0)]
     }
 
-    // SE-02: one lie is not enough, whenever it is told.
+    // SE-02: one forged lookup is not enough, whenever it comes.
     #[test]
     fn a_name_that_was_public_once_stays_so() {
         let names = Names::given(Arc::new(Far));
@@ -209,7 +213,7 @@ mod tests {
         assert_eq!(Names::default().farthest(name, &at(NEAR)), Some(Zone::Public));
     }
 
-    // SE-02: the address that a server was reached at counts, not only what is said when somebody asks for it.
+    // SE-02: the address of an actual connection counts, not only that of a later lookup.
     #[tokio::test]
     async fn a_connection_that_a_person_chose_says_where_its_server_is() {
         let chosen = [None, Some(Reach::Anything)];

@@ -1,9 +1,10 @@
-//! Owns the TCP socket below a connection: whether the peer has closed it, how many bytes it has taken, and how it
-//! is cut from outside.
+//! The TCP socket below a connection: whether the peer has closed it, how many bytes it has
+//! accepted, and how it is cut from outside.
 //!
-//! A write that fails says that the connection is gone, not whether the request is. If the system has taken no byte
-//! of the request, no server has seen it. A write that succeeds proves nothing either way, so a connection that was
-//! idle is checked for a close right before the first byte of a request is written to it.
+//! A failed write says that the connection is gone, not whether the request is. If the system has
+//! accepted no byte of the request, no server has seen it. A successful write proves nothing either
+//! way, so a connection that was idle is checked for a close right before the first byte of a
+//! request is written to it.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -28,19 +29,19 @@ pub(super) struct Socket {
 #[derive(Clone, Debug)]
 pub(super) struct SocketControl(Arc<State>);
 
-/// The sockets of one server, for as long as they are open.
+/// The open sockets of one server.
 #[derive(Debug, Default)]
 pub(super) struct OpenSockets(Mutex<Vec<Weak<State>>>);
 
 #[derive(Debug)]
 struct State {
-    /// How many bytes the system has taken so far.
+    /// How many bytes the system has accepted so far.
     written: AtomicU64,
-    /// The next write is the first of a request on a connection that was idle.
+    /// Whether the next write is the first of a request on a connection that was idle.
     check_before_write: AtomicBool,
-    /// Reads and writes fail from now on.
+    /// Whether reads and writes fail from now on.
     cut: AtomicBool,
-    /// Whoever waits for bytes to read.
+    /// The task that waits for bytes to read.
     reader: Mutex<Waker>,
 }
 
@@ -67,10 +68,10 @@ impl Socket {
         if self.state.check_before_write.load(Ordering::Relaxed) { self.ensure_silent() } else { Ok(()) }
     }
 
-    /// Fails if the peer has closed or reset the connection, or has said something that nobody asked for.
+    /// Fails if the peer has closed or reset the connection, or has sent something unrequested.
     ///
-    /// This asks the system itself. The runtime learns of a close only when it next waits for events, and a client
-    /// that sends requests one after the other can be faster than that.
+    /// This queries the system itself. The runtime learns of a close only when it next waits for
+    /// events, and a client that sends requests one after the other can be faster than that.
     fn ensure_silent(&self) -> io::Result<()> {
         let socket = SockRef::from(self.stream.inner());
         loop {
@@ -145,12 +146,13 @@ impl Write for Socket {
 // === impl SocketControl ===
 
 impl SocketControl {
-    /// How many bytes the system has taken so far.
+    /// How many bytes the system has accepted so far.
     pub(super) fn written(&self) -> u64 {
         self.0.written.load(Ordering::Relaxed)
     }
 
-    /// Has the next write fail, with nothing written, if the peer has closed the connection by then.
+    /// Makes the next write fail, with nothing written, if the peer has closed the connection by
+    /// then.
     pub(super) fn check_before_write(&self) {
         self.0.check_before_write.store(true, Ordering::Relaxed);
     }
@@ -165,9 +167,9 @@ impl OpenSockets {
         open.push(Arc::downgrade(&socket.0));
     }
 
-    /// Has every read and write on these sockets fail from now on, and wakes whoever waits for one.
+    /// Makes every read and write on these sockets fail from now on, and wakes their readers.
     pub(super) fn cut_all(&self) {
-        // Not under the lock: whoever is woken may open the next one.
+        // Not under the lock: a woken task may open the next socket.
         let cut = std::mem::take(&mut *self.open());
         for state in cut.iter().filter_map(Weak::upgrade) {
             state.cut.store(true, Ordering::SeqCst);

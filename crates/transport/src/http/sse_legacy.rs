@@ -1,8 +1,8 @@
-//! Owns the opening of HTTP+SSE, the transport of 2024-11-05: which stream is one of that kind, and which
-//! endpoint is believed.
+//! Opens HTTP+SSE, the transport of 2024-11-05: decides which stream is of that kind, and which
+//! endpoint is accepted.
 //!
-//! All messages of the server come on one event stream, whose first event names the URL that takes ours.
-//! That URL holds the session, so it is kept out of everything that is shown.
+//! All messages of the server arrive on one event stream, whose first event names the URL for our
+//! messages. That URL contains the session, so it is kept out of everything that is shown.
 
 use std::fmt;
 
@@ -16,38 +16,40 @@ use super::events::Events;
 use super::link::HttpLink;
 use super::target;
 
-/// An open HTTP+SSE link (HS-02).
+/// An open HTTP+SSE link.
 ///
 /// # Behavior
 ///
-/// - The stream is the session: its end, in whatever way, is the end of the session (HS-03). Dropping
-///   `events` ends it too.
-/// - An answer of 2xx to a POST says that the message was taken, whatever its body: servers send nothing,
-///   `Accepted` with or without a media type, and now and then the JSON-RPC answer itself.
+/// - The stream is the session: when it ends, in whatever way, the session ends. Dropping `events`
+///   ends it too.
+/// - A 2xx response to a POST means that the message was accepted, whatever its body: servers send
+///   nothing, `Accepted` with or without a media type, and now and then the JSON-RPC response
+///   itself.
 /// - A later event named `endpoint` stays in `events` like any other.
 pub struct SseLegacy {
-    /// Where messages go. It shares connections, cookies and configured headers with the link it was opened
-    /// from.
+    /// Sends messages. It shares connections, cookies and configured headers with the link it was
+    /// opened from.
     pub post: HttpLink,
-    /// Where everything comes back: each event without a name is one message.
+    /// Receives everything: each event without a name is one message.
     pub events: Events,
 }
 
-/// Opens the event stream at `link` and waits for its `endpoint` event, both within [`Limits::connect`].
+/// Opens the event stream at `link` and waits for its `endpoint` event, both within
+/// [`Limits::connect`].
 ///
-/// `headers` are added to those that every request carries. No message is sent, so a [`Fault`] always says
-/// that nothing was executed:
+/// `headers` are added to those that every request carries. No message is sent, so a [`Fault`]
+/// always says that nothing was executed:
 ///
 /// | cause | when |
 /// |---|---|
 /// | [`Status`](Cause::Status), [`LoginRequired`](Cause::LoginRequired) | the GET was refused |
-/// | [`ContentType`](Misbehaviour::ContentType) | it succeeded, but gave no event stream |
-/// | [`Timeout`](Cause::Timeout) | no answer, or no endpoint, in time |
-/// | [`NoAnswer`](Misbehaviour::NoAnswer) | the stream ended, or spoke of other things, before the endpoint |
-/// | [`Redirect`](Cause::Redirect) | the endpoint is of another origin, which is all that is told of it |
-/// | [`TooLarge`](Misbehaviour::TooLarge), [`BadResult`](Misbehaviour::BadResult) | the endpoint is no URL for messages |
+/// | [`ContentType`](Misbehavior::ContentType) | it succeeded, but returned no event stream |
+/// | [`Timeout`](Cause::Timeout) | no response, or no endpoint, in time |
+/// | [`NoAnswer`](Misbehavior::NoAnswer) | the stream ended, or sent only other events, before the endpoint |
+/// | [`Redirect`](Cause::Redirect) | the endpoint has another origin, which is all that is shown of it |
+/// | [`TooLarge`](Misbehavior::TooLarge), [`BadResult`](Misbehavior::BadResult) | the endpoint is not a usable URL |
 ///
-/// Besides these, whatever breaks the connection.
+/// Besides these, any fault that breaks the connection.
 ///
 /// # Cancel safety
 ///
@@ -72,12 +74,12 @@ pub async fn open_sse(link: &HttpLink, headers: &HeaderMap) -> Result<SseLegacy,
 
 impl fmt::Debug for SseLegacy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What waits in the stream may be another endpoint.
+        // A queued event may be another endpoint.
         f.debug_struct("SseLegacy").field("post", &self.post).finish_non_exhaustive()
     }
 }
 
-/// The event stream, if the answer is one.
+/// Returns the event stream of a response, or a fault if it is not one.
 fn stream(answer: Answer) -> Result<Events, Fault> {
     let status = answer.status;
     if !(200..300).contains(&status) {
@@ -94,8 +96,8 @@ fn stream(answer: Answer) -> Result<Events, Fault> {
 
 /// Waits for the endpoint event.
 ///
-/// Other events before it are let go, pings and unknown ones since they mean nothing, messages since nothing
-/// can be answered yet and nothing was asked: a server that greets too early is not worth losing.
+/// Other events before it are dropped: pings and unknown events mean nothing, and messages cannot
+/// be answered yet. A server that sends too early is not worth losing.
 async fn endpoint(events: &mut Events) -> Result<Bytes, Fault> {
     for _ in 0..MOST_BEFORE {
         match events.next().await {
@@ -116,13 +118,13 @@ fn missing(note: &str) -> Fault {
     Fault::protocol(Misbehaviour::NoAnswer).note(note)
 }
 
-/// A stream that says this much else first is one of another kind.
+/// How many other events may precede the endpoint. A stream with more is of another kind.
 const MOST_BEFORE: usize = 100;
 
-/// The link to the endpoint that the server named, which must be of its own origin (HS-02).
+/// Returns the link to the endpoint that the server named, which must be of its own origin.
 ///
-/// It is seen from the URL that was configured, also if that was redirected: servers that serve under a
-/// second path mean the one their clients know.
+/// It is resolved against the configured URL, even if that was redirected: servers that serve under
+/// a second path mean the one their clients know.
 fn resolve(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
     let unusable = |note: &str| Fault::protocol(Misbehaviour::BadResult).note(format!("the endpoint {note}"));
     if endpoint.len() > LONGEST_ENDPOINT {
@@ -133,7 +135,7 @@ fn resolve(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
     if text.is_empty() {
         return Err(unusable("is empty"));
     }
-    // A URL parser skips some of them, so that what is checked would not be what was sent.
+    // A URL parser skips some of them, so the checked URL would not be the one that was sent.
     if text.contains(char::is_control) {
         return Err(unusable("has control characters"));
     }
@@ -143,7 +145,7 @@ fn resolve(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
     }
     if url.origin() != link.url().origin() {
         let mut origin = url;
-        // A path may hold the session as well as a query.
+        // The path may contain the session, just as the query may.
         origin.set_path("");
         let cause = Cause::Redirect { location: target::shown(&origin) };
         return Err(Fault::new(cause).note("the endpoint is of another origin"));

@@ -1,3 +1,4 @@
-//! What the concurrent code beside this file is built from. Its models (`loom`) put loom's types in the place of these.
+//! Synchronization primitives of `wake_filter`. Its models (`loom`) replace this module with the
+//! types of loom.
 
 pub(super) use std::sync::{Mutex, MutexGuard};

@@ -1,15 +1,14 @@
-//! Owns the question which URLs belong to the server that was configured, and how each is written into a
-//! request.
+//! Decides which URLs belong to the configured server, and how each is written into a request.
 
 use bowline_proto::fault::{Cause, Fault};
 use http::{HeaderValue, Uri};
 use url::Url;
 
-/// One URL of the server, in every form a request needs it.
+/// One URL of the server, in every form that a request needs.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) url: Url,
-    /// `/path?query`, for HTTP/1.1 straight to the server.
+    /// `/path?query`, for HTTP/1.1 directly to the server.
     pub(super) path: Uri,
     /// The whole URL, for HTTP/2 and for a proxy that forwards.
     pub(super) absolute: Uri,
@@ -33,7 +32,7 @@ impl Target {
         Ok(Self { url, path, absolute, host })
     }
 
-    /// What `reference` names, seen from here; refused if that is another origin.
+    /// Resolves `reference` against this URL; refuses another origin.
     pub(super) fn resolve(&self, reference: &str) -> Result<Self, Fault> {
         let elsewhere = |location: String| Fault::before_sending(Cause::Redirect { location });
         let mut url = self.url.join(reference).map_err(|_| {
@@ -42,7 +41,7 @@ impl Target {
         if url.origin() != self.url.origin() {
             return Err(elsewhere(shown(&url)).note("it is another origin"));
         }
-        // Same origin, but a request must not carry credentials that the server chose.
+        // The origin is the same, but a request must not carry credentials that the server chose.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         Self::new(url)
@@ -53,7 +52,7 @@ impl Target {
     }
 }
 
-/// A location as it may be shown: without the query, which may hold a token.
+/// A URL for display: without the query, which may contain a token.
 pub(super) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);

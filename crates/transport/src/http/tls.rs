@@ -1,4 +1,4 @@
-//! Owns trust: which certificates are believed, and which one we show.
+//! Decides which certificates are trusted, and which one we present.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ pub(super) struct Trust {
     config: OnceCell<Arc<ClientConfig>>,
 }
 
-/// Which versions of HTTP are offered.
+/// Which versions of HTTP are offered by ALPN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Versions {
     Any,
@@ -31,7 +31,7 @@ impl Trust {
         Self { tls, versions, config: OnceCell::new() }
     }
 
-    /// For the server itself.
+    /// The TLS configuration for the server itself.
     pub(super) async fn config(&self) -> Result<Arc<ClientConfig>, Fault> {
         let config = self.config.get_or_try_init(|| async {
             let config = Self::read(self.tls.clone()).await?;
@@ -45,7 +45,8 @@ impl Trust {
         config.await.cloned()
     }
 
-    /// For a proxy before it, which speaks HTTP/1.1 and has no business with our certificate.
+    /// The TLS configuration for a proxy in front of it, which speaks HTTP/1.1 and must not see our
+    /// certificate.
     pub(super) async fn proxy_config(&self) -> Result<Arc<ClientConfig>, Fault> {
         let tls = Tls { client_cert: None, client_key: None, ..self.tls.clone() };
         let mut config = ClientConfig::clone(&*Self::read(tls).await?);
@@ -54,15 +55,15 @@ impl Trust {
     }
 
     async fn read(tls: Tls) -> Result<Arc<ClientConfig>, Fault> {
-        // The system's store is read from many files.
+        // The trust store of the system consists of many files, so it is read on a blocking thread.
         let built = tokio::task::spawn_blocking(move || build(&tls));
         built.await.map_err(|_| Fault::before_sending(Cause::Closed))?
     }
 }
 
 fn build(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
-    // The system's trust is the same for all servers, takes a while to read, and may be read again only by
-    // a new process. Sharing it also shares resumed TLS sessions.
+    // The trust store of the system is the same for all servers, takes a while to read, and is read
+    // once per process. Sharing it also shares resumed TLS sessions.
     static SYSTEM: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if *tls != Tls::default() {
         return configure(tls);

@@ -1,16 +1,17 @@
-//! Owns what is left out of the body of a refusal: our own secrets, which some servers repeat.
+//! Removes our own secrets from the body of an error response, because some servers repeat them.
 
 use bytes::Bytes;
 use http::HeaderMap;
 use memchr::memmem::Finder;
 
-/// The body without the values of these headers. Of `Bearer token`, the token alone is left out too.
+/// Removes the values of these headers from a body. Of `Bearer token`, the token alone is removed
+/// too.
 pub(super) fn veil(body: Bytes, secrets: &HeaderMap) -> Bytes {
     let mut shown = body;
     for value in secrets.values() {
         let whole = value.as_bytes();
         let token = whole.iter().position(|byte| *byte == b' ').map_or(whole, |space| &whole[space + 1..]);
-        // What is shorter is no secret, and may be a word.
+        // A shorter value is not a secret, and may be an ordinary word.
         if token.len() >= SHORTEST {
             shown = without(shown, token);
         }

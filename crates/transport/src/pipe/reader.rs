@@ -1,4 +1,4 @@
-//! How lines come in: few large reads straight into the decoder's buffer.
+//! Reads lines from a byte stream: few large reads, straight into the buffer of the decoder.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,7 +20,7 @@ use super::{Inbound, Received};
 pub struct PipeReader {
     state: State,
     limit: usize,
-    /// Tells the writer that something was received.
+    /// Set on every received line; the writer clears it when it decides whether to batch.
     heard: Arc<AtomicBool>,
 }
 
@@ -28,21 +28,21 @@ enum State {
     Open {
         io: Box<dyn AsyncRead + Send + Unpin>,
         lines: Lines,
-        /// How much room the next read gets.
+        /// Size of the next read, in bytes.
         room: usize,
-        /// When the memory of the last large message is given back.
+        /// Runs out when the buffer of the last large message is to be released.
         spare_end: Option<Pin<Box<Sleep>>>,
     },
     Ended(Fault),
 }
 
-/// The room of a read while messages are small, so that a small message does not keep much more than
-/// itself in memory.
+/// Size of a read while messages are small, so that a small message does not keep a large buffer
+/// alive.
 const ROOM: usize = 16 * 1024;
-/// The room once a read was filled: a large message is on its way, and each read is a system call. Pipes hold 64 KiB
-/// unless told otherwise.
+/// Size of a read after one was filled: a large message is on its way, and each read is a system
+/// call. Pipes hold 64 KiB unless configured otherwise.
 const LARGE_ROOM: usize = 128 * 1024;
-/// How long the memory of a large message is kept for the next one.
+/// How long the buffer of a large message is kept for the next one.
 const SPARE_TIME: Duration = Duration::from_secs(5);
 
 // === impl PipeReader ===
@@ -78,8 +78,8 @@ impl PipeReader {
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Poll::Ready(Err(error)) => Fault::new(Cause::Cut).note(error.to_string()),
             };
-            // A last line without its newline is still a line, if it is whole. Half a message is none: whom it was
-            // meant for learns of the end.
+            // A last line without its newline still counts if it is complete JSON. Half a message
+            // is noise: its call fails with the end of the link.
             let last = mem::take(lines).finish().map(whole_or_noise);
             self.state = State::Ended(fault);
             if let Some(line) = last {
@@ -113,17 +113,18 @@ fn poll_fill(
 ) -> Poll<io::Result<usize>> {
     let buffer = lines.buffer_mut(*room);
     let spare = buffer.capacity() - buffer.len();
-    // A read has no state of its own, so a new future for every poll is the same read.
+    // A read keeps no state between polls, so a new future for every poll continues the same read.
     let read: Pin<&mut _> = pin!(AsyncReadExt::read_buf(io, buffer));
     let taken = ready!(read.poll(cx))?;
     *room = if taken == spare { LARGE_ROOM } else { ROOM };
     Poll::Ready(Ok(taken))
 }
 
-/// Gives back the memory of a large message when no other has used it for a while.
+/// Releases the buffer of a large message when no other message has used it for
+/// [`SPARE_BUFFER_TIMEOUT`].
 fn poll_release_spare(lines: &mut Lines, spare_end: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) {
     if !lines.has_spare() {
-        // A large message is under way in it, or there was none.
+        // Either a large message is being read into it, or there never was one.
         *spare_end = None;
         return;
     }
@@ -134,6 +135,7 @@ fn poll_release_spare(lines: &mut Lines, spare_end: &mut Option<Pin<Box<Sleep>>>
     }
 }
 
+/// Turns a message that is not complete JSON into noise.
 fn whole_or_noise(line: Line) -> Line {
     match line {
         Line::Message(bytes) if Json::parse(bytes.clone()).is_err() => Line::Noise(bytes),

@@ -1,11 +1,11 @@
-//! How frames leave: whole, in order, and from the caller's own stack whenever the stream takes them.
+//! Writes frames whole and in order, on the stack of the caller whenever the stream accepts them.
 //!
-//! The stream has one holder at a time. While nobody holds it, a sender takes it, writes its frame and
-//! puts it back: one system call, no task, no copy. While somebody holds it, frames are queued, and the
-//! holder writes them with its own before it lets go. What the stream does not take at once is written by
-//! a task, which then is the holder. A task also is the holder when many send at a time: it waits until
-//! all who are ready to send have sent, and writes their frames at once, which costs less than a system
-//! call for each.
+//! The stream has one holder at a time. While nobody holds it, a sender takes it, writes its frame
+//! and puts it back: one system call, no task, no copy. While somebody holds it, frames are queued,
+//! and the holder writes them with its own before it lets go. A background task takes over what the
+//! stream does not accept at once. A task is also the holder when many callers send at a time: it
+//! yields until every ready sender has queued its frame, then writes them together, which costs
+//! less than a system call for each.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,59 +25,61 @@ use tokio::sync::Semaphore;
 use tokio::task::coop::has_budget_remaining;
 use tokio::task::yield_now;
 
-/// How many bytes may wait to be written. Beyond that [`PipeWriter::send`] waits for room.
+/// How many bytes may be queued, 16 MiB. Beyond that [`PipeWriter::send`] waits for room.
 pub const QUEUE: u32 = 16 * 1024 * 1024;
 
-/// The sending half of a pipe. Clones share it; when the last is gone it is closed.
+/// The sending half of a pipe. Clones share it; dropping the last one closes it.
 #[derive(Clone)]
 pub struct PipeWriter(Arc<Clones>);
 
-/// What the clones share and the writing task does not, so that it can tell that the last is gone.
+/// Closes the pipe when the last [`PipeWriter`] is dropped. A running [`WriteTask`] holds only the
+/// [`Shared`] inside, so that it does not keep the pipe open.
 struct Clones(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// One permit per byte that may wait. Closed when no frame will be taken any more.
+    /// One permit per byte that may be queued. Closed when no more frames are accepted.
     room: Semaphore,
     runtime: Handle,
-    /// Whether anything was received since the last frame that found the stream idle.
+    /// Whether the reader received anything since the last frame that found the stream idle.
     heard: Arc<AtomicBool>,
 }
 
 type Sink = Box<dyn AsyncWrite + Send + Unpin>;
 
 enum State {
-    /// Nobody holds the stream, and nothing waits.
+    /// Nobody holds the stream, and nothing is queued.
     Idle(Sink),
-    /// A [`Turn`] holds it.
+    /// A [`WriteTask`] holds the stream.
     Held(Held),
-    /// No frame will be taken any more, for this reason.
+    /// No more frames are accepted, for this reason.
     Ended(Fault),
 }
 
+/// What other callers leave for the holder of the stream.
 #[derive(Default)]
 struct Held {
-    /// What the holder must write before it lets go.
+    /// Frames that the holder must write before it lets go.
     queue: VecDeque<Waiting>,
-    /// The holder drops the stream when it is done.
+    /// Whether the holder shuts the stream when the queue is empty.
     closing: bool,
-    /// How to reach a holder that waits for the stream.
+    /// Wakes a holder that waits for the stream.
     waker: Option<Waker>,
 }
 
 /// The part of a frame that is not written yet.
 struct Waiting {
     rest: Bytes,
-    /// How much room it takes. The frame that found the stream idle takes none.
+    /// How many queue permits it holds. The frame that found the stream idle holds none.
     room: usize,
 }
 
-/// How urgent a frame is.
+/// How soon a frame must be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Somebody waits for it alone.
+    /// A caller waits for the response to this frame alone: write it at once.
     Now,
-    /// It is one of many that are on their way: together they cost one write.
+    /// The frame is one of many: wait for the others and write them together.
     Soon,
 }
 
@@ -93,8 +95,8 @@ impl PipeWriter {
         }))))
     }
 
-    /// Hands a frame over if that needs no waiting, and says whether it did: what [`send`](Self::send) comes
-    /// to nearly always, without its future.
+    /// Hands a frame over if that needs no waiting, and returns whether it did. This is the usual
+    /// case of [`send`](Self::send), without its future.
     pub fn try_send(&self, frame: &Frame, pace: Pace) -> Result<bool, Fault> {
         let (shared, line) = (&self.0.0, frame.line());
         let room = room_of(&line);
@@ -104,22 +106,22 @@ impl PipeWriter {
     /// Hands a frame over. It is then written, or will be unless the link breaks, which the reader
     /// reports.
     ///
-    /// Waits only while [`QUEUE`] bytes are waiting already. An error means that no byte of the frame was
-    /// written.
+    /// Waits only while [`MAX_QUEUED_BYTES`] are queued already. An error means that no byte of the
+    /// frame was written.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves the frame either handed over whole or not at all.
     pub async fn send(&self, frame: &Frame) -> Result<(), Fault> {
         if !has_budget_remaining() {
-            // The stream would claim to be full.
+            // Without coop budget left, the stream would report that it is full.
             yield_now().await;
         }
         let shared = &self.0.0;
         let line = frame.line();
         let room = room_of(&line);
         let Some(line) = shared.offer(line, Pace::Now, || shared.reserve(room))? else { return Ok(()) };
-        // A closed semaphore grants nothing; the offer then fails with the reason.
+        // A closed semaphore grants nothing; `write_or_queue` then fails with the reason.
         let granted = shared.room.acquire_many(room).await.ok();
         let refused = shared.offer(line, Pace::Now, || {
             granted?.forget();
@@ -131,19 +133,19 @@ impl PipeWriter {
         }
     }
 
-    /// Takes no further frame. What waits is still written, then the stream is shut: the peer reads the
-    /// end of its input.
+    /// Accepts no more frames. Queued frames are still written, then the stream is shut down, so
+    /// that the peer reads the end of its input.
     pub fn close(&self) {
         self.0.0.close();
     }
 
-    /// Shuts the stream now and forgets what waits.
+    /// Shuts the stream down now and drops what is queued.
     pub(crate) fn abort(&self) {
         self.0.0.end(closed());
     }
 }
 
-/// What a frame takes of the queue. One larger than the queue takes all of it.
+/// How many queue permits a frame needs. One larger than the queue needs all of them.
 fn room_of(line: &Bytes) -> u32 {
     u32::try_from(line.len()).unwrap_or(QUEUE).min(QUEUE)
 }
@@ -169,7 +171,7 @@ impl Drop for Clones {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is whole between any two statements that could panic.
+        // The state is consistent between any two statements that could panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -178,7 +180,7 @@ impl Shared {
         Some(room as usize)
     }
 
-    /// Writes or queues a frame. Gives it back if it must be queued and `reserve` finds no room.
+    /// Writes or queues a frame. Returns it if it must be queued and `reserve` finds no room.
     fn offer(
         self: &Arc<Self>,
         line: Bytes,
@@ -201,8 +203,9 @@ impl Shared {
         };
         drop(state);
         let turn = Turn { shared: self.clone(), sink: Some(sink), batch: VecDeque::new() };
-        // The first frame after something was received goes out at once: a caller by itself waits for
-        // each answer. More without anything received between them are one of many.
+        // The first frame after something was received is written at once: a single caller waits
+        // for each response. Further frames without anything received in between come from many
+        // callers.
         if self.heard.swap(false, Ordering::Relaxed) && pace == Pace::Now {
             turn.begin(line)?;
         } else {
@@ -221,7 +224,7 @@ impl Shared {
         }
     }
 
-    /// Ends the link unless it ended before.
+    /// Ends the link with `fault`, unless it has ended already.
     fn end(&self, fault: Fault) {
         let state = self.lock();
         self.room.close();
@@ -233,7 +236,7 @@ impl Shared {
     }
 }
 
-/// Changes the state, and shuts the stream if that lets go of it, outside the lock.
+/// Replaces the state. If that drops the stream, shuts it down outside the lock.
 fn replace(mut state: MutexGuard<'_, State>, new: State) -> State {
     let mut old = mem::replace(&mut *state, new);
     drop(state);
@@ -243,24 +246,26 @@ fn replace(mut state: MutexGuard<'_, State>, new: State) -> State {
     old
 }
 
-/// The time in which one holder has the stream: until nothing waits.
+/// Holds the stream until nothing is queued.
 ///
-/// As a future it goes on writing. Dropped before it is done (its runtime is gone), it ends the link.
+/// As a future it continues to write. Dropped before it is done (its runtime is gone), it ends the
+/// link.
 struct Turn {
     shared: Arc<Shared>,
-    /// Taken when the turn is over.
+    /// `None` once the stream was put back or dropped.
     sink: Option<Sink>,
-    /// Taken from the queue, not yet written.
+    /// Frames taken from the queue and not yet written.
     batch: VecDeque<Waiting>,
 }
 
-/// How many frames go into one write.
+/// How many frames one write contains at most.
 const BATCH: usize = 64;
-/// How much one poll writes before it lets other tasks run.
+/// How many bytes one poll writes before it lets other tasks run.
 const SHARE: usize = 512 * 1024;
 
 impl Turn {
-    /// Writes the frame that began the turn. An error means that no byte of it was written.
+    /// Writes the first frame on the stack of the caller. An error means that no byte of it was
+    /// written.
     fn begin(mut self, mut line: Bytes) -> Result<(), Fault> {
         let mut cx = Context::from_waker(Waker::noop());
         let sink = self.sink.as_mut().expect("the turn has just begun");
@@ -274,27 +279,28 @@ impl Turn {
         if !line.is_empty() {
             self.batch.push_back(Waiting { rest: line, room: 0 });
         } else if Pin::new(&mut self).poll(&mut cx).is_ready() {
-            // Frames that were queued meanwhile are written too.
+            // The poll has also written the frames that were queued meanwhile.
             return Ok(());
         }
-        // The stream is full. The task polls it again with a waker of its own.
+        // The stream is full. The spawned task polls it again with its own waker.
         let runtime = self.shared.runtime.clone();
         runtime.spawn(self);
         Ok(())
     }
 
-    /// Writes the frame together with those that others are about to queue.
+    /// Spawns a task that writes the frame together with those that others are about to queue.
     fn begin_later(mut self, line: Bytes) {
         self.batch.push_back(Waiting { rest: line, room: 0 });
         let runtime = self.shared.runtime.clone();
         runtime.spawn(async move {
-            // Lets every task run that is ready to.
+            // Lets every task run that is ready to send.
             yield_now().await;
             self.await;
         });
     }
 
-    /// Takes more from the queue. If there is none, the turn is over and the stream is put back.
+    /// Moves frames from the queue into the batch. Returns `false` if there are none: then the
+    /// stream was put back or shut down.
     fn refill(&mut self) -> bool {
         let mut state = self.shared.lock();
         let State::Held(held) = &mut *state else {
@@ -346,7 +352,8 @@ impl Turn {
         }
     }
 
-    /// Whether the link was ended by another. If not, that other will find the waker.
+    /// Whether another caller ended the link. If not, registers `waker`, so that ending it wakes
+    /// the task.
     fn is_ended(&self, waker: &Waker) -> bool {
         match &mut *self.shared.lock() {
             State::Held(held) => {
@@ -405,7 +412,7 @@ impl Drop for Turn {
     }
 }
 
-/// For streams whose other half lives on, dropping alone is no end.
+/// Shuts a stream down. Dropping it is not enough where the other half of the same stream lives on.
 fn shut(sink: &mut Sink) {
     let _ = Pin::new(sink).poll_shutdown(&mut Context::from_waker(Waker::noop()));
 }

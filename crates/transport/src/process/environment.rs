@@ -1,17 +1,18 @@
-//! Which variables of ours a server gets to see.
+//! Decides which of our environment variables a server inherits.
 //!
-//! A server is somebody else's program. It gets what programs need to run at all, and what its
-//! configuration gives it; tokens and keys that happen to be in our environment stay here.
+//! A server is third-party software. It gets the variables that programs need to run at all, and
+//! those of its configuration; tokens and keys that happen to be in our environment are not passed
+//! on.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// The variables every server gets if we have them. A trailing `*` stands for any ending.
+/// The variables that every server inherits if we have them. A trailing `*` matches any ending.
 ///
-/// Proxies and certificates are among them, although a proxy's URL can hold a password: behind a proxy
-/// nothing works without.
+/// Proxies and certificates are included, although the URL of a proxy can hold a password: behind a
+/// proxy nothing works without them.
 pub const INHERITED: &[&str] = &[
-    // Who and where.
+    // User and folders.
     "HOME",
     "LOGNAME",
     "PATH",
@@ -25,7 +26,7 @@ pub const INHERITED: &[&str] = &[
     "LANGUAGE",
     "LC_*",
     "TZ",
-    // The way out.
+    // Proxies.
     "ALL_PROXY",
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -34,7 +35,7 @@ pub const INHERITED: &[&str] = &[
     "https_proxy",
     "http_proxy",
     "no_proxy",
-    // Who is trusted there.
+    // Certificates.
     "CURL_CA_BUNDLE",
     "NIX_SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",
@@ -69,11 +70,11 @@ pub const INHERITED: &[&str] = &[
     "WINDIR",
 ];
 
-/// What is left of `ours` for a server.
+/// Filters our environment for a server.
 pub(super) fn inherited(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<OsString, OsString> {
-    // A value like this is a shell function, which a shell in the child would define.
+    // A value like this is an exported shell function, which a shell in the child would define.
     let is_function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"()");
     ours.into_iter()
         .filter(|(name, value)| is_inherited(name) && !is_function(value))
@@ -81,7 +82,7 @@ pub(super) fn inherited(
         .collect()
 }
 
-/// The one spelling of a name: on Windows `Path` is `PATH`.
+/// The canonical spelling of a name: on Windows `Path` is `PATH`.
 pub(super) fn key(name: &OsStr) -> OsString {
     if cfg!(windows) { name.to_ascii_uppercase() } else { name.to_owned() }
 }

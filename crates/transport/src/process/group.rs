@@ -1,12 +1,13 @@
-//! Everything a server starts dies with it: a process group on Unix, a job object on Windows.
+//! A server and everything it starts, ended together: a process group on Unix, a job object on
+//! Windows.
 //!
-//! What leaves the group is found by its mark ([`super::mark`]) where that can be seen. What is left when
-//! we are killed ourselves is the watchdog's ([`super::watchdog`]); on Windows the system ends a job with
-//! the process that holds it.
+//! Processes that leave the group are found by their mark ([`super::mark`]) where it can be read.
+//! If we are killed ourselves, the watchdog ([`super::watchdog`]) ends the group; on Windows the
+//! system ends a job with the process that holds it.
 //!
-//! A group is known by its leader's process id, which the system does not give away while the leader is
-//! not reaped or any member lives. So signals are sent only while one of the two is certain, or was a
-//! moment ago.
+//! A group is identified by the process id of its leader, which the system does not reuse while the
+//! leader is not reaped or any member lives. So signals are sent only while one of the two is
+//! certain, or was a moment ago.
 
 use std::io;
 use std::thread;
@@ -30,7 +31,7 @@ use super::{
     watchdog::Watched,
 };
 
-/// A child and all it starts. Dropped, it kills them and reaps the child.
+/// A child and everything it starts. Dropping it kills them and reaps the child.
 pub(super) struct Group {
     child: Box<dyn ChildWrapper>,
     pid: u32,
@@ -38,7 +39,7 @@ pub(super) struct Group {
     reaped: bool,
     #[cfg(unix)]
     strays: Strays,
-    /// Last, so that the watchdog is told only when all is over.
+    /// Dropped last, so that the watchdog is released only when the group is gone.
     #[cfg(unix)]
     _watched: Watched,
 }
@@ -47,19 +48,21 @@ pub(super) struct Group {
 const REAP: Duration = Duration::from_millis(100);
 
 impl Group {
-    /// Starts a program as the leader of a group of its own. It and all it starts carry the mark.
+    /// Starts a program as the leader of its own process group. It and everything it starts carry
+    /// the mark.
     #[cfg(unix)]
     pub(super) fn spawn(mut command: Command, mark: &Mark) -> io::Result<Self> {
         command.env(MARK, mark.as_str());
         let mut command = CommandWrap::from(command);
         command.wrap(process_wrap::tokio::ProcessGroup::leader());
-        // Before there is a process, so that we cannot be killed with one that nobody knows.
+        // Registered before the process exists, so that there is no moment at which we can be
+        // killed and nobody knows of it.
         let mut watched = Watched::default();
         watched.add_mark(mark);
         Self::start(command, watched, Strays::of(mark))
     }
 
-    /// Starts a program in a job of its own.
+    /// Starts a program in its own job object.
     #[cfg(windows)]
     pub(super) fn spawn(command: Command) -> io::Result<Self> {
         let mut command = CommandWrap::from(command);
@@ -69,8 +72,8 @@ impl Group {
         Ok(Self { child, pid, reaped: false })
     }
 
-    /// Starts a program as the leader of a session of its own: it has no terminal to read or to change.
-    /// It carries no mark: what a user's shell starts in the background is the user's.
+    /// Starts a program as the leader of its own session: it has no terminal to read or to change.
+    /// It carries no mark: what the shell of a user starts in the background belongs to the user.
     #[cfg(unix)]
     pub(super) fn spawn_session(command: Command) -> io::Result<Self> {
         let mut command = CommandWrap::from(command);
@@ -104,7 +107,7 @@ impl Group {
 
     /// Waits for the child alone and reaps it. Dropping the future loses nothing.
     pub(super) async fn exit(&mut self) -> Exit {
-        // Not the wrapper's wait: where orphans become our children (as process 1 of a container), that
+        // Not the wait of the wrapper: where we inherit orphans (as process 1 of a container), that
         // would wait for the whole group.
         let status = self.child.inner_mut().wait().await;
         self.reaped = true;
@@ -116,19 +119,19 @@ impl Group {
         status.code().map_or(Exit::Eof, Exit::Code)
     }
 
-    /// Those that were seen to descend from it.
+    /// Processes that were seen to descend from the child.
     #[cfg(unix)]
     pub(super) fn descendants(&self) -> &Descendants {
         self.strays.descendants()
     }
 
-    /// Whether something was left that has become the user's.
+    /// Whether detached processes were left at the last check.
     #[cfg(unix)]
     pub(super) fn are_some_detached(&self) -> bool {
         self.strays.are_some_detached()
     }
 
-    /// Asks all members to end. Windows has no such request.
+    /// Sends SIGTERM to all members. Windows has no such request.
     pub(super) fn terminate(&self) {
         #[cfg(unix)]
         {
@@ -139,13 +142,13 @@ impl Group {
         }
     }
 
-    /// Asks those to end that left the group, as far as they are known.
+    /// Sends SIGTERM to the known processes that left the group.
     pub(super) fn terminate_strays(&self) {
         #[cfg(unix)]
         self.strays.signal(Signal::SIGTERM);
     }
 
-    /// Ends all members.
+    /// Kills all members.
     pub(super) fn kill(&mut self) {
         if self.has_members() {
             let _ = self.child.start_kill();
@@ -154,7 +157,7 @@ impl Group {
         self.strays.signal(Signal::SIGKILL);
     }
 
-    /// Whether nothing is left of a server whose own process has ended. On Windows there is no telling.
+    /// Whether nothing is left after the child has ended. On Windows this cannot be known.
     pub(super) async fn is_cleared(&mut self) -> bool {
         #[cfg(unix)]
         {
@@ -165,7 +168,7 @@ impl Group {
         std::future::ready(false).await
     }
 
-    /// Whether there are members left. A job object is not asked: killing it is always right.
+    /// Whether the group has members. A job object is not checked: killing it is always right.
     fn has_members(&self) -> bool {
         #[cfg(unix)]
         {
@@ -196,7 +199,7 @@ impl Drop for Group {
             }
             waited += step;
         }
-        // Only now: as long as it lived it could start more.
+        // Strays come last: the child could start more for as long as it lived.
         #[cfg(unix)]
         self.strays.kill_now();
     }
@@ -206,13 +209,13 @@ fn no_id() -> io::Error {
     io::Error::other("the process has no id")
 }
 
-/// Kills a group of which only the leader's id is at hand.
+/// Kills the group of a leader by its process id.
 #[cfg(unix)]
 pub(super) fn kill(pid: u32) {
     let _ = killpg(pgid(pid), Signal::SIGKILL);
 }
 
-/// As process 1 of a container, or as a subreaper, the orphans of a group are ours to reap.
+/// Reaps orphans of a group: as process 1 of a container, or as a subreaper, we inherit them.
 #[cfg(unix)]
 fn reap_orphans(group: Pid) {
     let members = Pid::from_raw(-group.as_raw());
@@ -224,7 +227,8 @@ fn reap_orphans(group: Pid) {
 
 #[cfg(unix)]
 fn pgid(pid: u32) -> Pid {
-    // Process ids fit: the system counts them in the same type. Zero or less would mean other groups.
+    // Process ids fit: the system counts them in the same type. Zero or less would address other
+    // groups.
     let raw = i32::try_from(pid).ok().filter(|raw| *raw > 1).expect("a process id");
     Pid::from_raw(raw)
 }
@@ -235,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// A group that hangs in the kernel: killing it moves nothing.
+    /// Simulates a group that hangs in the kernel: killing it has no effect.
     #[derive(Debug)]
     struct Hanging;
 
@@ -271,7 +275,8 @@ mod tests {
     }
 
     impl Group {
-        /// As [`spawn`](Self::spawn), but it hangs when it is killed. Dropped, it ends: its mark is seen.
+        /// Like [`spawn`](Self::spawn), but killing the group has no effect. A drop still ends it
+        /// by its mark.
         pub(in super::super) fn spawn_hanging(mut command: Command, mark: &Mark) -> io::Result<Self> {
             command.env(MARK, mark.as_str());
             let mut command = CommandWrap::from(command);

@@ -1,14 +1,16 @@
-//! Which processes are provably a server's, and so may be ended with it.
+//! Decides which processes provably belong to a server, and so may be ended with it.
 //!
-//! Proof is one of: running as our user and carrying its mark; running as our user and being its leader, by
-//! id and start time; being in the group of its leader while that lives, for as long as it does nobody
-//! else can have the group's number. What was proved once stays proved, by id and start time. Parents
-//! prove nothing: a server may start a program for its user and take the mark off it.
+//! Proof is one of: running as our user and carrying the mark of the server; running as our user
+//! and being its leader, by id and start time; or being in the group of its leader while the leader
+//! lives, because for that long nobody else can have the group's number. What was proved once stays
+//! proved, by id and start time. Parents prove nothing: a server may start a program for its user
+//! and remove the mark.
 //!
-//! Not all that carry the mark are ended. A server may open a browser for a login of its own, and the browser is the
-//! user's from then on. Such a process has left everything but its environment: its parent has ended and was none of
-//! the server's living processes any more, and it has a session of its own. It is *detached*, and so is what it starts.
-//! Whatever still descends from the server when the server is told to end is not.
+//! Not every process with the mark is ended. A server may open a browser for a login, and the
+//! browser belongs to the user from then on. Such a process is *detached*: it shares only the
+//! environment with the server. Its parent has ended and is no longer among the living processes of
+//! the server, and it has its own session. Whatever it starts is detached too. Processes that still
+//! descend from the server when the server is told to end are not detached.
 
 use std::collections::BTreeSet;
 
@@ -21,33 +23,34 @@ use super::mark::Mark;
 use super::table::identity;
 use super::table::{Identity, Row, Table};
 
-/// The processes of one server.
+/// The member processes of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Kin {
     mark: Mark,
-    /// The session that the server was started in. `None` if it is not known: then nobody is taken for detached.
+    /// Session in which the server was started. If it is unknown (`None`), no process counts as
+    /// detached.
     session: Option<u32>,
     leader: Option<Identity>,
     proven: BTreeSet<Identity>,
 }
 
 impl Kin {
-    /// Those that carry the mark.
+    /// Members are the processes that carry the mark.
     pub(super) fn marked(mark: Mark, session: Option<u32>) -> Self {
         Self { mark, session, leader: None, proven: BTreeSet::new() }
     }
 
-    /// Those too that are in the group of this one.
+    /// Members are also the processes in the group of `leader`.
     pub(super) fn led(mark: Mark, session: Option<u32>, leader: Identity) -> Self {
         Self { leader: Some(leader), ..Self::marked(mark, session) }
     }
 
-    /// These descend from the server, which lives.
+    /// Adds processes that were seen to descend from the living server.
     pub(super) fn prove(&mut self, descendants: impl IntoIterator<Item = Identity>) {
         self.proven.extend(descendants);
     }
 
-    /// Those who live and may be ended. Changes nothing but what is known.
+    /// Finds the living members that may be ended, and remembers them as proven.
     pub(super) fn look_in(&mut self, table: &Table) -> Vec<Identity> {
         let leader = self.leader.as_ref().and_then(|leader| table.get(leader));
         let leader = leader.filter(|row| row.ours);
@@ -65,7 +68,8 @@ impl Kin {
         self.proven.iter().filter(|id| table.is_alive(id)).cloned().collect()
     }
 
-    /// Those who live and are the user's by now. To be asked after [`look_in`](Self::look_in).
+    /// Finds the living processes that are detached. To be called after
+    /// [`find_alive`](Self::find_alive).
     pub(super) fn detached_in(&self, table: &Table) -> Vec<Identity> {
         let rows = table.rows().filter(|row| self.is_marked(row) && !row.zombie);
         rows.map(|row| row.id.clone()).filter(|id| !self.proven.contains(id)).collect()
@@ -75,11 +79,11 @@ impl Kin {
         row.ours && row.mark.as_ref() == Some(&self.mark)
     }
 
-    /// Whether the highest of those above it that carry the mark has left the server.
+    /// Whether the topmost ancestor that carries the mark has left the server.
     fn is_detached(&self, row: &Row, table: &Table) -> bool {
         let Some(session) = self.session else { return false };
         let mut root = row;
-        // The table is not read in one moment, so that it can seem to have a circle.
+        // The table is not read atomically, so that it can seem to contain a cycle.
         for _ in 0..DEEPEST {
             if self.proven.contains(&root.id) {
                 return false;
@@ -92,9 +96,11 @@ impl Kin {
         false
     }
 
-    /// Reaps those who ended and are ours to reap: as process 1 of a container, or as a subreaper, orphans are.
+    /// Reaps ended members that are our children: as process 1 of a container, or as a subreaper,
+    /// we inherit orphans.
     ///
-    /// Only for who ends them: the exit of a server that just ended is its supervisor's to see.
+    /// Only for callers that end members: the exit status of a server that just ended belongs to
+    /// its supervisor.
     pub(super) fn reap_in(&self, table: &Table) {
         for row in self.proven.iter().filter_map(|id| table.get(id)) {
             reap(row);
@@ -102,21 +108,22 @@ impl Kin {
     }
 }
 
-/// More generations than a server has.
+/// Longest chain of ancestors to follow: more generations than a server has.
 const DEEPEST: usize = 1000;
 
-/// Signals each of them.
+/// Signals each process.
 pub(super) fn signal(those: &[Identity], signal: Signal) {
     for id in those {
-        // Nothing below is a process that we could have started, and some mean others than themselves.
+        // Ids below 2 are never processes that we started, and some address other processes than
+        // one.
         if let Some(pid) = i32::try_from(id.pid).ok().filter(|pid| *pid > 1) {
             signal_one(id, pid, signal);
         }
     }
 }
 
-/// By a handle on the process, where the system has those: its number may have been given to another since it was
-/// looked up. Once there is a handle it cannot be, so that it is looked at again with the handle in hand.
+/// Signals one process through a pidfd: its number may have been reused since it was looked up.
+/// While the pidfd is open the number cannot be reused, so the identity is checked again first.
 #[cfg(target_os = "linux")]
 fn signal_one(id: &Identity, pid: i32, signal: Signal) {
     use rustix::io::Errno;
@@ -131,7 +138,7 @@ fn signal_one(id: &Identity, pid: i32, signal: Signal) {
                 let _ = pidfd_send_signal(&process, name);
             }
         }
-        // A kernel before 5.3, or a sandbox that does not know it.
+        // A kernel before 5.3, or a sandbox that does not know pidfds.
         Err(Errno::NOSYS | Errno::PERM) => {
             let _ = kill(Pid::from_raw(pid), signal);
         }
@@ -166,7 +173,7 @@ mod tests {
         let id = identity(child.id()).unwrap();
         let other = Identity { start: "1".to_owned(), ..id.clone() };
         signal(&[other], Signal::SIGKILL);
-        // Had the first signal been sent, this one would not be what ended it.
+        // If the first signal had been sent, this one would not be what ended the child.
         signal(&[id], Signal::SIGTERM);
         assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
     }

@@ -1,4 +1,4 @@
-//! Who runs: the servers of every process of ours, and all that they started.
+//! Lists the running servers of all our processes, and everything they started.
 
 use std::io;
 use std::path::Path;
@@ -8,15 +8,15 @@ use std::time::SystemTime;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// The name of the server. From a file: untrusted.
+    /// Name of the server. Read from a file: untrusted.
     pub server: String,
-    /// The process that started it.
+    /// Process id of the process that started it.
     pub owner: u32,
-    /// Whether that is dead, so that [`sweep`](super::sweep()) would end it.
+    /// Whether the owner is dead, so that [`sweep`](super::sweep()) would end the server.
     pub is_orphan: bool,
-    /// When it was started.
+    /// When the server was started.
     pub started: SystemTime,
-    /// Its processes, each before those that it started.
+    /// Processes of the server, each before those that it started.
     pub processes: Vec<Running>,
 }
 
@@ -24,26 +24,28 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Running {
-    /// Its id.
+    /// Process id.
     pub pid: u32,
-    /// The id of its parent.
+    /// Process id of its parent.
     pub parent: u32,
-    /// How far it is below the first of its kind.
+    /// Depth below the topmost process of the server, which has 0.
     pub depth: usize,
-    /// What the program calls itself, not its command line, which can hold secrets. Untrusted.
+    /// Name of the program; not its command line, which can hold secrets. Untrusted.
     pub name: String,
-    /// Resident memory in bytes, with what it shares with others.
+    /// Resident memory in bytes, including memory shared with other processes.
     pub memory: u64,
-    /// When it was started, to the second.
+    /// When the process was started, to the second.
     pub started: SystemTime,
-    /// It has left the server and is not ended with it, such as a browser that the server opened for a person.
+    /// Whether it has left the server and is not ended with it, such as a browser that the server
+    /// opened for a person.
     pub is_detached: bool,
 }
 
-/// The servers that are written down in this folder ([`Launch::records`](super::Launch::records)) and run.
+/// Lists the servers that have a record in `folder` ([`Launch::records`](super::Launch::records))
+/// and run.
 ///
-/// Reads files and asks the system: not for a task that others wait for. On Windows the list is empty:
-/// nothing is written down there, because a job needs no record to be ended.
+/// Blocks: it reads files and the process table. On Windows the list is empty: no records are
+/// written there, because a job object needs none to be ended.
 pub fn list(folder: &Path) -> io::Result<Vec<Entry>> {
     #[cfg(unix)]
     return unix::list(folder);
@@ -93,7 +95,8 @@ mod unix {
         Ok(entries)
     }
 
-    /// These, each with whether it is detached, and all below them.
+    /// Builds the process trees below `members`, which maps process ids to whether they are
+    /// detached.
     fn family(table: &Table, kin: &BTreeMap<u32, bool>) -> Vec<Running> {
         let mut children = BTreeMap::<u32, Vec<&Row>>::new();
         for row in table.rows().filter(|row| !row.zombie) {
@@ -103,7 +106,8 @@ mod unix {
         let mut todo: Vec<_> =
             table.rows().filter(is_root).map(|row| (row, 0, kin.get(&row.id.pid) == Some(&true))).collect();
         todo.reverse();
-        // The table is not read in one moment: what seems to be its own ancestor is taken once.
+        // The table is not read atomically: a process that seems to be its own ancestor is listed
+        // once.
         let mut seen = BTreeSet::new();
         let mut family = Vec::new();
         while let Some((row, depth, is_detached)) = todo.pop() {

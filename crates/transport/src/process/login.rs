@@ -1,8 +1,8 @@
-//! The PATH of the user's login shell.
+//! Queries the user's login shell for its PATH.
 //!
-//! A host that was started from a desktop has the system's PATH, not the one its user set up in the
-//! shell's files, so `npx` or `uvx` are not found although they work in every terminal. The shell is
-//! asked once per process, and only when something is missing.
+//! A host that was started from a desktop has the PATH of the system, not the one its user set up
+//! in the files of the shell, so `npx` or `uvx` are not found although they work in every terminal.
+//! The shell is run once per process, and only when a program is missing.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -19,17 +19,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::group::Group;
 
-/// The login shell's PATH, if it could be had.
+/// The PATH of the login shell, if the shell printed one.
 pub(super) async fn path() -> Option<&'static OsStr> {
     static PATH: OnceCell<Option<OsString>> = OnceCell::const_new();
     PATH.get_or_init(|| async { ask(&shell()?, LIMIT).await }).await.as_deref()
 }
 
-/// How long the shell may take. Its files can hold anything.
+/// How long the shell may take. Its startup files can run anything.
 const LIMIT: Duration = Duration::from_secs(3);
-/// How much the shell's files may print before the answer.
+/// How many bytes the startup files may print before the PATH.
 const NOISE: usize = 256 * 1024;
-/// Stands around the answer, since a shell's files print banners too.
+/// Printed before and after the PATH, because startup files print banners too.
 const MARK: &str = "__BOWLINE_PATH__";
 
 fn shell() -> Option<PathBuf> {
@@ -37,11 +37,13 @@ fn shell() -> Option<PathBuf> {
     named.or_else(|| User::from_uid(getuid()).ok().flatten().map(|user| user.shell))
 }
 
-/// Many people extend PATH in a file that only interactive shells read, so that is tried first.
+/// Runs the shell interactively first, because many people extend PATH in a file that only
+/// interactive shells read.
 async fn ask(shell: &Path, limit: Duration) -> Option<OsString> {
     let deadline = Instant::now() + limit;
     for flags in [&["-i", "-l"][..], &["-l"]] {
-        // An interactive shell may hang where a plain one does not: it gets two thirds of the time.
+        // An interactive shell may hang where a plain one does not, so it gets two thirds of the
+        // time.
         let until = if flags.len() > 1 { deadline - limit / 3 } else { deadline };
         if let Ok(Some(path)) = timeout_at(until, run(shell, flags)).await {
             return Some(path);
@@ -55,8 +57,7 @@ async fn run(shell: &Path, flags: &[&str]) -> Option<OsString> {
     let mut command = Command::new(shell);
     command.args(flags).arg("-c").arg(format!("printf '{MARK}%s{MARK}' \"$PATH\""));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    // In a session of its own it cannot take the terminal from us. Whatever happens, it does not outlive
-    // this function.
+    // In its own session it cannot take the terminal from us. It never outlives this function.
     let mut group = Group::spawn_session(command).ok()?;
     let mut stdout = group.stdout()?.take(NOISE as u64);
     let mut output = Vec::new();
@@ -64,7 +65,7 @@ async fn run(shell: &Path, flags: &[&str]) -> Option<OsString> {
         let read = stdout.read_buf(&mut output).await;
         if let Some(path) = between_marks(&output) {
             let path = OsString::from_vec(path.to_vec());
-            // It is about to exit by itself.
+            // The shell is about to exit by itself.
             let _ = timeout(Duration::from_millis(100), group.exit()).await;
             return (!path.is_empty()).then_some(path);
         }
@@ -84,11 +85,11 @@ fn between_marks(output: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    /// A shell of our own making. It gets the flags and `-c SCRIPT`.
+    /// Writes a fake shell. It gets the flags and `-c SCRIPT`.
     fn fake_shell(folder: &tempfile::TempDir, script: &str) -> PathBuf {
         let shell = folder.path().join("shell");
-        // Written by another process: a file we had open for writing ourselves may not be run while a
-        // child that another test is starting still holds it.
+        // Written by another process: a file that we had open for writing ourselves cannot be
+        // executed while a child that another test is starting still holds it.
         let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
         let mut command = std::process::Command::new("sh");
         assert!(command.args(["-c", write, "sh"]).arg(&shell).arg(script).status().unwrap().success());

@@ -1,30 +1,33 @@
-//! The mark that all processes of one server carry, wherever they go.
+//! The mark: an environment variable that all processes of one server carry.
 //!
-//! A process can leave its group (`setsid`) and its parent (a double fork), but it takes its environment
-//! along. So every server is started with a variable that nobody else has, and whoever has it was started
-//! by that server. Linux shows a user the environment of that user's processes. Other systems do not, or
-//! not reliably (macOS hides it for its own programs), so there a process that left its group is not found.
+//! A process can leave its group (`setsid`) and its parent (a double fork), but it keeps its
+//! environment. So every server is started with a variable of a unique value, and every process
+//! that has it was started by that server. Linux shows a user the environment of that user's
+//! processes. Other systems do not, or not reliably (macOS hides it for its own programs), so there
+//! a process that left its group is not found.
 //!
-//! Accepted: a program that throws its environment away escapes, which is also the way to let one stay
-//! behind on purpose: `env -u BOWLINE_OWNER my-daemon`. One that carries the mark and has left the server in every other
-//! way is left alone as well ([`super::kin`]).
+//! Accepted: a program that drops its environment escapes. This is also the way to leave a program
+//! running on purpose: `env -u BOWLINE_OWNER my-daemon`. A process that carries the mark but is
+//! detached is left alone as well ([`super::members`]).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The environment variable that tells which server a process belongs to. Its value says nothing else.
+/// The environment variable that identifies the server a process belongs to. Its value has no other
+/// meaning.
 ///
-/// A server that starts something which is meant to outlive it takes the variable out of its environment.
+/// A server that starts something which is meant to outlive it removes the variable from its
+/// environment.
 pub const MARK: &str = "BOWLINE_OWNER";
 
-/// What one server's processes have in common, and no other process has.
+/// The value that the processes of one server carry, and no other process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Mark(String);
 
 impl Mark {
-    /// One that was never used before. It has to be unlike all others, not secret.
+    /// Creates a unique mark. It need not be secret.
     pub(super) fn new() -> Self {
         Self(format!("{:032x}", fastrand::u128(..)))
     }
@@ -38,7 +41,7 @@ impl Mark {
         &self.0
     }
 
-    /// The mark in an environment as the kernel keeps it: entries that end with a zero byte.
+    /// Finds the mark in an environment block of the kernel: entries that end with a zero byte.
     #[cfg(target_os = "linux")]
     pub(super) fn of_environment(environment: &[u8]) -> Option<Self> {
         let mut entries = environment.split(|byte| *byte == 0);

@@ -1,5 +1,5 @@
-//! Owns how a program that is not a server is run once, to its end: within a time limit, with bounded output, and
-//! with only the environment variables that it was given.
+//! Runs a program that is not a server once, to its end: within a time limit, with bounded output,
+//! and with only the environment variables that it was given.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -24,9 +24,9 @@ use super::{MARK, Watched};
 /// A program to run once.
 #[derive(Clone, Copy)]
 pub struct OneShot<'a> {
-    /// A path, or a name to be searched for.
+    /// A path, or a name to be searched for on the PATH.
     pub program: &'a str,
-    /// Its arguments.
+    /// Command-line arguments.
     pub args: &'a [String],
     /// Variables added to the few that every program inherits.
     pub env: &'a BTreeMap<String, Secret>,
@@ -34,18 +34,19 @@ pub struct OneShot<'a> {
     pub extra_env: &'a [(&'static str, String)],
     /// The working directory; `None` is ours.
     pub cwd: Option<&'a Path>,
-    /// What is written to its standard input; `None` closes it.
+    /// Text for its standard input; `None` closes it.
     pub stdin_text: Option<&'a [u8]>,
     /// How long it may run before it is killed.
     pub timeout: Duration,
-    /// How many bytes of its stdout are kept. The rest is read and dropped, so that it never blocks on a full pipe.
+    /// How many bytes of its stdout are kept. The rest is read and dropped, so that it never blocks
+    /// on a full pipe.
     pub max_stdout: usize,
 }
 
 /// How a [`OneShot`] ended.
 #[derive(Debug)]
 pub struct OneShotOutput {
-    /// `None`: it took too long and was killed.
+    /// Exit status; `None` if it ran into the timeout and was killed.
     pub exit: Option<ExitStatus>,
     /// The beginning of its stdout.
     pub stdout: Vec<u8>,
@@ -55,14 +56,15 @@ pub struct OneShotOutput {
 
 /// How many bytes of its stderr are kept.
 const MAX_STDERR: usize = 4096;
-/// How long output is waited for after the program ended: what it left running may hold on to it.
+/// How long output is read after the program ended: processes that it left running may hold the
+/// pipe.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 impl OneShot<'_> {
     /// Runs the program. Dropping the future kills it, and everything in its process group.
     ///
-    /// At the limit it is killed the same way. What a program that ended in time left running in the background is
-    /// left alone: that was its author's intention.
+    /// At the timeout it is killed the same way. If the program ends in time, processes that it
+    /// left running in the background are left alone, as its author intended.
     pub async fn run(&self) -> io::Result<OneShotOutput> {
         let mut group = Group::start(self.command())?;
         let child = group.child.as_mut();
@@ -79,7 +81,7 @@ impl OneShot<'_> {
         let ended = time::timeout(self.timeout, async {
             loop {
                 tokio::select! {
-                    // The leader's end is the end; the wrapper would wait for the whole group.
+                    // The exit of the leader counts; the wrapper would wait for the whole group.
                     exit = group.child.inner_mut().wait() => return exit,
                     () = &mut pumps, if pumping => pumping = false,
                 }
@@ -113,13 +115,15 @@ impl OneShot<'_> {
     }
 }
 
-/// The last part of a program's path: how it is named in logs and errors, which must not show its arguments.
+/// The last part of the path of a program: how logs and errors name it, because they must not show
+/// its arguments.
 pub fn program_name(program: &str) -> OsString {
     Path::new(program).file_name().unwrap_or(OsStr::new(program)).to_owned()
 }
 
-/// A started program and its group. Dropped before it is over, it kills them; if we are killed first, the watchdog
-/// does. Unlike a server's group it ends with its leader, and strays are nobody's business.
+/// A started program and its process group. Dropped before it has ended, it kills them; if we are
+/// killed first, the watchdog does. Unlike the group of a server it ends with its leader, and
+/// strays are not followed.
 struct Group {
     child: Box<dyn ChildWrapper>,
     over: bool,
@@ -129,7 +133,8 @@ struct Group {
 
 impl Group {
     fn start(#[cfg_attr(windows, expect(unused_mut))] mut command: Command) -> io::Result<Self> {
-        // Before it is started, so that there is no moment at which nobody would end it.
+        // Registered before the program starts, so that there is no moment at which nobody would
+        // end it.
         #[cfg(unix)]
         let (mut watched, mark) = Watched::marked();
         #[cfg(unix)]
@@ -152,7 +157,8 @@ impl Group {
         })
     }
 
-    /// Its leader has ended and was reaped: the group's number may be another's from now on.
+    /// Records that the leader has ended and was reaped: from now on the number of the group may be
+    /// reused.
     fn over(&mut self) {
         self.over = true;
         #[cfg(unix)]
@@ -174,14 +180,14 @@ impl Drop for Group {
     }
 }
 
-/// Writes the program's standard input. A program need not read it.
+/// Writes the standard input of the program, which need not read it.
 async fn write_stdin(stdin: Option<ChildStdin>, text: &[u8]) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(text).await;
     }
 }
 
-/// The beginning of a stream.
+/// Keeps the first `limit` bytes of a stream and discards the rest.
 struct Head {
     bytes: Mutex<Vec<u8>>,
     most: usize,

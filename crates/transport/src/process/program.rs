@@ -1,4 +1,4 @@
-//! Which program a command means, and which PATH it was found on.
+//! Decides which program a command means, and on which PATH it was found.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -11,22 +11,22 @@ use which::which_in;
 /// A program that can be started.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// The file.
+    /// Path of the executable file.
     pub(super) file: PathBuf,
-    /// The PATH it was found on, for the child to find its own programs on.
+    /// The PATH on which it was found, for the child to find its own programs on.
     pub(super) path: Option<OsString>,
 }
 
 impl Program {
-    /// Finds `command` on `path`, and failing that on the login shell's PATH. A command with a folder in
-    /// it is taken relative to `cwd`, not searched for.
+    /// Finds `command` on `path`, and failing that on the PATH of the login shell. A command that
+    /// contains a folder is resolved relative to `cwd`, not searched for.
     pub(super) async fn find(command: &str, mut path: Option<OsString>, cwd: &Path) -> Result<Self, Fault> {
         let mut found = which_in(command, path.as_ref(), cwd).ok();
         if (found.is_none() || is_bare(path.as_deref()))
             && let Some(login) = login_path().await
         {
             path = join(path, login);
-            // What was found on the first PATH would be found on the joined one as well.
+            // A program on the first PATH would be found on the joined one as well.
             found = found.or_else(|| which_in(command, path.as_ref(), cwd).ok());
         }
         match found {
@@ -35,11 +35,11 @@ impl Program {
         }
     }
 
-    /// What the system's refusal to start it means.
+    /// Maps the error of a failed start to a fault.
     pub(super) fn refused(&self, error: &io::Error) -> Fault {
         let file = self.file.display();
         match error.kind() {
-            // The file is there: it was found.
+            // The file exists, because it was found; so its interpreter is missing.
             io::ErrorKind::NotFound => spawn(Spawn::Other)
                 .note(format!("{file} is there, but not the interpreter named in its first line")),
             io::ErrorKind::PermissionDenied => spawn(Spawn::Denied).note(format!("{file}: {error}")),
@@ -53,14 +53,15 @@ pub(super) fn spawn(reason: Spawn) -> Fault {
     Fault::before_sending(Cause::Spawn(reason))
 }
 
-/// Whether this is what a desktop starts programs with: it may lack what a script found on it needs.
+/// Whether a PATH has only system folders, as desktops set it for the programs they start: it may
+/// lack what a script found on it needs.
 fn is_bare(path: Option<&OsStr>) -> bool {
     const SYSTEM: [&str; 4] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin"];
     let Some(path) = path else { return true };
     cfg!(unix) && env::split_paths(path).all(|folder| SYSTEM.iter().any(|system| folder == Path::new(system)))
 }
 
-/// The folders of both, in order, each once.
+/// Joins the folders of both paths in order, each once.
 fn join(path: Option<OsString>, login: &OsStr) -> Option<OsString> {
     let mut folders: Vec<PathBuf> = path.iter().flat_map(env::split_paths).collect();
     for folder in env::split_paths(login) {
@@ -68,7 +69,7 @@ fn join(path: Option<OsString>, login: &OsStr) -> Option<OsString> {
             folders.push(folder);
         }
     }
-    // Folders that came out of a PATH go into one.
+    // Folders that were split from a PATH can be joined to one.
     env::join_paths(folders).ok().or(path)
 }
 

@@ -1,7 +1,7 @@
-//! How a process's output ends: with the reason, and always.
+//! Reads the stdout of a process, and ends with the reason why it ended.
 //!
-//! Stdout can end before the process does, and the process before its stdout does: something it started
-//! may hold the pipe open for ever. Whichever comes first, the other is waited for a moment only.
+//! Stdout can end before the process does, and the process before its stdout: something it started
+//! may hold the pipe open forever. Whichever comes first, the other is waited for only briefly.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -20,32 +20,34 @@ use super::supervise::Life;
 use crate::pipe::{Inbound, PipeReader, Received};
 use crate::redact::Redactor;
 
-/// What a server process says.
+/// The receiving half of a server process.
 pub struct ProcessReader {
     pipe: PipeReader,
-    /// Kept from poll to poll, which makes it cheap to poll. Not polled again once it is ready.
+    /// Resolves with the exit of the process. Kept across polls, which makes polling cheap; not
+    /// polled again once it is ready.
     exit: Pin<Box<dyn Future<Output = Exit> + Send>>,
     tail: Arc<Mutex<Tail>>,
     stage: Stage,
-    /// The secrets that the server was given.
+    /// Removes the secrets that the server was given.
     redactor: Arc<Redactor>,
 }
 
 enum Stage {
     Open,
-    /// Stdout ended like this; how the process ended is waited for until then.
+    /// Stdout ended with this fault; the exit of the process is awaited until the timer ends.
     Silent(Fault, Pin<Box<Sleep>>),
-    /// The process ended; what it left in the pipe is read until nothing comes, or too much.
+    /// The process ended; the rest of the pipe is read until it is idle, or until the deadline.
     Left(Exit, Pin<Box<Sleep>>, Instant),
     Ended(Fault),
 }
 
-/// How long a process may take to exit after it closed its stdout, before its end counts as unknown.
+/// How long a process may take to exit after it closed its stdout, before its exit counts as
+/// unknown.
 const SILENT: Duration = Duration::from_millis(500);
-/// How long nothing may come from an ended process. What it wrote is in the pipe already; this is the
-/// time the system takes to tell.
+/// How long the pipe of an ended process may be idle. Its output is in the pipe already; this is
+/// the time the system takes to deliver it.
 const QUIET: Duration = Duration::from_millis(100);
-/// When to stop listening to an ended process's pipe in any case, if something it started floods it.
+/// How long the pipe of an ended process is read in any case, if something it started floods it.
 const LEFT: Duration = Duration::from_secs(2);
 
 impl ProcessReader {
@@ -107,7 +109,7 @@ impl ProcessReader {
     }
 }
 
-/// What the server says, without the secrets that it was given.
+/// Redaction of what the server writes.
 impl ProcessReader {
     fn redact(&self, received: Received) -> Received {
         let text = |line: &[u8]| Bytes::from(self.redactor.text(&String::from_utf8_lossy(line)).into_owned());

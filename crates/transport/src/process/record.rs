@@ -1,8 +1,8 @@
-//! What is written down about a running server, so that another process of ours can find it.
+//! Records: small files that describe running servers to our other processes.
 //!
-//! One small file per server process, named by its mark, in a folder that the caller chose. A record is
-//! evidence, not an order: whoever acts on one checks it against the process table. It names no command
-//! line and no variable, which can hold secrets.
+//! There is one file per server process, named by its mark, in a folder that the caller chose. A
+//! record is evidence, not a command: whoever acts on one checks it against the process table. It
+//! contains no command line and no environment variable, which can hold secrets.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,53 +17,55 @@ use serde::{Deserialize, Serialize};
 use super::mark::Mark;
 use super::table::{Identity, identity, place};
 
-/// What a file says.
+/// The content of a record file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     version: u32,
-    /// Where the ids below mean something.
+    /// Scope in which the process ids below are valid: see [`pid_scope`].
     place: String,
     pub(super) mark: Mark,
-    /// The name of the server.
+    /// Name of the server.
     pub(super) server: String,
-    /// Its process, which leads a group of the same number.
+    /// The server process, which leads a group of the same number.
     pub(super) leader: Identity,
-    /// The process that started it.
+    /// The process that started the server.
     pub(super) owner: Identity,
-    /// When that was, in seconds since 1970.
+    /// Start of the server, in seconds since 1970.
     started: u64,
-    /// The session that it was started in. Older versions did not write it down.
+    /// Session in which the server was started. Older versions did not record it.
     #[serde(default)]
     pub(super) session: Option<u32>,
 }
 
-/// The file of a running server. Dropped, it is removed, unless it was [left](RecordFile::leave).
+/// The file of a running server. Dropping it removes the file, unless it was
+/// [kept](RecordFile::keep).
 #[derive(Debug)]
 pub(super) struct RecordFile {
     path: PathBuf,
     is_left: bool,
 }
 
-/// A file in the folder, and what was made of it.
+/// A file in the folder of records, and its content.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
-    /// `None` if it cannot be judged from here: written elsewhere, by another version, or broken.
+    /// `None` if it cannot be judged here: written on another machine, by another version, or
+    /// broken.
     pub(super) record: Option<Record>,
 }
 
 const VERSION: u32 = 1;
-/// Larger files are not ours.
+/// Largest record file that is read.
 const SIZE: u64 = 16 * 1024;
-/// More files than this are not looked at in one go.
+/// How many files of the folder are read at once.
 const FILES: usize = 10_000;
-/// How much of a server's name is written down.
+/// How much of the name of a server is recorded.
 const NAME: usize = 256;
-/// When a file that cannot be judged has surely outlived its process.
+/// Age after which a file that cannot be judged has surely outlived its process.
 const EXPIRED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl Record {
-    /// Writes down a server that we just started.
+    /// Writes the record of a server that we just started.
     pub(super) fn write(folder: &Path, server: &str, pid: u32, mark: &Mark) -> io::Result<RecordFile> {
         let record = Self {
             version: VERSION,
@@ -78,7 +80,7 @@ impl Record {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         check(folder)?;
         let path = folder.join(format!("{mark}.json"));
-        // Nobody sees half a record.
+        // Written under another name first, so that nobody reads half a record.
         let draft = folder.join(format!("{mark}.new"));
         let written =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).and_then(|mut file| {
@@ -99,7 +101,7 @@ impl Record {
     }
 }
 
-/// What a folder holds. A folder that is not there holds nothing.
+/// Reads all records of a folder. A missing folder is empty.
 pub(super) fn read(folder: &Path) -> io::Result<Vec<Found>> {
     match check(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -113,7 +115,7 @@ pub(super) fn read(folder: &Path) -> io::Result<Vec<Found>> {
 
 fn load(path: &Path, here: &str) -> Option<Record> {
     let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
-    // Neither a link nor a pipe makes us wait or read elsewhere.
+    // A symbolic link must not redirect the read, and a FIFO must not block it.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).ok()?;
     let metadata = file.metadata().ok()?;
@@ -123,11 +125,11 @@ fn load(path: &Path, here: &str) -> Option<Record> {
     let mut text = Vec::new();
     file.take(SIZE).read_to_end(&mut text).ok()?;
     let record: Record = serde_json::from_slice(&text).ok()?;
-    // One mark has one file, so that none can speak for another's server.
+    // One mark has one file, so that no file can speak for the server of another.
     (record.version == VERSION && record.mark.as_str() == name && record.place == here).then_some(record)
 }
 
-/// A folder that others can write to is no evidence of anything.
+/// Refuses a folder that other users can write to: its records would prove nothing.
 fn check(folder: &Path) -> io::Result<()> {
     let metadata = fs::metadata(folder)?;
     if !metadata.is_dir() {
@@ -143,7 +145,7 @@ fn check(folder: &Path) -> io::Result<()> {
 // === impl RecordFile ===
 
 impl RecordFile {
-    /// Leaves the file where it is, for a later sweep.
+    /// Keeps the file on disk, for a later sweep.
     pub(super) fn leave(mut self) {
         self.is_left = true;
     }
@@ -165,7 +167,7 @@ impl Found {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Whether it cannot be judged and is so old that nobody can need it.
+    /// Whether it cannot be judged and is older than [`RECORD_EXPIRY`].
     pub(super) fn is_expired(&self) -> bool {
         let written = fs::symlink_metadata(&self.path).and_then(|metadata| metadata.modified());
         self.record.is_none() && written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > EXPIRED))

@@ -1,7 +1,7 @@
-//! What is kept of a server's stderr: its last lines, never more.
+//! Keeps the last lines of the stderr of a server, in bounded memory.
 //!
-//! Stderr is no evidence of failure (ST-03). It is read for as long as the process lives, so that the
-//! server cannot block on it, told to the log, and shown when something failed.
+//! Stderr is not evidence of failure (ST-03). It is read for as long as the process lives, so that
+//! the server cannot block on it; it is written to the log, and attached to faults.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use crate::redact::Redactor;
 
 /// How many lines are kept.
 const LINES: usize = 64;
-/// How much of a line is kept.
+/// How many bytes of a line are kept.
 const LINE: usize = 1024;
 
-/// The last lines of stderr.
+/// The last lines of stderr, redacted.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     lines: VecDeque<String>,
-    /// The line under way, up to [`LINE`] bytes of it.
+    /// The beginning of the line that is not complete yet, at most [`MAX_LINE_BYTES`].
     open: Vec<u8>,
-    /// Whether the line under way is longer than what is kept of it.
+    /// Whether the incomplete line is longer than the part that is kept.
     cut: bool,
     redactor: Arc<Redactor>,
 }
 
 impl Tail {
-    /// Without these secrets.
+    /// Creates a tail that removes the secrets of `redactor` from every line.
     pub(super) fn redacted(redactor: Arc<Redactor>) -> Self {
         Self { redactor, ..Self::default() }
     }
 
-    /// Takes what was read; `log` gets every line that is complete with it.
+    /// Adds a chunk of stderr; `log` is called with every line that it completes.
     pub(super) fn push(&mut self, mut chunk: &[u8], mut log: impl FnMut(&str)) {
         while let Some(end) = memchr(b'\n', chunk) {
             self.extend(&chunk[..end]);
@@ -42,12 +42,12 @@ impl Tail {
         self.extend(chunk);
     }
 
-    /// Nothing more will come: the line under way is complete as it is.
+    /// Ends the stream: the incomplete line counts as complete.
     pub(super) fn finish(&mut self, mut log: impl FnMut(&str)) {
         self.end_line(&mut log);
     }
 
-    /// The last lines, the oldest first.
+    /// The last lines, oldest first.
     pub(super) fn lines(&self) -> Vec<String> {
         let open = self.open_line();
         let oldest = (self.lines.len() + usize::from(open.is_some())).saturating_sub(LINES);
@@ -72,6 +72,7 @@ impl Tail {
         self.cut = false;
     }
 
+    /// The incomplete line as text; `None` if it is blank.
     fn open_line(&self) -> Option<String> {
         let line = String::from_utf8_lossy(self.open.trim_ascii_end());
         let line = if self.cut {

@@ -1,4 +1,5 @@
-//! What is left of a server whose own process has ended: in its group, and outside of it by its mark.
+//! Finds and ends what is left of a server whose own process has ended: in its group, and outside
+//! of it by its mark.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,26 +13,26 @@ use super::kin::{Kin, signal};
 use super::mark::Mark;
 use super::table::{Identity, Table};
 
-/// Those of one server that left its group.
+/// The processes of one server that left its group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Strays {
-    /// `None` if there can be none, or no more.
+    /// `None` if strays cannot exist, or no longer exist.
     kin: Option<Kin>,
-    /// Seen when last looked for.
+    /// Living strays of the last check.
     alive: Vec<Identity>,
-    /// Whether there were others that have become the user's.
+    /// Whether the last check found detached processes.
     detached: bool,
     descendants: Descendants,
 }
 
-/// Those that were seen to descend from a server while it lived: they go with it, wherever they are afterwards. Clones
-/// are the same.
+/// Processes that were seen to descend from a server while it lived: they are ended with it, even
+/// if they leave it later. Clones share the set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Descendants(Arc<Mutex<BTreeSet<Identity>>>);
 
 impl Descendants {
-    /// Looks who descends from the server now. To be called before it is told to end: its children lose their parent
-    /// when it does.
+    /// Records who descends from the server now. To be called before the server is told to end: its
+    /// children lose their parent then.
     pub(super) fn note(&self, leader: u32) {
         #[cfg(target_os = "linux")]
         if let Ok(found) = super::table::descendants(leader) {
@@ -46,10 +47,11 @@ impl Descendants {
     }
 }
 
-/// Between two looks of which both have to see nobody: a program that is just being started shows no
-/// environment for a moment.
+/// Time between two checks that must both find nothing: a program that is just being started shows
+/// no environment for a moment.
 const AGAIN: Duration = Duration::from_millis(10);
-/// How often a drop looks. A stray that starts others faster than they can be killed is left alone.
+/// How often a drop kills what it finds. A stray that starts others faster than they can be killed
+/// is left alone.
 const LOOKS: usize = 5;
 
 impl Strays {
@@ -61,16 +63,16 @@ impl Strays {
         &self.descendants
     }
 
-    /// Whether something was left that has become the user's, when last looked.
+    /// Whether detached processes were left at the last check.
     pub(super) fn are_some_detached(&self) -> bool {
         self.detached
     }
 
-    /// Whether nothing is left. To be asked once the server itself has ended: then nothing can come from
-    /// nowhere, and the answer stays.
+    /// Whether nothing is left. To be called once the server itself has ended: then no new process
+    /// can appear, and a positive result is final.
     ///
-    /// `group` is the server's if the system says that it has members. These may be dead as well, when
-    /// whoever should reap them is slow, or never does.
+    /// `group` is the group of the server if the system says that it has members. These may be
+    /// zombies, if their parent reaps them late or never.
     pub(super) async fn is_all_gone(&mut self, group: Option<u32>) -> bool {
         if self.kin.is_none() || !CAN_LOOK {
             return group.is_none();
@@ -86,35 +88,36 @@ impl Strays {
         gone
     }
 
-    /// On another thread: a machine can have thousands of processes.
+    /// Checks on a blocking thread: a machine can have thousands of processes.
     async fn look(&mut self, group: Option<u32>) -> bool {
         let mut looking = self.clone();
         let looked = spawn_blocking(move || (looking.look_now(group), looking)).await;
-        // Only a runtime that shuts down lets it fail; then the drop is next.
+        // This fails only while the runtime shuts down; then the drop is next.
         let Ok((gone, looked)) = looked else { return false };
         *self = looked;
         gone
     }
 
+    /// Updates what is known from the process table. Returns whether nothing is left.
     fn look_now(&mut self, group: Option<u32>) -> bool {
         let Some(kin) = &mut self.kin else { return group.is_none() };
         kin.prove(self.descendants.all());
-        // Without a process table only the group can be told about.
+        // Without a process table only the group is known.
         let Ok(table) = Table::read() else { return group.is_none() };
         self.alive = kin.look_in(&table);
         self.detached = !kin.detached_in(&table).is_empty();
         kin.reap_in(&table);
-        // Those in the group get its signals.
+        // Members of the group are signaled through the group.
         self.alive.retain(|id| group.is_none() || table.get(id).map(|row| row.group) != group);
         self.alive.is_empty() && !group.is_some_and(|group| table.has_group(group))
     }
 
-    /// Signals those that were seen last.
+    /// Signals the strays of the last check.
     pub(super) fn signal(&self, number: Signal) {
         signal(&self.alive, number);
     }
 
-    /// Kills all there are, without waiting.
+    /// Kills all strays, without waiting.
     pub(super) fn kill_now(&mut self) {
         if self.kin.is_none() || !CAN_LOOK {
             return;
@@ -128,10 +131,10 @@ impl Strays {
     }
 }
 
-/// The session that our servers are started in, which is our own.
+/// The session in which our servers are started: our own.
 pub(super) fn session() -> Option<u32> {
     nix::unistd::getsid(None).ok().and_then(|session| u32::try_from(session.as_raw()).ok())
 }
 
-/// Marks are seen on Linux only.
+/// Marks can be read on Linux only.
 const CAN_LOOK: bool = cfg!(target_os = "linux");

@@ -1,4 +1,5 @@
-//! The one task of a process: it drains stderr, ends the process when told to, and says how it ended.
+//! The supervisor task of a process: drains stderr, ends the process on request, and publishes how
+//! it ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,13 +20,13 @@ use super::record::RecordFile;
 use super::stderr::Tail;
 use crate::pipe::PipeWriter;
 
-/// How far a process has come.
+/// Lifecycle phase of a server process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Running,
-    /// The child has ended. What it started may live on.
+    /// The child has ended. Processes that it started may still run.
     Exited(Exit),
-    /// Nothing of it is left.
+    /// The child and everything it started are gone, or could not be ended.
     Gone(Exit),
 }
 
@@ -39,29 +40,30 @@ impl Life {
     }
 }
 
+/// Owns a process group until nothing of it is left.
 pub(super) struct Supervisor {
     pub(super) group: Group,
-    /// Its stdin.
+    /// Writes to its stdin.
     pub(super) writer: PipeWriter,
     pub(super) stderr: Stderr,
     pub(super) grace: Grace,
     pub(super) stop: Arc<Stop>,
     pub(super) life: watch::Sender<Life>,
-    /// Gone from the disk when the group is gone.
+    /// Removed from disk when the group is gone.
     #[cfg(unix)]
     pub(super) record: Option<RecordFile>,
 }
 
-/// How the supervisor is told to end the process.
+/// Asks the supervisor to end the process.
 #[derive(Debug, Default)]
 pub(super) struct Stop {
-    /// The process is to end.
+    /// Notified when the process is to end.
     pub(super) told: Notify,
-    /// Nobody waits for a good end.
+    /// Set when nobody waits for a graceful end: kill at once.
     pub(super) at_once: AtomicBool,
 }
 
-/// How far ending the process has come: what is waited for, and until when.
+/// Step of the shutdown, with the deadline of that step.
 #[derive(Clone, Copy)]
 enum Stage {
     Serving,
@@ -70,31 +72,32 @@ enum Stage {
     AfterKill(Instant),
 }
 
-/// Whether nothing is left of a group.
+/// Whether a group was cleared completely.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cleared {
     Yes,
     No,
 }
 
-/// How long a killed process may take to be gone before we no longer wait: it can hang in the kernel.
+/// How long to wait for a killed process: it can hang in the kernel.
 const KILLED: Duration = Duration::from_secs(2);
-/// How long an ended child's stderr may be held open by others before what was read has to do.
+/// How long other processes may hold the stderr of an ended child open before we stop reading it.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// How soon a group is asked whether it still has members, and how seldom in the end. The system does not
-/// tell by itself.
+/// First and longest interval between checks whether a group still has members: the system does not
+/// notify us.
 const ASK: Duration = Duration::from_millis(5);
 const ASK_LATER: Duration = Duration::from_millis(80);
 
 impl Supervisor {
-    /// Dropped early (the runtime is shut down), it kills the group.
+    /// Runs until the group is gone. Dropped early (the runtime is shut down), it kills the group.
     pub(super) async fn run(mut self) {
         let (exit, stage) = self.until_exit().await;
         let last_words = Instant::now() + LAST_WORDS;
         while self.stderr.is_open() && timeout_at(last_words, self.stderr.fill()).await.is_ok() {}
         self.life.send_replace(Life::Exited(exit));
         let cleared = self.clear_group(stage).await;
-        // What is left stays written down, so that it is listed, and a later sweep can end what is not the user's.
+        // The record of what is left is kept, so that it is listed and a later sweep can end what
+        // is not detached.
         #[cfg(unix)]
         if (cleared == Cleared::No || self.group.are_some_detached())
             && let Some(record) = self.record.take()
@@ -135,7 +138,8 @@ impl Supervisor {
         }
     }
 
-    /// On another thread: a machine can have thousands of processes.
+    /// Records who descends from the server. On a blocking thread: a machine can have thousands of
+    /// processes.
     async fn note_descendants(&self) {
         #[cfg(unix)]
         {
@@ -146,9 +150,9 @@ impl Supervisor {
         std::future::ready(()).await;
     }
 
-    /// The child has ended; what it started goes the same way.
+    /// Ends what the child started, after the child has ended.
     async fn clear_group(&mut self, stage: Stage) -> Cleared {
-        // A job has no other way to end, and nobody can tell whether it is empty.
+        // A job object has no graceful end, and cannot be checked for members.
         if cfg!(windows) {
             self.group.kill();
             return Cleared::Yes;
@@ -176,7 +180,7 @@ impl Supervisor {
             if !killed && (Instant::now() >= deadline || self.stop.at_once.load(Ordering::Relaxed)) {
                 (killed, deadline) = (true, Instant::now() + KILLED);
             }
-            // Every time: what is being killed may have started more.
+            // On every pass: processes that are being killed may have started more.
             if killed {
                 self.group.kill();
             }
@@ -205,7 +209,7 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// The reading end of stderr, and what is kept of it.
+/// Reads stderr into its tail and the log.
 pub(super) struct Stderr {
     io: Option<ChildStderr>,
     buffer: BytesMut,
@@ -213,7 +217,7 @@ pub(super) struct Stderr {
     server: String,
 }
 
-/// How much of stderr is read at once.
+/// How many bytes of stderr are read at once.
 const READ: usize = 16 * 1024;
 
 impl Stderr {
@@ -253,7 +257,8 @@ mod tests {
     use super::super::record::{Record, read};
     use super::*;
 
-    /// Sees to the end of a server that leaves a child behind; gives how many records there are then.
+    /// Runs the supervisor of a server that leaves a child behind, and returns how many records are
+    /// left.
     async fn records_left(spawn: fn(Command, &Mark) -> io::Result<Group>) -> usize {
         let folder = tempfile::tempdir().unwrap();
         let mark = Mark::new();

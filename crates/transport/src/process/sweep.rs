@@ -1,30 +1,30 @@
-//! Ends what an earlier run left behind: it crashed, and its watchdog with it.
+//! Ends servers of an earlier run that crashed together with its watchdog.
 
 use std::io;
 use std::path::Path;
 
-/// A server of a run that is over, which was still running and has been ended.
+/// A server of an earlier run that was still running and has been ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Orphan {
-    /// The name of the server. From a file: untrusted.
+    /// Name of the server. Read from a file: untrusted.
     pub server: String,
-    /// Its process.
+    /// Process id of the server.
     pub pid: u32,
-    /// How many processes it was with those it had started.
+    /// How many processes were ended, with those the server had started.
     pub processes: usize,
 }
 
-/// Ends every server that is written down in this folder ([`Launch::records`](super::Launch::records)) and
-/// whose owner is dead: SIGTERM, two seconds, SIGKILL. Gives those that are gone with it, and forgets all
-/// records that are no longer of use.
+/// Ends every server that has a record in `folder` ([`Launch::records`](super::Launch::records))
+/// and whose owner is dead: SIGTERM, two seconds, SIGKILL. Returns the servers that it ended, and
+/// removes all records that are no longer needed.
 ///
-/// Ended is only what is provably what the record says: same user, same id and same start time to the
-/// tick, or (on Linux) the mark that only this server's processes carry. Records of another machine,
-/// container or version are left alone.
+/// Only processes that provably are what the record says are ended: same user, same id and same
+/// start time to the tick, or (on Linux) the mark that only processes of this server carry. Records
+/// of another machine, container or version are left alone.
 ///
-/// Dropping the future stops between two signals; the next sweep goes on. On Windows there is nothing to
-/// do: the system ends a job with the process that holds it.
+/// Dropping the future stops between two signals; the next sweep continues. On Windows there is
+/// nothing to do: the system ends a job with the process that holds it.
 pub async fn sweep(folder: &Path) -> io::Result<Vec<Orphan>> {
     #[cfg(unix)]
     return unix::sweep(folder.to_owned()).await;
@@ -50,18 +50,18 @@ mod unix {
     use super::super::table::{Identity, Table};
     use super::Orphan;
 
-    /// A record whose owner is dead.
+    /// A record whose owner is dead, and the processes that belong to it.
     struct Left {
         found: Found,
         orphan: Orphan,
         kin: Kin,
     }
 
-    /// After SIGTERM. Its stdin ended long ago.
+    /// Time after SIGTERM. The stdin of the server ended long ago.
     const TERM: Duration = Duration::from_secs(2);
-    /// After SIGKILL, before it is left to the next sweep: it can hang in the kernel.
+    /// Time after SIGKILL before the process is left to the next sweep: it can hang in the kernel.
     const KILL: Duration = Duration::from_secs(1);
-    /// How often it is looked whether they are gone.
+    /// Interval between checks whether the processes are gone.
     const LOOK: Duration = Duration::from_millis(50);
 
     pub(super) async fn sweep(folder: PathBuf) -> io::Result<Vec<Orphan>> {
@@ -75,7 +75,7 @@ mod unix {
             while !left.is_empty() && Instant::now() < deadline {
                 sleep(LOOK).await;
                 (left, alive) = look(left, &mut ended).await?;
-                // What was started meanwhile gets no time of its own.
+                // Processes that were started meanwhile get no grace period of their own.
                 if number == Signal::SIGKILL {
                     signal(&alive, number);
                 }
@@ -88,7 +88,7 @@ mod unix {
         Ok(ended)
     }
 
-    /// The records whose owner is dead. Others that are of no use are removed.
+    /// Returns the records whose owner is dead. Removes expired records that cannot be judged.
     fn find(folder: &std::path::Path) -> io::Result<Vec<Left>> {
         let found = record::read(folder)?;
         if found.is_empty() {
@@ -111,7 +111,8 @@ mod unix {
         Ok(left)
     }
 
-    /// Sorts out what is gone; gives what lives.
+    /// Moves servers without living processes into `ended`. Returns the others, and all processes
+    /// that live.
     async fn look(left: Vec<Left>, ended: &mut Vec<Orphan>) -> io::Result<(Vec<Left>, Vec<Identity>)> {
         if left.is_empty() {
             return Ok((left, Vec::new()));
@@ -124,7 +125,7 @@ mod unix {
                 one.kin.reap_in(&table);
                 one.orphan.processes = one.orphan.processes.max(living.len());
                 if living.is_empty() {
-                    // What has become the user's stays listed.
+                    // Detached processes stay listed.
                     if one.kin.detached_in(&table).is_empty() {
                         one.found.remove();
                     }
@@ -137,7 +138,7 @@ mod unix {
             Ok((still, gone, alive))
         })
         .await?;
-        // Those that were dead before we came are no news.
+        // Servers that were dead before the sweep are not reported.
         ended.extend(gone.into_iter().filter(|orphan| orphan.processes > 0));
         Ok((left, alive))
     }

@@ -1,12 +1,12 @@
-//! What runs on this machine, and which process is which.
+//! The process table of the operating system, and the identity of a process.
 //!
-//! A process id alone names nobody: it is given away again. An [`Identity`] is an id and the moment its
-//! process began, as the system writes it down, compared exactly.
+//! A process id alone identifies nothing: it is reused. A [`ProcessIdentity`] is an id and the
+//! start time of its process, as the system records it, compared exactly.
 //!
-//! Read by hand rather than through a crate: the portable ones give start times in seconds since 1970,
-//! which Linux derives from a clock that is set now and then, so the same process has two start times.
-//! What `/proc/PID/stat` has is exact and never changes. Elsewhere `ps` is asked, whose start times are
-//! exact to the second; ids are not given away twice in one.
+//! The table is parsed here rather than by a crate: the portable ones give start times in seconds
+//! since 1970, which Linux derives from a clock that is adjusted now and then, so the same process
+//! has two start times. The value in `/proc/PID/stat` is exact and never changes. On other systems
+//! `ps` is run, whose start times are exact to the second; ids are not reused within one.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -30,37 +30,37 @@ use ps as system;
 pub(super) use system::descendants;
 pub(super) use system::place;
 
-/// One process, and never another.
+/// Identifies one process, even after its id was reused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub(super) pid: u32,
-    /// When it began. Opaque: only good for comparing, and only in one [`place`].
+    /// Start of the process. Opaque: only good for comparing, and only within one [`pid_scope`].
     pub(super) start: String,
 }
 
-/// A process.
+/// One process of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: Identity,
-    /// It runs as the same user as we.
+    /// Whether it runs as the same user as we do.
     pub(super) ours: bool,
     pub(super) parent: u32,
     pub(super) group: u32,
-    /// Zero if it is not known.
+    /// Session id; zero if unknown.
     pub(super) session: u32,
-    /// What the program is called. Not its command line, which can hold secrets. Untrusted.
+    /// Name of the program; not its command line, which can hold secrets. Untrusted.
     pub(super) name: String,
-    /// In bytes.
+    /// Resident memory in bytes.
     pub(super) memory: u64,
-    /// About.
+    /// Start of the process, to the second.
     pub(super) started: SystemTime,
-    /// It has ended, and its parent has not noticed.
+    /// Whether it has ended and is not reaped yet.
     pub(super) zombie: bool,
-    /// Seen only on our own.
+    /// The mark of its server. Readable only on processes of our user.
     pub(super) mark: Option<Mark>,
 }
 
-/// All processes that can be seen, by id.
+/// All visible processes, by id.
 #[derive(Debug)]
 pub(super) struct Table(BTreeMap<u32, Row>);
 
@@ -77,7 +77,7 @@ impl Table {
         self.0.get(&id.pid).filter(|row| row.id == *id)
     }
 
-    /// Whoever has this number.
+    /// The process that has this id now.
     pub(super) fn at(&self, pid: u32) -> Option<&Row> {
         self.0.get(&pid)
     }
@@ -86,7 +86,7 @@ impl Table {
         self.get(id).is_some_and(|row| !row.zombie)
     }
 
-    /// Whether a group has members that have not ended.
+    /// Whether a group has members that are not zombies.
     pub(super) fn has_group(&self, group: u32) -> bool {
         self.rows().any(|row| row.group == group && !row.zombie)
     }
@@ -96,13 +96,13 @@ impl Table {
     }
 }
 
-/// Which process has this id now.
+/// Returns the identity of the process that has this id now.
 pub(super) fn identity(pid: u32) -> io::Result<Identity> {
     let row = system::read(Some(pid))?.into_iter().next();
     row.map(|row| row.id).ok_or_else(|| io::Error::other("the process table does not show it"))
 }
 
-/// Reads what a system may tell: one input for each of its ways. The first byte chooses.
+/// Parses fuzz input with one of the parsers, chosen by the first byte.
 #[cfg(fuzzing)]
 pub(super) fn read_any(input: &[u8]) {
     let Some((kind, bytes)) = input.split_first() else { return };
@@ -128,7 +128,7 @@ mod tests {
 
     type Read = fn(Option<u32>) -> io::Result<Vec<Row>>;
 
-    /// Both ways, where both can be tried.
+    /// Both readers, where both are available.
     const WAYS: &[Read] = &[
         #[cfg(target_os = "linux")]
         linux::read,
@@ -149,7 +149,7 @@ mod tests {
             let row = table.0.get(&child.id()).expect("the child").clone();
             let alone = read(Some(child.id())).unwrap();
             child.kill().unwrap();
-            // Killed and not waited for, it is a zombie sooner or later.
+            // Killed and not waited for, it becomes a zombie sooner or later.
             let asked = Instant::now();
             let zombie = loop {
                 let row = read(Some(child.id())).unwrap().remove(0);

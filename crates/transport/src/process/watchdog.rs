@@ -1,21 +1,23 @@
-//! What ends the servers when we cannot: when this process is killed with SIGKILL, or just exits.
+//! The watchdog: a shell that ends the servers if this process is killed with SIGKILL, or just
+//! exits.
 //!
-//! One small shell per process of ours, started with the first server or hook. It reads from a socket of which
-//! only we hold the other end, so it learns of our end from the system, however it came. What it then does
-//! is in `watchdog.sh`. It is a shell because a library cannot start its host's executable again, and
-//! every Unix has one; it is in a session of its own, so that a terminal's signals do not reach it; and it
-//! keeps nothing of our environment but PATH, so that no bowline above us takes it for a stray of ours.
+//! There is one small shell per process of ours, started with the first server or hook. It reads
+//! from a socket of which only we hold the other end, so the system tells it of our end, whatever
+//! caused it. The rest is in `watchdog.sh`. It is a shell because a library cannot start its host's
+//! executable again, and every Unix has one; it has its own session, so that signals of a terminal
+//! do not reach it; and it keeps nothing of our environment but PATH, so that no bowline above us
+//! takes it for one of our strays.
 //!
-//! What it may end is what was named to it and not taken back: groups, and marks ([`super::mark`]) on what is not
-//! detached ([`super::kin`]). A
-//! group's number cannot have got a new owner by then: its leader is our child, and while we have not
-//! reaped it and cleared its group, the number stays taken. The mark is named before the process is
-//! started, so that there is no moment at which a server is unknown where marks can be seen.
+//! It may end only what was registered and not removed: groups, and processes with a mark
+//! ([`super::mark`]) that are not detached ([`super::members`]). The number of a group cannot have
+//! been reused by then: its leader is our child, and the number stays taken until we have reaped it
+//! and cleared its group. The mark is registered before the process is started, so that no server
+//! is unknown at any moment where marks can be read.
 //!
-//! Not used: `PR_SET_PDEATHSIG`. Linux ties it to the *thread* that started the child, so a server would
-//! die with the worker thread that happened to start it; it does not reach grandchildren either. Nor a
-//! subreaper, which changes what the host's other children do, nor control groups, which most users may
-//! not create.
+//! Not used: `PR_SET_PDEATHSIG`. Linux ties it to the *thread* that started the child, so a server
+//! would die with the worker thread that happened to start it; it does not reach grandchildren
+//! either. Nor a subreaper, which changes what the host's other children do, nor control groups,
+//! which most users may not create.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -30,13 +32,14 @@ use process_wrap::std::{ChildWrapper, CommandWrap, ProcessSession};
 
 use super::mark::Mark;
 
-/// What the watchdog is to end without us. Dropped when it has ended.
+/// Registers processes with the watchdog, which ends them if we cannot. Drop it when they have
+/// ended.
 #[derive(Debug, Default)]
 pub struct Watched {
     wards: Vec<Ward>,
 }
 
-/// One thing that is watched over.
+/// One entry of the watchdog.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ward {
     Group(u32),
@@ -44,8 +47,8 @@ enum Ward {
 }
 
 impl Watched {
-    /// What is about to be started with this value of [`MARK`](super::MARK) in its environment, which is
-    /// unlike all others.
+    /// Registers a new unique mark, and returns it as the value of
+    /// [`MARK_VARIABLE`](super::MARK_VARIABLE) for a process that is about to be started.
     pub fn marked() -> (Self, String) {
         let (mut watched, mark) = (Self::default(), Mark::new());
         watched.add_mark(&mark);
@@ -56,7 +59,7 @@ impl Watched {
         self.add(Ward::Mark(mark.clone()));
     }
 
-    /// Also the process group of this leader, which is a child of ours.
+    /// Adds the process group of `leader`, which is a child of ours.
     pub fn add_group(&mut self, leader: u32) {
         self.add(Ward::Group(leader));
     }
@@ -75,16 +78,17 @@ impl Drop for Watched {
     }
 }
 
-/// The one of this process.
+/// Runs `act` on the watchdog of this process.
 fn with_watchdog(act: impl FnOnce(&mut Watchdog)) {
     static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog::new());
     act(&mut WATCHDOG.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
+/// The registered targets, and the shell that knows them.
 struct Watchdog {
     wards: BTreeSet<Ward>,
     shell: Option<Shell>,
-    /// Whether it was said that there is none: once is enough.
+    /// Whether a missing watchdog was logged: once is enough.
     warned: bool,
 }
 
@@ -104,7 +108,8 @@ impl Watchdog {
         self.tell(&format!("-{ward}\n"));
     }
 
-    /// A watchdog that cannot be told is replaced by one that knows everything.
+    /// Sends a line to the shell. A shell that cannot be reached is replaced by one that is told
+    /// every target.
     fn tell(&mut self, line: &str) {
         if self.shell.as_mut().is_some_and(|shell| shell.tell(line).is_ok()) {
             return;
@@ -142,10 +147,11 @@ impl fmt::Display for Ward {
     }
 }
 
-/// A running watchdog.
+/// A running watchdog shell.
 struct Shell {
     child: Box<dyn ChildWrapper>,
-    /// A socket rather than a pipe: writing to a dead one is an error, and no signal to our host.
+    /// A socket rather than a pipe: writing to a dead one is an error, and raises no SIGPIPE in our
+    /// host.
     line: UnixStream,
 }
 
@@ -155,7 +161,7 @@ const SCRIPT: &str = include_str!("watchdog.sh");
 impl Shell {
     fn start() -> io::Result<Self> {
         let (line, theirs) = UnixStream::pair()?;
-        // A watchdog that somebody stopped must not stop us as well.
+        // A stopped watchdog must not block us.
         line.set_nonblocking(true)?;
         let mut command = Command::new(SHELL);
         command.args(["-c", SCRIPT, "bowline-watchdog"]).env_clear();
@@ -180,7 +186,7 @@ impl Shell {
         wards.iter().try_for_each(|ward| self.tell(&format!("+{ward}\n")))
     }
 
-    /// Ends it before it can take the end of its input for ours.
+    /// Ends the shell before it can take the end of its input for ours.
     fn end(mut self) {
         if self.child.start_kill().is_ok() {
             let _ = self.child.wait();
@@ -196,7 +202,7 @@ mod tests {
         watchdog.shell.as_ref().unwrap().child.id()
     }
 
-    /// A group that no process leads.
+    /// A group number that no process has.
     const NOBODY: Ward = Ward::Group(i32::MAX as u32);
 
     #[test]
@@ -209,7 +215,7 @@ mod tests {
         watchdog.remove(&NOBODY);
         let shell = watchdog.shell.unwrap();
         drop(shell.line);
-        // With nothing to end it ends at once, and well.
+        // With nothing to end, it exits at once and successfully.
         let mut child = shell.child;
         assert!(child.wait().unwrap().success());
     }

@@ -1,4 +1,5 @@
-//! A process of its own that runs servers, to be killed; and a roll of the processes these start.
+//! Runs servers in a separate host process that can be killed, and tracks the processes these
+//! start.
 //!
 //! Whatever a test does, it leaves none of them behind.
 
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 
 use super::{LIMIT, PATIENT, executable, sh, within};
 
-/// A test binary that is started again as a host calls this first.
+/// Runs as the host if this test binary was started as one. The named test calls this first.
 pub(crate) async fn be_the_host_if_asked() {
     let Some(script) = std::env::var_os(SCRIPT) else { return };
     let folder = PathBuf::from(std::env::var_os(RECORDS).expect("set together"));
@@ -26,7 +27,7 @@ pub(crate) async fn be_the_host_if_asked() {
     let launch =
         Launch { name: "test", stdio: &server, limit: LIMIT, grace: PATIENT, records: Some(&folder) };
     let _process = spawn(launch).await.unwrap();
-    // Told so, or left alone by a test that was killed itself, it just exits.
+    // Exits when its stdin is closed, also by a test that was killed itself.
     tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0])).await.unwrap().unwrap();
     std::process::exit(0);
 }
@@ -34,22 +35,22 @@ pub(crate) async fn be_the_host_if_asked() {
 const SCRIPT: &str = "PROCESS_TEST_SCRIPT";
 const RECORDS: &str = "PROCESS_TEST_RECORDS";
 
-/// A running host. Dropped, it is killed.
+/// A running host process. Dropping it kills it.
 pub(crate) struct Host(Child);
 
 impl Host {
-    /// Starts this very test binary again, with this script as its server. `test` is the test in it that
-    /// calls [`be_the_host_if_asked`].
+    /// Starts this test binary again as a host, with this script as its server. `test` is the test
+    /// in it that calls [`run_as_host_if_requested`].
     pub(crate) fn start(test: &str, script: &str, records: &Path) -> Self {
         Self::start_with(test, script, records, &[])
     }
 
-    /// The same, with these in its environment.
+    /// Starts a host with additional environment variables.
     pub(crate) fn start_with(test: &str, script: &str, records: &Path, env: &[(&str, &str)]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--quiet", "--exact", test]).envs(env.iter().copied());
         command.env(SCRIPT, script).env(RECORDS, records);
-        // In a group of its own, as a shell would start it.
+        // In its own group, as a shell would start it.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Self(command.spawn().unwrap())
@@ -65,13 +66,13 @@ impl Host {
         self.0.wait().unwrap();
     }
 
-    /// Tells it to leave, and waits until it has.
+    /// Closes its stdin, and waits until it has exited.
     pub(crate) fn leave(&mut self) {
         drop(self.0.stdin.take());
         assert!(self.0.wait().unwrap().success());
     }
 
-    /// The watchdog it has.
+    /// The process id of its watchdog.
     pub(crate) fn watchdog(&self) -> u32 {
         let output = Command::new("ps").args(["-ax", "-o", "pid=,ppid=,args="]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -90,7 +91,7 @@ impl Drop for Host {
     }
 }
 
-/// Where processes that are to die report, and which they hold open while they live.
+/// A named pipe to which processes report their ids, and which they hold open while they live.
 pub(crate) struct Roll {
     folder: TempDir,
 }
@@ -110,12 +111,13 @@ impl Roll {
         self.folder.path().join("records")
     }
 
-    /// A shell command that reports, and then lives longer than any test waits. No input moves it.
+    /// A shell command that reports, and then lives longer than any test waits. It ignores its
+    /// input.
     pub(crate) fn stay(&self) -> String {
         self.folder.path().join("stay").display().to_string()
     }
 
-    /// Waits until this many have reported.
+    /// Waits until `count` processes have reported.
     pub(crate) async fn called(&self, count: usize) -> Present {
         let path = self.folder.path().join("roll");
         let pids = Arc::new(Mutex::new(Vec::new()));
@@ -135,7 +137,7 @@ impl Roll {
     }
 }
 
-/// Processes that live. Dropped, they are killed.
+/// Processes that live. Dropping it kills them.
 pub(crate) struct Present {
     pids: Arc<Mutex<Vec<i32>>>,
     pipe: Option<BufReader<File>>,
@@ -146,7 +148,7 @@ impl Present {
         self.pids.lock().unwrap().iter().map(|pid| (*pid).try_into().unwrap()).collect()
     }
 
-    /// Waits until all are dead. They have to be soon: by themselves they would live for long.
+    /// Waits until all are dead. By themselves they would live much longer than the timeout.
     pub(crate) async fn gone(mut self) {
         let mut pipe = self.pipe.take().unwrap();
         let end = tokio::task::spawn_blocking(move || pipe.read_to_end(&mut Vec::new()).unwrap());
@@ -159,14 +161,14 @@ impl Present {
     }
 }
 
-/// Many times what it takes to wait for the end of input and for SIGTERM in vain: on a busy machine a watchdog that looks
-/// at every process takes long.
+/// Many times the grace periods: on a busy machine a watchdog that reads every process takes long.
 const SOON: Duration = Duration::from_secs(60);
 
 impl Drop for Present {
     fn drop(&mut self) {
         for pid in self.pids.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // With its group, where those are that did not report. It is the server's, or its own.
+            // With its group, which contains those that did not report. The group belongs to the
+            // server, or to the process itself.
             if let Ok(group) = getpgid(Some(Pid::from_raw(pid)))
                 && group != getpgrp()
             {

@@ -1,4 +1,5 @@
-//! What the process tests share: small shell scripts as servers, and ways to see that something is dead.
+//! Shared by the process tests: small shell scripts as servers, and ways to see that something is
+//! dead.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod host;
@@ -46,7 +47,7 @@ pub(crate) async fn try_start(stdio: &Stdio, grace: Grace) -> Result<Process, Fa
     within(spawn(Launch { name: "test", stdio, limit: LIMIT, grace, records: None })).await
 }
 
-/// No test waits for ever.
+/// Fails a test that hangs.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(60), future).await.expect("the test hangs")
 }
@@ -62,7 +63,7 @@ pub(crate) async fn message(reader: &mut ProcessReader) -> String {
     }
 }
 
-/// Why it ended; what comes before is let pass.
+/// Reads until the end, and returns its fault.
 pub(crate) async fn end(reader: &mut ProcessReader) -> Fault {
     within(async {
         loop {
@@ -92,8 +93,8 @@ impl Witness {
         Self { folder }
     }
 
-    /// A background process for a script, deaf to SIGTERM if wanted, that lives longer than any test waits,
-    /// and says that it lives.
+    /// A background process for a script, which ignores SIGTERM if `trap` says so, lives longer
+    /// than any test waits, and reports that it lives.
     pub(crate) fn grandchild(&self, trap: &str) -> String {
         let pipe = self.path().display().to_string();
         format!("( {trap} exec 3>'{pipe}'; echo up >&3; exec sleep 100 ) &")
@@ -141,7 +142,7 @@ pub(crate) fn is_reaped(pid: u32) -> bool {
     waitpid(pid, Some(WaitPidFlag::WNOHANG)) == Err(Errno::ECHILD)
 }
 
-/// The most memory this process ever had, in bytes.
+/// Peak memory of this process, in bytes.
 #[cfg(target_os = "linux")]
 pub(crate) fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -149,8 +150,8 @@ pub(crate) fn peak() -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
-/// Written by another process: a file we had open for writing ourselves may not be run while a child that
-/// another test is starting still holds it.
+/// Writes an executable file from another process: a file that we had open for writing ourselves
+/// cannot be executed while a child that another test is starting still holds it.
 pub(crate) fn executable(path: &Path, text: &str) {
     let script = r#"printf '%s' "$2" > "$1" && chmod 755 "$1""#;
     let written = Command::new("sh").args(["-c", script, "sh"]).arg(path).arg(text).status().unwrap();

@@ -1,3 +1,5 @@
+//! Tests of forwarding: order, missed events, and bounds.
+
 use std::sync::{Arc, Weak};
 
 use bowline::wire::Json;
@@ -19,7 +21,7 @@ fn numbers(events: &EventSender<Event>) {
     }
 }
 
-/// A host that was offered tools and resources, with what it reads.
+/// A host that was offered tools and resources, and the lines it receives.
 fn host() -> (Host, Gate, Lines<BufReader<DuplexStream>>) {
     let (stdout, from) = tokio::io::duplex(64 * 1024);
     let host = Host::new(tokio::io::empty(), stdout);
@@ -34,8 +36,8 @@ async fn expect(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&str]) {
     }
 }
 
-/// What was missed may have been any change: the host is told of all that it was offered, and then goes
-/// on where it can.
+/// Any change may have been missed: the host is told that all offered lists changed, and later
+/// events follow.
 #[tokio::test]
 async fn a_host_that_missed_something_is_told_to_look_at_everything() {
     let (events, receiver) = event_channel(2);
@@ -50,7 +52,7 @@ async fn a_host_that_missed_something_is_told_to_look_at_everything() {
     assert_eq!(lines.next_line().await.unwrap(), None);
 }
 
-/// Also where some of it was missed, and while the server may go on talking.
+/// Also if some of it was missed, and while the server continues to send.
 #[tokio::test]
 async fn an_answer_waits_for_what_was_said_before_it_and_for_nothing_else() {
     let (events, receiver) = event_channel(2);
@@ -64,11 +66,11 @@ async fn an_answer_waits_for_what_was_said_before_it_and_for_nothing_else() {
     expect(&mut lines, &[tools, resources, "notifications/3", "notifications/4", "the answer"]).await;
     drop(events);
     carrying.await.unwrap();
-    // Nobody waits for what will never be told.
+    // After the end nobody waits for a delivery that will never happen.
     timeout(PASSING, queue.passed()).await.expect("it is let go");
 }
 
-/// Progress and events come by two ways and are told in the order in which they were said.
+/// Progress and events arrive on two paths and are delivered in the order in which they were sent.
 #[tokio::test]
 async fn progress_stays_among_the_events_that_it_was_said_among() {
     let (events, receiver) = event_channel(16);
@@ -80,7 +82,7 @@ async fn progress_stays_among_the_events_that_it_was_said_among() {
     progress(&call);
     numbers(&events);
     progress(&call);
-    // Of a call that was taken back.
+    // Progress of a canceled call.
     progress(&Weak::new());
     events.send(said("notifications/last"));
     let carrying = tokio::spawn(to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));

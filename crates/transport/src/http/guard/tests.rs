@@ -1,4 +1,4 @@
-//! Which addresses are where, and which URLs may be named.
+//! Tests of zones, and of which URLs a server may name.
 
 use proptest::prelude::*;
 
@@ -128,7 +128,7 @@ fn se_01_a_public_server_names_only_public_addresses() {
         ("https://[::ffff:10.0.0.1]/", Why::TooNear(Zone::Private)),
         ("https://[fd00:ec2::254]/", Why::Special),
         ("https://10.0.0.1/", Why::TooNear(Zone::Private)),
-        // However it is written.
+        // In every spelling of an address.
         ("https://2130706433/", Why::TooNear(Zone::Loopback)),
         ("https://0x7f.1/", Why::TooNear(Zone::Loopback)),
         ("https://0177.0.0.1./", Why::TooNear(Zone::Loopback)),
@@ -167,7 +167,7 @@ fn nearer_servers_name_nearer_addresses() {
         assert_eq!(check("https://169.254.169.254/", guard), Err(Why::Special));
         assert_eq!(check("https://[fe80::1]/", guard), Err(Why::Special));
     }
-    // `localhost` that leads elsewhere is not this machine.
+    // `localhost` that resolves elsewhere is not this machine.
     assert_eq!(Reach::Loopback.admit([10, 0, 0, 1].into()), Err(Why::NotSecure));
 }
 
@@ -175,7 +175,7 @@ fn unseen(url: &str, guard: Guard) -> Result<(), Why> {
     guard.check_unseen(&url.parse().unwrap()).map_err(|refusal| refusal.why)
 }
 
-// SE-01: a proxy that looks a name up stands where the name means something.
+// SE-01: a proxy resolves a name in a network where it may have a meaning.
 #[test]
 fn se_01_names_of_inner_networks_are_not_looked_up_for_a_public_server() {
     let public = Guard::Told(Zone::Public);
@@ -217,7 +217,7 @@ fn se_01_names_of_inner_networks_are_not_looked_up_for_a_public_server() {
     {
         assert_eq!(unseen(&format!("https://{name}/"), public), Ok(()), "{name}");
     }
-    // An address is one however it is written, and never reaches a proxy as a name.
+    // An address is recognized in every spelling, and never reaches a proxy as a name.
     for url in [
         "https://0xa9fea9fe/",
         "https://2852039166/",
@@ -244,7 +244,7 @@ fn a_name_is_as_far_as_its_farthest_address() {
     let of = |ips: &[&str]| Zone::of_named(&ips.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<_>>());
     assert_eq!(of(&["10.0.0.1", "8.8.8.8"]), Some(Zone::Public));
     assert_eq!(of(&["10.0.0.1", "127.0.0.1"]), Some(Zone::Private));
-    // Not this machine: the name can mean another in a moment.
+    // Not loopback: the name can resolve differently in a moment.
     assert_eq!(of(&["127.0.0.1"]), Some(Zone::Private));
     assert_eq!(of(&["169.254.1.1"]), Some(Zone::Public));
     assert_eq!(of(&[]), None);
@@ -260,7 +260,7 @@ fn a_refusal_names_the_host_and_nothing_secret() {
     assert!(Guard::Told(Zone::Public).check(&long).unwrap_err().to_string().chars().count() <= 200);
 }
 
-/// Addresses anywhere, more often near the edges of the ranges that matter.
+/// Arbitrary addresses, more often near the edges of the special ranges.
 fn any_v4() -> impl Strategy<Value = Ipv4Addr> {
     let heads = [0u8, 10, 100, 127, 168, 169, 172, 192, 198, 203, 224, 240, 255];
     let near = (prop::sample::select(heads.to_vec()), any::<[u8; 3]>())

@@ -1,4 +1,4 @@
-//! The process table as Linux shows it in `/proc`.
+//! Reads the process table of Linux from `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use nix::unistd::{SysconfVar, geteuid, sysconf};
 use super::super::mark::Mark;
 use super::{Identity, Row};
 
-/// All processes, or the one with this id. What ends meanwhile is left out.
+/// Reads all processes, or the one with this id. Processes that end meanwhile are left out.
 pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
     let clock = Clock::read()?;
     if let Some(pid) = only {
@@ -23,8 +23,8 @@ pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
     Ok(pids.filter_map(|pid| row(pid, &clock)).collect())
 }
 
-/// A process and all that descend from it, as far as they live. Cheaper than the whole table: of each process one small
-/// file is read.
+/// Returns a process and all its living descendants. Cheaper than the whole table: it reads one
+/// small file per process.
 pub(in super::super) fn descendants(of: u32) -> io::Result<Vec<Identity>> {
     let clock = Clock::read()?;
     let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -38,7 +38,8 @@ pub(in super::super) fn descendants(of: u32) -> io::Result<Vec<Identity>> {
             children.entry(row.parent).or_default().push(row.id);
         }
     }
-    // Each is taken out when its parent is met, so that this ends whatever the table says.
+    // Each child is removed when its parent is visited, so that this terminates whatever the table
+    // says.
     let mut at = 0;
     while let Some(id) = found.get(at) {
         let below = children.remove(&id.pid).unwrap_or_default();
@@ -48,7 +49,8 @@ pub(in super::super) fn descendants(of: u32) -> io::Result<Vec<Identity>> {
     Ok(found)
 }
 
-/// Where process ids and start times mean the same: one boot of one machine, and one namespace of it.
+/// The scope in which process ids and start times are comparable: one boot of one machine, and one
+/// pid namespace.
 pub(in super::super) fn place() -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let namespace = fs::read_link("/proc/self/ns/pid")?;
@@ -66,7 +68,8 @@ fn row(pid: u32, clock: &Clock) -> Option<Row> {
     Some(row)
 }
 
-/// The folder of a process that may not be dumped, as ours are that hold tokens, is root's whoever it runs as.
+/// Whether the process runs as our user. The folder of an undumpable process, as ours are that hold
+/// tokens, belongs to root whoever it runs as; then `status` is read.
 fn is_ours(folder: &Path) -> Option<bool> {
     let (owner, us) = (fs::metadata(folder).ok()?.uid(), geteuid().as_raw());
     if owner == us || owner != 0 {
@@ -78,12 +81,12 @@ fn is_ours(folder: &Path) -> Option<bool> {
     Some(ids.split_ascii_whitespace().nth(1)?.parse() == Ok(us))
 }
 
-/// One of proc(5)'s `stat` lines. The name in it can hold anything, also brackets and spaces.
+/// Parses a `stat` line of proc(5). The name in it can contain anything, also brackets and spaces.
 fn parse(pid: u32, stat: &[u8], clock: &Clock) -> Option<Row> {
     let open = memchr::memchr(b'(', stat)?;
     let close = memchr::memrchr(b')', stat)?;
     let fields: Vec<&str> = str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace().collect();
-    // The first of these is field 3 of the manual.
+    // The first of these is field 3 of the manual page.
     let field = |number: usize| fields.get(number - 3).copied();
     let ticks: u64 = field(22)?.parse().ok()?;
     let pages: u64 = field(24)?.parse().ok()?;
@@ -107,10 +110,10 @@ fn mark(folder: &Path) -> Option<Mark> {
     Mark::of_environment(&environment)
 }
 
-/// How much of an environment is looked at. A program is not started with more.
+/// How many bytes of an environment are read. A program cannot be started with more.
 const ENVIRONMENT: u64 = 8 * 1024 * 1024;
 
-/// What turns the kernel's numbers into ours.
+/// Converts units of the kernel into ours.
 struct Clock {
     booted: SystemTime,
     ticks: u64,
@@ -134,7 +137,7 @@ impl Clock {
     }
 }
 
-/// A `stat` line of a process whose name is a stranger's.
+/// Parses a `stat` line with an arbitrary process name.
 #[cfg(fuzzing)]
 pub(super) fn read_any(stat: &[u8]) {
     let clock = Clock { booted: SystemTime::UNIX_EPOCH, ticks: 100, page: 4096 };
@@ -142,7 +145,7 @@ pub(super) fn read_any(stat: &[u8]) {
         assert_eq!(row.id.pid, 7);
         assert!(row.mark.is_none() && !row.ours, "a line alone proves neither");
     }
-    // Whatever a process is called, the numbers after its name stay its own.
+    // Whatever the name of a process is, the numbers after it are its own.
     let named = [b"7 (", stat, b") S 5 6 8 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4200 900 3 1\n"].concat();
     let row = parse(7, &named, &clock).expect("a name breaks no line");
     assert_eq!((row.parent, row.group, row.session, row.zombie), (5, 6, 8, false));

@@ -1,4 +1,4 @@
-//! The process table as `ps` tells it, on the systems that have nothing better for everybody.
+//! Reads the process table from `ps`, on systems without a better interface for every user.
 
 use std::io;
 use std::process::Command;
@@ -8,14 +8,14 @@ use nix::unistd::geteuid;
 
 use super::{Identity, Row};
 
-/// All processes, or the one with this id. Marks are not to be had.
+/// Reads all processes, or the one with this id. Marks are not available.
 #[cfg_attr(
     all(fuzzing, target_os = "linux"),
     expect(dead_code, reason = "of this file only lines are fuzzed there")
 )]
 pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
     let mut command = Command::new("ps");
-    // In words that do not depend on where and when it is asked.
+    // Output must not depend on locale and time zone.
     command.env("LC_ALL", "C").env("TZ", "UTC0");
     for column in ["pid", "ppid", "pgid", "uid", "rss", "stat", "etime", "lstart", "comm"] {
         command.arg("-o").arg(format!("{column}="));
@@ -25,7 +25,7 @@ pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
         None => command.arg("-ax"),
     };
     let output = command.output()?;
-    // Of a process that is not there it says so with its exit code.
+    // For a process that does not exist, `ps` exits with an error and prints nothing.
     if !output.status.success() && (only.is_none() || !output.stdout.is_empty()) {
         return Err(io::Error::other(format!("ps ended with {}", output.status)));
     }
@@ -34,7 +34,8 @@ pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
     Ok(text.lines().filter_map(|line| parse(line, uid, now)).collect())
 }
 
-/// Start times are dates here, and mean the same everywhere.
+/// The scope in which process ids and start times are comparable. Start times are dates here, which
+/// mean the same everywhere.
 #[cfg(not(target_os = "linux"))]
 #[allow(clippy::unnecessary_wraps, reason = "other systems can fail to tell")]
 pub(in super::super) fn place() -> io::Result<String> {
@@ -53,7 +54,8 @@ fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
     let ours = field()?.parse::<u32>().ok()? == uid;
     let kilobytes: u64 = field()?.parse().ok()?;
     let zombie = field()?.starts_with('Z');
-    // A process that was started in this very moment can be given a negative age, which some print as an immense one.
+    // A process that was started at this very moment can have a negative age, which some systems
+    // print as an immense one.
     let age = elapsed(field()?).filter(|age| *age < CENTURY).unwrap_or_default();
     let start = [field()?, field()?, field()?, field()?, field()?].join(" ");
     let program = rest.trim();
@@ -62,7 +64,7 @@ fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
         ours,
         parent,
         group,
-        // Not told alike everywhere, and of use only where marks are seen.
+        // Not printed the same way everywhere, and needed only where marks can be read.
         session: 0,
         name: program.rsplit('/').next().unwrap_or(program).to_owned(),
         memory: kilobytes.saturating_mul(1024),
@@ -72,10 +74,10 @@ fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
     })
 }
 
-/// No machine has been up for this long.
+/// Largest believable age of a process.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// `[[days-]hours:]minutes:seconds`
+/// Parses `[[days-]hours:]minutes:seconds`.
 fn elapsed(text: &str) -> Option<Duration> {
     let (days, clock) = text.split_once('-').unwrap_or(("0", text));
     let mut seconds = 0_u64;
@@ -86,7 +88,7 @@ fn elapsed(text: &str) -> Option<Duration> {
     days.checked_mul(24 * 60 * 60)?.checked_add(seconds).map(Duration::from_secs)
 }
 
-/// One line of `ps`.
+/// Parses one line of `ps`.
 #[cfg(fuzzing)]
 pub(super) fn read_any(line: &str) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
@@ -100,7 +102,7 @@ pub(super) fn read_any(line: &str) {
 mod tests {
     use super::*;
 
-    /// As macOS writes it.
+    /// A line as macOS writes it.
     const LINE: &str =
         "  501   1  501   20   5120 S+   01-02:03:04 Sun Nov  1 09:08:07 2026     /opt/My Tools/srv";
 

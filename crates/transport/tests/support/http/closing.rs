@@ -1,4 +1,5 @@
-//! A server in a thread of its own that closes each connection after one reply, and does not announce it.
+//! A server on its own thread that closes each connection after one response, without announcing
+//! it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,7 +8,7 @@ use std::thread;
 
 use socket2::SockRef;
 
-/// It keeps on serving until the test ends.
+/// Serves until the test ends.
 pub struct Closing {
     pub address: SocketAddr,
     close: Sender<()>,
@@ -21,7 +22,7 @@ pub struct Closing {
 pub enum Ending {
     Close,
     Reset,
-    /// It stays open, and something is written that nobody asked for.
+    /// It stays open, and something unrequested is written.
     Speak,
 }
 
@@ -76,7 +77,8 @@ impl Closing {
         Self { address, close, closed, requests }
     }
 
-    /// Has the connection end, and blocks until it has: the runtime of the test cannot notice anything meanwhile.
+    /// Ends the connection, and blocks until that is done: the runtime of the test cannot notice
+    /// anything meanwhile.
     pub fn end_connection(&self) {
         self.close.send(()).unwrap();
         self.closed.recv().unwrap();

@@ -62,7 +62,7 @@ impl Frames {
         self.accept_with(&[]).await
     }
 
-    /// Takes a connection with these settings: each an id and a value.
+    /// Accepts a connection with these settings: pairs of id and value.
     pub async fn accept_with(&self, settings: &[(u16, u32)]) -> FramePeer {
         let socket = self.acceptor.accept(self.raw.accept().await.socket).await.unwrap();
         let mut peer = FramePeer { socket };
@@ -79,7 +79,7 @@ impl Frames {
 }
 
 impl FramePeer {
-    /// Reads until a request is complete, and gives its stream.
+    /// Reads until a request is complete, and returns its stream.
     pub async fn request(&mut self) -> u32 {
         self.next_request().await.expect("the client left")
     }

@@ -167,7 +167,7 @@ impl HyperBody for Pieces {
     }
 }
 
-/// An answer with a body of known length.
+/// A reply with a body of known length.
 pub fn reply(status: u16, media: &str, body: impl Into<Bytes>) -> Reply {
     let builder = Response::builder().status(status);
     let builder = if media.is_empty() { builder } else { builder.header("content-type", media) };
@@ -178,14 +178,14 @@ pub fn json(body: impl Into<Bytes>) -> Reply {
     reply(200, "application/json", body)
 }
 
-/// An answer whose body is sent by the test.
+/// A reply whose body the test sends.
 pub fn stream(status: u16, media: &str) -> (mpsc::Sender<Bytes>, Reply) {
     let (sender, pieces) = mpsc::channel(1);
     let reply = Response::builder().status(status).header("content-type", media);
     (sender, reply.body(Pieces::Stream(pieces)).unwrap())
 }
 
-/// The same with one header more.
+/// Adds a header to a reply.
 pub fn with(mut reply: Reply, name: &'static str, value: &str) -> Reply {
     reply.headers_mut().append(name, value.parse().unwrap());
     reply
@@ -200,7 +200,7 @@ pub fn config_with(url: &str, headers: &[(&str, &str)]) -> Http {
     Http { headers, ..config(url) }
 }
 
-/// A link that asks nobody for proxies.
+/// A link without proxies.
 pub fn link(url: &str) -> HttpLink {
     link_to(&config(url))
 }
@@ -209,7 +209,7 @@ pub fn link_to(config: &Http) -> HttpLink {
     HttpLink::with_proxies(config, Limits::default(), &Proxies::Direct).unwrap()
 }
 
-/// Posts something.
+/// Posts `{}`.
 pub async fn post(link: &HttpLink) -> Result<Answer, bowline_proto::fault::Fault> {
     link.post(Bytes::from_static(b"{}"), &HeaderMap::new()).await
 }

@@ -1,4 +1,4 @@
-//! Proxies that make connections: for `CONNECT`, and for SOCKS 5.
+//! Proxies that open connections: for `CONNECT`, and for SOCKS 5.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,8 @@ use tokio::net::TcpStream;
 
 use super::raw::Raw;
 
-/// Serves one `CONNECT` by connecting to `server`, whatever name was asked for. Gives the request's head.
+/// Serves one `CONNECT` by connecting to `server`, whatever name was requested. Returns the head of
+/// the request.
 pub async fn tunnel_once(raw: &Raw, server: SocketAddr) -> String {
     let mut peer = raw.accept().await;
     let head = peer.request().await;
@@ -17,7 +18,8 @@ pub async fn tunnel_once(raw: &Raw, server: SocketAddr) -> String {
     head
 }
 
-/// Serves one SOCKS 5 connection without a login in the same way. Gives the name that was asked for.
+/// Serves one SOCKS 5 connection without a login by connecting to `server`. Returns the requested
+/// name.
 pub async fn socks_once(raw: &Raw, server: SocketAddr) -> String {
     let mut socket = raw.accept().await.socket;
     let mut hello = [0; 3];

@@ -1,4 +1,4 @@
-//! A server that writes what it is told, also what no server should.
+//! A server that writes what the test says, also what no server should.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ impl Raw {
 
     pub async fn accept(&self) -> Peer {
         let (socket, _) = self.listener.accept().await.unwrap();
-        // What is written is sent at once, or nobody could wait for it to have arrived.
+        // Everything is sent at once, or nobody could wait for it to have arrived.
         socket.set_nodelay(true).unwrap();
         Peer { socket, read: Vec::new() }
     }
@@ -43,7 +43,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Reads one request with its body, and gives its head.
+    /// Reads one request with its body, and returns its head.
     pub async fn request(&mut self) -> String {
         loop {
             if let Some(end) = self.read.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -74,8 +74,8 @@ impl Peer {
     }
 }
 
-/// Waits until the runtime knows of everything that has arrived on a socket before this call: sends a byte
-/// through loopback, which cannot be noticed before what came earlier.
+/// Waits until the runtime knows of everything that arrived on a socket before this call: sends a
+/// byte through loopback, which cannot be noticed before earlier data.
 pub async fn settle() {
     let raw = Raw::bind().await;
     let (client, mut peer) = tokio::join!(TcpStream::connect(raw.address), raw.accept());

@@ -1,4 +1,4 @@
-//! A certificate authority of the tests' own.
+//! A certificate authority for the tests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;
 
-/// An authority, and what it has signed, as files.
+/// An authority, and the certificates it has signed, as files.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
 }
 
-/// Whether the server wants to see a client certificate.
+/// Whether the server requires a client certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Clients {
     Any,
@@ -68,7 +68,7 @@ impl Authority {
         Tls { ca_file: Some(self.folder.path().join("ca.pem")), ..Tls::default() }
     }
 
-    /// The same with a client certificate.
+    /// Settings that trust this authority and present a client certificate.
     pub fn client(&self) -> Tls {
         let key = KeyPair::generate().unwrap();
         let certificate =
