@@ -1,5 +1,5 @@
-//! Owns the commands that are suggested: words that mean the same in a shell, with everything of this command line
-//! that they need to mean the same server.
+//! Formats the commands that are suggested to the user: quoted for a shell, and with the options of
+//! this command line that are needed to reach the same server.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,30 +9,31 @@ use url::Url;
 
 use crate::args::GlobalArgs;
 
-/// What was typed, as far as it is needed again. What is told of a failure is far from the arguments, and these never
-/// change: they are written once, before anything runs.
+/// The command line of this process, as far as suggested commands repeat it. It is set once before
+/// anything runs, since failures are reported far from the arguments.
 static TYPED: OnceLock<Typed> = OnceLock::new();
 
 struct Typed {
-    /// What is for any verb.
+    /// Global options to repeat.
     repeated: Vec<String>,
     urls: Vec<Url>,
 }
 
-/// Keeps what a suggested command has to repeat. A variable need not be repeated: it is still set.
+/// Records what a suggested command has to repeat. Variables need not be repeated: they stay set.
 pub(crate) fn remember(typed: &GlobalArgs, argv: &[OsString]) {
     let repeated = repeated(typed.config.as_deref(), typed.trust_project);
     let urls = argv.iter().filter_map(|word| word.to_str()).filter(|word| word.contains("://"));
     let _ = TYPED.set(Typed { repeated, urls: urls.filter_map(|url| Url::parse(url).ok()).collect() });
 }
 
-/// Whether this very address is on the command line. People put keys into queries: what a file says is not repeated,
-/// what they typed themselves is.
+/// Returns whether this URL is on the command line. Queries often hold keys: one from a file is not
+/// repeated, one that the user typed is.
 pub(crate) fn was_typed(url: &Url) -> bool {
     TYPED.get().is_some_and(|typed| typed.urls.contains(url))
 }
 
-/// Somebody else may run it, elsewhere: a path does not depend on where that is.
+/// Returns the global options to repeat. The path is made absolute, since the command may be run
+/// from another folder.
 fn repeated(config: Option<&Path>, trust_project: bool) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(config) = config {
@@ -44,7 +45,7 @@ fn repeated(config: Option<&Path>, trust_project: bool) -> Vec<String> {
     words
 }
 
-/// `bowline` with these words, to be typed into a shell.
+/// Formats a `bowline` command with these words, for a shell.
 pub(crate) fn command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let repeated = TYPED.get().into_iter().flat_map(|typed| &typed.repeated);
     written(words.into_iter().chain(repeated.map(String::as_str)))
@@ -54,7 +55,7 @@ fn written<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.fold("bowline".to_owned(), |line, word| line + " " + &quoted(word))
 }
 
-/// One word for a shell.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

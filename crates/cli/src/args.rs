@@ -1,4 +1,4 @@
-//! Owns what can be typed. What it means is decided in `settings`.
+//! Defines the command line grammar. `settings` decides what the arguments mean.
 
 mod complete;
 mod connect;
@@ -387,7 +387,7 @@ pub(crate) struct ManArgs {
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// Both ways to name the server; `words` is what follows it.
+/// Formats the usage line of `verb` with both ways to name the server; `words` follow the server.
 fn usage(verb: &str, words: &str) -> String {
     let spaced = if words.is_empty() { String::new() } else { format!(" {words}") };
     format!(

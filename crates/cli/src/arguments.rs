@@ -1,7 +1,7 @@
-//! Owns how typed words become a tool's arguments.
+//! Turns the words of the command line into a tool's arguments.
 //!
 //! `key=value` is text unless the tool's input schema asks for something else; `key:=json` is JSON.
-//! What results is checked against the schema before anything is sent.
+//! The result is checked against the schema before anything is sent.
 
 mod check;
 mod typing;
@@ -16,7 +16,7 @@ pub(crate) use typing::signature;
 
 use crate::failure::{Failure, Outcome};
 
-/// What was typed, before the schema is known.
+/// Arguments as they were typed, before the schema is known.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Given {
     whole: Map<String, Value>,
@@ -29,17 +29,17 @@ struct Pair {
     value: Typed,
 }
 
-/// One value.
+/// The value of one `key=value` or `key:=json`.
 #[derive(Debug, PartialEq)]
 enum Typed {
-    /// The schema says what it is.
+    /// Text; the schema decides its type.
     Text(String),
-    /// It says so itself.
+    /// JSON that was given as such.
     Json(Value),
 }
 
 impl Given {
-    /// From `key=value` and `key:=json`, laid over an object given as a whole.
+    /// Parses `key=value` and `key:=json`, which override the members of `whole`.
     pub(crate) fn parse(whole: Option<&str>, words: Vec<String>) -> Outcome<Self> {
         let whole = match whole {
             Some(text) => object(text)?,
@@ -49,7 +49,7 @@ impl Given {
         Ok(Self { whole, pairs })
     }
 
-    /// The arguments, typed by `schema`; without one, text stays text.
+    /// Converts the arguments to the types in `schema`; without a schema, text stays text.
     pub(crate) fn typed(self, schema: &Value) -> Outcome<Map<String, Value>> {
         let Self { mut whole, pairs } = self;
         let mut seen: Map<String, Value> = Map::new();
@@ -58,7 +58,7 @@ impl Given {
                 Typed::Json(value) => value,
                 Typed::Text(text) => match typing::read(schema, &key, &text) {
                     typing::Read::Value(value) => value,
-                    // An array may be given an element at a time.
+                    // An array may be given one element at a time.
                     typing::Read::Element(element) => match seen.get_mut(&key) {
                         Some(Value::Array(elements)) => {
                             elements.push(element);
@@ -99,19 +99,19 @@ impl Pair {
     }
 }
 
-/// An object from `--args`, or from a file or stdin.
+/// Returns the JSON object from `--args`, or reads it from a file or stdin.
 pub(crate) fn whole(args: Option<String>, file: Option<&Path>) -> Outcome<Option<String>> {
     let Some(path) = file else { return Ok(args) };
     if path == Path::new("-") {
         let text = bounded(std::io::stdin().lock());
         return text.map(Some).map_err(|error| Failure::usage(format!("cannot read stdin: {error}")));
     }
-    // Whoever types a path may name a pipe.
+    // The path may name a pipe, so the file is not required to be regular.
     let text = std::fs::File::open(path).and_then(bounded);
     text.map(Some).map_err(|error| Failure::file(path, &error.to_string()))
 }
 
-/// All there is to read, up to more than any server takes.
+/// Reads `source` to its end, and fails beyond [`MAX_ARGUMENTS_BYTES`].
 fn bounded(source: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
     source.take(LARGEST + 1).read_to_string(&mut text)?;

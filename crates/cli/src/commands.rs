@@ -1,4 +1,5 @@
-//! One file per verb. Each resolves what it needs, does it, and prints.
+//! Implements the verbs, one file each: it resolves the settings it needs, does the work, and
+//! prints.
 
 mod auth;
 mod call;
@@ -26,7 +27,7 @@ use crate::args::Verb;
 use crate::failure::Outcome;
 use crate::settings::Settings;
 
-/// Does what was asked for.
+/// Runs the verb.
 pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
     match verb {
         Verb::Tools(args) => list::tools(args, settings).await,

@@ -1,10 +1,10 @@
-//! `bowline demo`: a server on a loopback port of this process that gives trouble, and callers that should
-//! not notice.
+//! Implements the server and the callers of `bowline demo`: a server on a loopback port of this
+//! process causes failures, and the callers should not notice.
 //!
-//! The server is Streamable HTTP of revision 2025-11-25, with sessions: `http` moves bytes, `knots` is what
-//! it knows, `state` is what it remembers, `ledger` counts what it ran. `plan` says which trouble comes
-//! next, `signature` in which words, and `trouble` makes it. `callers` use it, `board` notes how they fare,
-//! and `summary` and `show` tell.
+//! The server speaks Streamable HTTP of revision 2025-11-25, with sessions: `http` serves requests,
+//! `tools` has its tools, `state` holds its state, `ledger` counts what it ran. `plan` decides
+//! which failure comes next, `signature` how a lost session is reported, and `trouble` causes it.
+//! `callers` make the calls, `recorder` records their outcomes, and `summary` and `view` show them.
 
 mod board;
 mod callers;

@@ -1,4 +1,4 @@
-//! Owns the environment: read once at the start, and handed on as a value.
+//! Reads the environment once at the start, and names the variables and folders that are used.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -9,40 +9,40 @@ use bowline::config::Environment;
 
 /// The configuration file to use instead of the user's and the project's.
 pub(crate) const CONFIG: &str = "BOWLINE_CONFIG";
-/// Has no effect any more, and is only told so: it trusted every project alike.
+/// Has no effect any more, and a note says so: it trusted every project alike.
 pub(crate) const TRUST_PROJECT: &str = "BOWLINE_TRUST_PROJECT";
-/// What to log, in the syntax of `tracing`: `debug`, or `bowline=trace,info`. Stronger than `-v`.
+/// What to log, in the syntax of `tracing`: `debug`, or `bowline=trace,info`. Overrides `-v`.
 pub(crate) const LOG: &str = "BOWLINE_LOG";
-/// Which program opens a page, instead of the system's; several are parted by colons.
+/// Program that opens a URL, instead of the system's; several are separated by colons.
 pub(crate) const BROWSER: &str = "BROWSER";
-/// What an exported file of logins is encrypted with.
+/// Passphrase that exported logins are encrypted with.
 pub(crate) const PASSPHRASE: &str = "BOWLINE_PASSPHRASE";
-/// Set over SSH: a browser here would open where nobody sits.
+/// Set over SSH, where a browser would open on a machine that nobody sits at.
 pub(crate) const SSH: [&str; 2] = ["SSH_CONNECTION", "SSH_TTY"];
-/// Where windows are shown, on systems that know no other way to tell; the last is Windows behind Linux.
+/// Set where windows can be shown, on systems with no other way to tell; the last means WSL.
 pub(crate) const DISPLAYS: [&str; 3] = ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"];
-/// The trace that a command is part of, in the W3C formats.
+/// The trace that a command belongs to, in the W3C format.
 pub(crate) const TRACEPARENT: &str = "TRACEPARENT";
-/// See [`TRACEPARENT`].
+/// Vendor data for [`TRACEPARENT`].
 pub(crate) const TRACESTATE: &str = "TRACESTATE";
-/// Anything: no colour.
+/// Any value disables colors.
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
-/// `dumb`: no colour, no progress bar.
+/// `dumb` disables colors and the progress bar.
 pub(crate) const TERM: &str = "TERM";
-/// Where configuration files lie, instead of `~/.config`.
+/// Folder of configuration files, instead of `~/.config`.
 pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
-/// Where configuration files lie on Windows.
+/// Folder of configuration files on Windows.
 pub(crate) const APPDATA: &str = "APPDATA";
-/// Where files lie that a program keeps for itself, instead of `~/.local/state`.
+/// Folder of state files, instead of `~/.local/state`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
-/// Where files lie that may be deleted at any time, instead of `~/.cache`.
+/// Folder of cache files, which may be deleted at any time, instead of `~/.cache`.
 pub(crate) const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
-/// Where both kinds of files lie on Windows.
+/// Folder of state and cache files on Windows.
 pub(crate) const LOCALAPPDATA: &str = "LOCALAPPDATA";
-/// The user's folder.
+/// The user's home folder.
 pub(crate) const HOME: &str = "HOME";
 
-/// What `--help` says about them.
+/// Describes the variables in `--help`.
 pub(crate) const HELP: &str = "\
 Environment:
   BOWLINE_CONFIG         configuration file, as --config
@@ -59,11 +59,11 @@ pub(crate) struct System {
     vars: BTreeMap<String, String>,
 }
 
-/// The largest file that `{file:path}` may name. A secret is short; a device has no end.
+/// Largest file that `{file:path}` may name. A secret is short; a device never ends.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
 impl System {
-    /// Takes the process's variables. One that is not UTF-8 counts as not set.
+    /// Reads the variables of the process. One that is not UTF-8 counts as unset.
     pub(crate) fn read() -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -82,14 +82,15 @@ impl Environment for System {
     }
 }
 
-/// Reads a file that must be regular, short and text. The error does not quote it.
+/// Reads a small, regular UTF-8 file. The error does not quote its content.
 pub(crate) fn read_small(path: &Path) -> Result<String, String> {
     open_small(path).map(|(text, _)| text)
 }
 
-/// [`read_small`], with what the system says of the very file that was read.
+/// Like [`read_small_file`], and also returns the metadata of the file that was opened.
 pub(crate) fn open_small(path: &Path) -> Result<(String, Metadata), String> {
-    // Looked at before it is opened: opening a pipe would wait for its writer, and opening a device may do anything.
+    // Checked before opening: opening a pipe would wait for its writer, and opening a device may
+    // have any effect.
     let regular = std::fs::metadata(path).map_err(|error| reason(&error))?.is_file();
     if !regular {
         return Err("not a regular file".to_owned());
@@ -104,7 +105,7 @@ pub(crate) fn open_small(path: &Path) -> Result<(String, Metadata), String> {
     Ok((text, about))
 }
 
-/// The system's words without its numbers.
+/// Describes an I/O error without the system's error number.
 pub(crate) fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),
@@ -114,24 +115,24 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// A variable that is set to something.
+/// Returns a variable that is set and not empty.
 pub(crate) fn given(env: &dyn Environment, name: &str) -> Option<String> {
     env.var(name).filter(|value| !value.is_empty())
 }
 
-/// The user's folder.
+/// Returns the home folder.
 pub(crate) fn home(env: &dyn Environment) -> Option<PathBuf> {
     let given = given(env, HOME).map(PathBuf::from).filter(|path| path.is_absolute());
-    // Where the variable is missing, the system's account of the user has it.
+    // Without the variable, the system's user database has it.
     given.or_else(std::env::home_dir)
 }
 
-/// The user's own configuration file. It need not exist.
+/// Returns the path of the user's configuration file, which need not exist.
 pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
     let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let home = || home(env);
     let folder = given(env, XDG_CONFIG_HOME).and_then(absolute).or_else(|| {
-        // macOS has a place of its own, but tools of the command line are looked for in ~/.config.
+        // macOS has its own location, but command line tools are expected in `~/.config`.
         if cfg!(windows) {
             given(env, APPDATA).and_then(absolute).or_else(|| Some(home()?.join("AppData").join("Roaming")))
         } else {
@@ -141,22 +142,23 @@ pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
     Some(folder.join("bowline").join("config.toml"))
 }
 
-/// Where every bowline of this user writes down the processes that it starts. It need not exist.
+/// Returns the folder where all processes of this user record the servers that they start. It need
+/// not exist.
 ///
-/// Not below `XDG_RUNTIME_DIR`, though that is emptied as the processes end: hosts often do not pass it on,
-/// and what they start is to be seen from a terminal, which has it.
+/// It is not below `XDG_RUNTIME_DIR`, although that is emptied at logout: hosts often do not pass
+/// that variable on, and a terminal, which has it, would look elsewhere.
 pub(crate) fn records(env: &dyn Environment) -> Option<PathBuf> {
     Some(own_folder(env, XDG_STATE_HOME, &[".local", "state"])?.join("servers"))
 }
 
-/// Where every bowline of this user keeps what servers were found to speak. It need not exist, and may be deleted.
+/// Returns the folder of the negotiation cache, which need not exist and may be deleted.
 pub(crate) fn negotiations(env: &dyn Environment) -> Option<PathBuf> {
     let cache = own_folder(env, XDG_CACHE_HOME, &[".cache"])?;
-    // There is one folder for both on Windows, so that the rest of it is not for deleting.
+    // Windows has one folder for state and cache; a subfolder keeps what may be deleted apart.
     Some(if cfg!(windows) { cache.join("cache") } else { cache }.join("negotiations"))
 }
 
-/// Our folder in the one that `variable` names, or below the user's own.
+/// Returns our folder inside the one that `variable` names, or inside the home folder.
 fn own_folder(env: &dyn Environment, variable: &str, below_home: &[&str]) -> Option<PathBuf> {
     let absolute = |name| given(env, name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute(variable).or_else(|| {
@@ -170,7 +172,7 @@ fn own_folder(env: &dyn Environment, variable: &str, below_home: &[&str]) -> Opt
     Some(folder.join("bowline"))
 }
 
-/// Where this user's bowlines keep what they remember. It need not exist.
+/// Returns the folder where this user's state is stored. It need not exist.
 pub(crate) fn state(env: &dyn Environment) -> Option<PathBuf> {
     records(env)?.parent().map(Path::to_owned)
 }
@@ -203,7 +205,7 @@ mod tests {
         assert_eq!(of(home.clone()), Path::new("/home/me/.local/state/bowline/servers"));
         let state = home.with_var(XDG_STATE_HOME, "/var/me");
         assert_eq!(of(state.clone()), Path::new("/var/me/bowline/servers"));
-        // A host does not pass this one on, and its servers are to be found all the same.
+        // A host does not pass this variable on, and its servers must be found all the same.
         let runtime = state.with_var("XDG_RUNTIME_DIR", "/run/user/1");
         assert_eq!(of(runtime), Path::new("/var/me/bowline/servers"));
     }

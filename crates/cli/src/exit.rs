@@ -1,11 +1,11 @@
-//! Owns the exit codes: scripts rely on them, so a number never changes its meaning.
+//! Defines the exit codes. Scripts rely on them, so a number never changes its meaning.
 
 use std::process::ExitCode;
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All went well.
+    /// The command succeeded.
     Ok,
     /// The tool ran and reported an error.
     Tool,
@@ -15,20 +15,20 @@ pub(crate) enum Exit {
     Connection,
     /// A time limit ran out.
     Timeout,
-    /// The server wants credentials, or those that it gave could not be kept.
+    /// The server wants credentials, or a login could not be stored.
     Login,
     /// The server answered with an error, or does not offer what was asked for.
     Server,
-    /// The output could not be written. What was asked for was done.
+    /// The output could not be written. The call itself was made.
     Output,
-    /// The tool's result does not fit its output schema. It was shown.
+    /// The tool's result does not match its output schema. It was shown.
     Schema,
     /// Ctrl-C.
     Interrupted,
-    /// Ended from outside (SIGTERM).
+    /// SIGTERM.
     #[cfg_attr(windows, expect(dead_code, reason = "there is no such signal"))]
     Terminated,
-    /// The terminal is gone (SIGHUP).
+    /// SIGHUP: the terminal is gone.
     #[cfg_attr(windows, expect(dead_code, reason = "there is no such signal"))]
     HungUp,
     /// Ctrl-\ (SIGQUIT).
@@ -37,7 +37,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The number that the shell sees.
+    /// Returns the process exit code.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -56,8 +56,8 @@ impl Exit {
         }
     }
 
-    /// How a command ends that has also lost a login. Whoever relies on the exit code has to know that the next command
-    /// will want one.
+    /// Returns the exit of a command that has also lost a login. A script has to learn that the
+    /// next command will need one.
     pub(crate) const fn with_lost_login(self) -> Self {
         match self {
             Self::Ok => Self::Login,
@@ -65,7 +65,7 @@ impl Exit {
         }
     }
 
-    /// The name in machine output.
+    /// Returns the name in machine output.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -91,7 +91,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What `--help` says about them.
+/// Describes the exit codes in `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
     0  ok

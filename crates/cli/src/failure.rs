@@ -1,4 +1,5 @@
-//! Owns what is told about a failure: the exit code, the facts, and a next step where one is known.
+//! Defines how a command fails: the exit code, the facts, and a suggested next step where one is
+//! known.
 
 mod hint;
 
@@ -15,62 +16,62 @@ use serde_json::{Map, Value, json};
 use crate::exit::Exit;
 use crate::logins;
 
-/// A command that did not end well.
+/// Why a command did not succeed.
 pub(crate) enum Failure {
-    /// Something to tell.
+    /// A failure to report.
     Told(Box<Report>),
-    /// A signal; there is nothing to tell that the person does not know.
+    /// A signal ended the command; the person who sent it knows, so nothing is reported.
     Signal(Exit),
     /// Stdout cannot be written to.
     Output(io::Error),
 }
 
-/// What is told.
+/// A failure as it is reported.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// How the command ends.
+    /// Exit code of the command.
     pub(crate) exit: Exit,
-    /// What failed and why. It may hold a server's words.
+    /// What failed and why. It may contain text from a server.
     pub(crate) message: String,
-    /// What else is known, in the order of showing.
+    /// Further facts, in the order they are shown.
     pub(crate) facts: Vec<Fact>,
-    /// What to do about it.
+    /// Suggested next step.
     pub(crate) hint: Option<String>,
-    /// The same for machines.
+    /// Further members of the JSON form.
     pub(crate) members: Map<String, Value>,
 }
 
-/// Something known about a failure.
+/// A labeled fact about a failure.
 #[derive(Debug)]
 pub(crate) struct Fact {
-    /// What it is.
+    /// Label of the fact.
     pub(crate) label: &'static str,
-    /// One line stands beside the label, several below it.
+    /// One line is shown beside the label, several below it.
     pub(crate) lines: Vec<String>,
 }
 
-/// The outcome of a command.
+/// Result of a command.
 pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
 
 // === impl Failure ===
 
 impl Failure {
-    /// What was typed cannot be used.
+    /// Builds the failure for arguments that cannot be used.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Report::new(Exit::Usage, message).into()
     }
 
-    /// The same with a next step.
+    /// Builds a usage failure with a suggested next step.
     pub(crate) fn usage_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Report { hint: Some(hint.into()), ..Report::new(Exit::Usage, message) }.into()
     }
 
-    /// A file that is needed cannot be used.
+    /// Builds the failure for a file that cannot be used.
     pub(crate) fn file(path: &Path, why: &str) -> Self {
         Self::usage(format!("cannot use {}: {why}", path.display()))
     }
 
-    /// A configuration with problems.
+    /// Builds the failure for a configuration with problems.
     pub(crate) fn config(message: impl Into<String>, problems: Vec<Problem>) -> Self {
         let mut report = Report::new(Exit::Usage, message);
         let members = problems.iter().map(problem_json).collect::<Vec<Value>>();
@@ -80,7 +81,7 @@ impl Failure {
         report.into()
     }
 
-    /// A login that could not be had, or not be ended.
+    /// Builds the failure for a login or logout that did not succeed.
     pub(crate) fn auth(error: &AuthError, server: &Server) -> Self {
         let exit = match error.kind {
             AuthErrorKind::PlainHttp => Exit::Usage,
@@ -93,14 +94,14 @@ impl Failure {
         report.into()
     }
 
-    /// Logins that cannot be read or written.
+    /// Builds the failure for a login store that cannot be read or written.
     pub(crate) fn kept(error: &AuthError) -> Self {
         let mut report = Report::new(Exit::Usage, error.to_string());
         report.hint.clone_from(&error.hint);
         report.into()
     }
 
-    /// A call that failed.
+    /// Builds the failure for a call that returned an error.
     pub(crate) fn call(error: &Error, server: &Server) -> Self {
         match error.kind() {
             ErrorKind::Server(rpc) => {
@@ -163,7 +164,7 @@ impl From<io::Error> for Failure {
 // === impl Report ===
 
 impl Report {
-    /// A report with nothing but a message.
+    /// Creates a report that has only a message.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), facts: Vec::new(), hint: None, members: Map::new() }
     }
@@ -184,7 +185,7 @@ impl Report {
     }
 }
 
-/// The last lines of stderr that are shown; the log has them all.
+/// How many of the last stderr lines are shown; the log has all of them.
 const STDERR_LINES: usize = 10;
 
 fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
@@ -207,7 +208,7 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     {
         report.fact("server", logins::shown(http));
     }
-    // Of what only reads, nobody asks.
+    // For methods that only read, it does not matter whether the server executed them.
     if error.method() == method::TOOLS_CALL {
         report.fact(
             "executed",
@@ -237,14 +238,14 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     report
 }
 
-/// As much of a body as people read.
+/// Returns the beginning of a response body, at most [`MAX_BODY_CHARS`] characters.
 fn body_head(body: &str) -> &str {
     body.char_indices().nth(MAX_BODY_CHARS).map_or(body, |(end, _)| &body[..end])
 }
 
 const MAX_BODY_CHARS: usize = 512;
 
-/// How a command ends that failed for this reason.
+/// Returns the exit code for a failure with this cause.
 pub(crate) fn exit_of(cause: &Cause) -> Exit {
     match cause {
         Cause::Timeout(_) => Exit::Timeout,
@@ -254,7 +255,7 @@ pub(crate) fn exit_of(cause: &Cause) -> Exit {
     }
 }
 
-/// A problem without its file, which the message names.
+/// Formats a problem without its file, which the message names.
 fn problem_lines(problem: &Problem) -> Vec<String> {
     let key = if problem.key.is_empty() { String::new() } else { format!("{}: ", problem.key) };
     let mut lines = vec![format!("{}:{}: {key}{}", problem.line, problem.column, problem.message)];
@@ -262,7 +263,7 @@ fn problem_lines(problem: &Problem) -> Vec<String> {
     lines
 }
 
-/// A problem for machines.
+/// Formats a problem as JSON.
 pub(crate) fn problem_json(problem: &Problem) -> Value {
     json!({
         "file": problem.file,
@@ -275,7 +276,7 @@ pub(crate) fn problem_json(problem: &Problem) -> Value {
     })
 }
 
-/// What the library calls the phase before any call.
+/// What the library calls the phase before the first call.
 const CONNECT: &str = "connect";
 
 #[cfg(test)]

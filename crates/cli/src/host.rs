@@ -1,8 +1,9 @@
-//! Owns what a server gets that asks for something while a command runs: a person at the terminal, a policy
-//! where there is none, the configured model, the folders to work in.
+//! Handles the requests of a server while a command runs: a person at the terminal answers, or a
+//! policy where there is none; the configured model samples; the folders to work in are the roots.
 //!
-//! Dialogs are states that keys change and pictures show (`form`, `page`, `approve`); `terminal` alone reads
-//! keys and draws. So what a dialog does is tested without a terminal, and what the terminal does only once.
+//! Dialogs are state machines: keys change them and frames show them (`form`, `url_elicitation`,
+//! `sampling_approval`). Only `terminal` reads keys and draws, so dialogs are tested without a
+//! terminal.
 
 mod answers;
 mod approve;
@@ -47,11 +48,12 @@ use terminal::{Absent, Terminal};
 
 pub(crate) use browser::Reach;
 
-/// What the session has to know of dialogs: they can bring an interrupt, and they must end with it.
+/// The dialogs of a session. They can report an interrupt, and have to be dismissed when the
+/// session ends.
 pub(crate) struct Dialogs(Option<Arc<Terminal>>);
 
 impl Dialogs {
-    /// Waits for Ctrl-C in a dialog, where it is a key and no signal.
+    /// Waits for Ctrl-C in a dialog, where it is a key and not a signal.
     pub(crate) async fn interrupted(&self) {
         match &self.0 {
             Some(terminal) => terminal.interrupted().await,
@@ -59,7 +61,7 @@ impl Dialogs {
         }
     }
 
-    /// Takes away whatever is asked, and waits until the terminal is as it was.
+    /// Dismisses the current dialog, and waits until the terminal is restored.
     pub(crate) async fn dismiss(&self) {
         if let Some(terminal) = &self.0 {
             terminal.dismiss().await;
@@ -67,16 +69,17 @@ impl Dialogs {
     }
 }
 
-/// What a server gets that asks for something.
+/// The handlers for what a server may request.
 pub(crate) struct Asked {
-    /// For what it asks in the protocol.
+    /// Handles elicitation, sampling and roots.
     pub(crate) host: Host,
-    /// For what it asks before: who we are. `None`: nobody is to be asked.
+    /// Asks the person to log in, or `None` if nobody is to be asked.
     pub(crate) login: Option<Login>,
     pub(crate) dialogs: Dialogs,
 }
 
-/// The host that `server` sees. Every verb declares the same, since servers offer by what is declared.
+/// Builds the handlers for `server`. Every verb declares the same capabilities, since servers adapt
+/// to what is declared.
 pub(crate) async fn of(settings: &Settings, server: &Server) -> Outcome<Asked> {
     let HostArgs { elicit, answers, roots, no_roots, sampling } = settings.host.clone();
     let configured = Configured::read(settings);
@@ -115,14 +118,14 @@ pub(crate) async fn of(settings: &Settings, server: &Server) -> Outcome<Asked> {
     Ok(Asked { host, login, dialogs: Dialogs(terminal.ok()) })
 }
 
-/// Whoever logs in by hand, and whether somebody can be asked at all.
+/// Returns a login prompt, its dialogs, and whether a person can be asked at all.
 pub(crate) fn person(settings: &Settings, reach: Reach) -> (Login, Dialogs, bool) {
     let terminal = find(settings);
     let there = !matches!(terminal, Err(Absent::NoTerminal));
     (at(&terminal, reach, settings), Dialogs(terminal.ok()), there)
 }
 
-/// The passphrase that a person types: twice, if it is `new`.
+/// Asks the person for a passphrase, twice if it is `new`.
 pub(crate) async fn passphrase(settings: &Settings, new: bool) -> Outcome<Secret> {
     let elsewhere = format!("set {}, or use --passphrase-file", env::PASSPHRASE);
     let terminal = match find(settings) {
@@ -144,7 +147,7 @@ pub(crate) async fn passphrase(settings: &Settings, new: bool) -> Outcome<Secret
     answer.ok().flatten().ok_or_else(|| Failure::usage_hint("there is no passphrase", elsewhere))
 }
 
-/// Asks for a yes, and begins at the no. `instead` is what to do where nobody can be asked.
+/// Asks a question whose default is no. Fails with a hint if nobody can be asked.
 pub(crate) async fn confirm(settings: &Settings, question: Question<'_>) -> Outcome<bool> {
     let terminal = match find(settings) {
         Ok(terminal) => terminal,
@@ -170,13 +173,13 @@ pub(crate) struct Question<'a> {
     pub(crate) text: &'a str,
     pub(crate) yes: &'static str,
     pub(crate) no: &'static str,
-    /// What is so if nobody can be asked.
+    /// Start of the error message if nobody can be asked.
     pub(crate) unasked: String,
-    /// What to do then.
+    /// Hint of that error.
     pub(crate) instead: &'static str,
 }
 
-/// Whether a new passphrase keeps anybody out, wherever it comes from.
+/// Checks that a new passphrase is strong enough, wherever it comes from.
 pub(crate) fn is_passphrase(passphrase: &str) -> Outcome<()> {
     passphrase::is_enough(passphrase).map_err(|why| Failure::usage(format!("the passphrase: {why}")))
 }
@@ -195,7 +198,7 @@ fn at(terminal: &Result<Arc<Terminal>, Absent>, reach: Reach, settings: &Setting
     }
 }
 
-/// What the files say, as far as they are trusted.
+/// The handler settings of the trusted configuration files.
 #[derive(Default)]
 struct Configured {
     elicitation: Option<ElicitationPolicy>,
@@ -206,7 +209,7 @@ struct Configured {
 impl Configured {
     fn read(settings: &Settings) -> Self {
         let Ok(layers) = settings.layers() else {
-            // Nobody knows what it says: a person can still be asked, and nothing else is given away.
+            // The files cannot be read: a person can still be asked, and no roots are disclosed.
             return Self { roots: Some(Vec::new()), ..Self::default() };
         };
         let mut found = Self::default();
@@ -220,7 +223,8 @@ impl Configured {
     }
 }
 
-/// The model, unless it may not be asked or has no key. A call that does not need it must not fail for that.
+/// Returns the model, unless policy denies it or its key is missing; that must not fail the
+/// command.
 fn provider(settings: &Settings, model: Sampling) -> Option<Provider> {
     if model.policy == SamplingPolicy::Deny {
         return None;

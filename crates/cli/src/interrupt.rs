@@ -1,5 +1,5 @@
-//! Owns the signals that ask us to leave, also after whoever waited for them is done: what was taken over once
-//! never ends the process by itself again.
+//! Handles the signals that ask the process to end. A signal that was taken over once never ends
+//! the process by default action again, so it is watched also when no command waits for it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,25 +8,25 @@ use tokio::task::AbortHandle;
 
 use crate::exit::Exit;
 
-/// Waits for Ctrl-C, and for the other signals that end a process where there are any.
+/// Waits for Ctrl-C, and on Unix for the other signals that end a process.
 ///
-/// Dropped, it leaves a watch behind: while output is written to somebody who does not read it, the next signal
-/// ends the process.
+/// When the last one is dropped, a background task takes over: the next signal ends the process,
+/// even while output blocks on a reader that does not read.
 pub(crate) struct Interrupt {
     signals: Option<Signals>,
 }
 
-/// One for the process, as there is one process to end.
+/// The one signal watch of the process.
 static WATCH: Mutex<Watch> = Mutex::new(Watch { listeners: 0, task: None });
 
 struct Watch {
-    /// Those that wait for a signal themselves. As long as there is one, nobody else acts on it.
+    /// How many `Interrupt`s exist. While there is one, the background task does not run.
     listeners: usize,
     task: Option<AbortHandle>,
 }
 
 impl Interrupt {
-    /// Takes the signals over. From now on they no longer end the process by themselves.
+    /// Takes the signals over. From now on they no longer end the process by default.
     pub(crate) fn listen() -> Self {
         let mut watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
         watch.listeners += 1;
@@ -36,7 +36,7 @@ impl Interrupt {
         Self { signals: Some(Signals::take()) }
     }
 
-    /// The next one. Dropping the future loses none.
+    /// Waits for the next signal. Dropping the future loses none.
     pub(crate) async fn next(&mut self) -> Exit {
         match &mut self.signals {
             Some(signals) => signals.next().await,
@@ -44,8 +44,8 @@ impl Interrupt {
         }
     }
 
-    /// Ends the process with `exit`, unless it ends by itself within a moment: its output may be for somebody who does not
-    /// read it.
+    /// Ends the process with `exit` after [`END_GRACE`], unless it has ended by then: writing its
+    /// output may block on a reader that does not read.
     pub(crate) fn end_process_soon(mut self, exit: Exit) {
         self.signals = None;
         tokio::spawn(async move {
@@ -54,20 +54,20 @@ impl Interrupt {
         });
     }
 
-    /// Lets signals have no effect for the rest of the process, which is short.
+    /// Ignores signals for the short rest of the process.
     pub(crate) fn ignore(mut self) {
         self.signals = None;
     }
 }
 
-/// How long the process has to end by itself. The watchdog ends the servers that are still there after it.
+/// How long the process has to end by itself. After that, the watchdog ends servers that are left.
 const END_GRACE: Duration = Duration::from_millis(500);
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
         let mut watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
         watch.listeners -= 1;
-        // The same signals go on: what has been heard is not heard again.
+        // The task takes over the same streams, so no signal is handled twice.
         let (Some(mut signals), 0, Ok(runtime)) =
             (self.signals.take(), watch.listeners, tokio::runtime::Handle::try_current())
         else {
@@ -75,7 +75,7 @@ impl Drop for Interrupt {
         };
         let task = runtime.spawn(async move {
             let exit = signals.next().await;
-            // Nothing is open any more: servers are closed, and no question is on the screen.
+            // Nothing is open any more: servers are closed, and no dialog is shown.
             std::process::exit(exit.code().into());
         });
         watch.task = Some(task.abort_handle());
@@ -96,7 +96,7 @@ impl Signals {
             (SignalKind::quit(), Exit::Quit),
         ];
         let heard = all.into_iter().filter(|(_, exit)| !unix::is_to_be_left_alone(*exit));
-        // One that cannot be taken over keeps its default: the process ends.
+        // A signal that cannot be taken over keeps its default action, which ends the process.
         Self(heard.filter_map(|(kind, exit)| Some((signal(kind).ok()?, exit))).collect())
     }
 
@@ -120,7 +120,8 @@ mod unix {
 
     use super::Exit;
 
-    /// `nohup` means that the end of the terminal is none of ours: a signal that is ignored stays so.
+    /// Returns whether a signal that was ignored at the start has to stay ignored, as under
+    /// `nohup`.
     pub(super) fn is_to_be_left_alone(exit: Exit) -> bool {
         let number = match exit {
             Exit::HungUp => 1,
@@ -129,16 +130,17 @@ mod unix {
         };
         match std::fs::read_to_string("/proc/self/status") {
             Ok(status) => is_ignored(&status, number),
-            // Nobody tells here. What must be put back is a terminal, and `nohup` takes that away.
+            // This system cannot tell. Without a terminal, as under `nohup`, there is nothing to
+            // restore.
             Err(_) => !(io::stdin().is_terminal() && io::stderr().is_terminal()),
         }
     }
 
-    /// Reads the mask of ignored signals, in which the first signal is the lowest bit.
+    /// Parses the mask of ignored signals, in which signal 1 is the lowest bit.
     fn is_ignored(status: &str, number: u32) -> bool {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-        // Where it cannot be read, the careful choice is the system's own.
+        // If the mask cannot be read, the system's default is the safe choice.
         mask.is_none_or(|mask| mask & (1 << (number - 1)) != 0)
     }
 

@@ -1,5 +1,5 @@
-//! Owns what is logged: nothing, unless asked for. Logs go to stderr, and hold what servers say: an event
-//! is one line, with nothing in it that a terminal would act on.
+//! Sets up logging to stderr, which is off unless asked for. Log events contain text from servers,
+//! so each is written as one line without anything that a terminal would act on.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use tracing_subscriber::fmt::time::uptime;
 use crate::env;
 use crate::print::{escape, stderr};
 
-/// Starts logging as `-v` was repeated, or as the environment says.
+/// Starts logging at the level of `-v`, or as the environment says.
 pub(crate) fn start(verbose: u8, env: &dyn Environment) {
     let filter = match (env::given(env, env::LOG), verbose) {
         (Some(filter), _) => EnvFilter::new(filter),
         (None, 0) => return,
         (None, 1) => EnvFilter::new("info"),
-        // Other crates' details are of use to nobody but their authors.
+        // Details of other crates rarely help users.
         (None, 2) => EnvFilter::new("info,bowline=debug"),
         (None, _) => EnvFilter::new("debug,bowline=trace"),
     };
@@ -30,7 +30,7 @@ pub(crate) fn start(verbose: u8, env: &dyn Environment) {
     debug_assert!(logged.is_ok(), "logging starts once");
 }
 
-/// Escapes each event, which is formatted whole before it is written, and hands it on as a line.
+/// Escapes each event, which arrives whole, and passes it on as one line.
 struct Inert<F>(F);
 
 impl<F: FnMut(&str, ColorChoice)> io::Write for Inert<F> {
@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever way it comes in, and whatever the formatter leaves alone.
+    /// Whatever a server sends, and whatever the formatter leaves unescaped.
     #[test]
     fn an_event_is_one_harmless_line() {
         let lines = Arc::new(Mutex::new(Vec::new()));

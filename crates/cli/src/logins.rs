@@ -1,7 +1,7 @@
-//! Owns where logins are kept, and how a command proves who it is.
+//! Opens the login store, and builds the authentication of a command.
 //!
-//! A server that wants no login never needs what is kept: a locked keyring or a damaged file is an error only for
-//! those that do.
+//! The store is opened only when a login is needed: a locked keyring or a damaged file does not
+//! affect servers that need none.
 
 mod which;
 
@@ -21,15 +21,15 @@ use crate::settings::files::{Layer, Origin};
 
 pub(crate) use which::{Meant, server_of};
 
-/// What the files say of it, as far as they are trusted.
+/// What the trusted configuration files say about logins.
 pub(crate) struct Logins {
     keeping: Result<Keeping, Unsaid>,
     state: Option<PathBuf>,
     app: App,
 }
 
-/// Why nobody knows where logins are kept. Another place is never taken for it: a logout would end nothing there, and
-/// a login might get a weaker key.
+/// Why it is not known where logins are stored. There is no fallback: a logout elsewhere would end
+/// nothing, and a login might be stored under a weaker key.
 #[derive(Clone, Debug)]
 struct Unsaid {
     message: String,
@@ -37,7 +37,7 @@ struct Unsaid {
 }
 
 impl Settings {
-    /// Where this user's logins are kept.
+    /// Returns the login settings of this user.
     pub(crate) fn logins(&self) -> Logins {
         let state = env::state(&*self.env);
         let mut logins = Logins { keeping: Ok(Keeping::default()), state, app: App::default() };
@@ -50,7 +50,7 @@ impl Settings {
         };
         for layer in layers.iter() {
             let config = &layer.config;
-            // Logins are the user's own: a project does not say where they go.
+            // Logins belong to the user, so a project cannot redirect them.
             if layer.origin != Origin::Project {
                 if let Some(unsaid) = Unsaid::in_layer(layer) {
                     logins.keeping = Err(unsaid);
@@ -67,14 +67,14 @@ impl Settings {
         logins
     }
 
-    /// How a command proves who it is to `server`. `None`: by nothing that is kept.
+    /// Returns the authentication for `server`, or `None` if it does not use stored logins.
     pub(crate) fn auth(&self, server: &Server) -> Option<Auth> {
         can_log_in(server).then(|| self.refreshes.watch(self.logins().auth(), &self.printer))
     }
 }
 
 impl Logins {
-    /// Opens what is kept, for whoever cannot do without.
+    /// Opens the store now, for commands that need it.
     pub(crate) async fn open(&self) -> Outcome<Opened> {
         let Some(state) = &self.state else {
             return Err(Failure::usage("there is no folder for logins: HOME is not set"));
@@ -86,7 +86,7 @@ impl Logins {
         })
     }
 
-    /// The same for whoever may do without: it is opened when it is needed, and cannot fail before.
+    /// Returns an authentication that opens the store when it is first needed.
     pub(crate) fn auth(&self) -> Auth {
         let auth = match (&self.keeping, &self.state) {
             (Err(unsaid), _) => Auth::new(store::open_never(unsaid.to_string())),
@@ -96,19 +96,19 @@ impl Logins {
         auth.app(self.app.clone())
     }
 
-    /// How a command proves who it is with what was opened.
+    /// Returns an authentication that uses an open store.
     pub(crate) fn with(&self, opened: &Opened) -> Auth {
         Auth::new(opened.safe.clone()).app(self.app.clone())
     }
 
-    /// Who we say we are.
+    /// Returns the client identity that is presented to authorization servers.
     pub(crate) fn app(&self) -> &App {
         &self.app
     }
 }
 
 impl Unsaid {
-    /// A file that might say it cannot be read.
+    /// A configuration file that might define the store cannot be read.
     fn unreadable(failure: Failure) -> Self {
         let message = match failure {
             Failure::Told(report) => report.message,
@@ -117,7 +117,7 @@ impl Unsaid {
         Self { message, problems: Vec::new() }
     }
 
-    /// What in a file leaves it open, if something does.
+    /// Returns the problems of a file that hide where the store is, if there are any.
     fn in_layer(layer: &Layer) -> Option<Self> {
         let problems: Vec<Problem> = layer.problems.iter().filter(|it| it.hides_keeping()).cloned().collect();
         let message = format!("{} does not say where logins are kept", layer.path.display());
@@ -130,7 +130,7 @@ impl Unsaid {
     }
 }
 
-/// In a line: it is told as the reason of something else.
+/// Formats the error on one line, since it is shown as the reason of another one.
 impl fmt::Display for Unsaid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
@@ -146,22 +146,22 @@ impl fmt::Display for Unsaid {
     }
 }
 
-/// What of the configuration says who we are, in place of a login.
+/// Which headers in the configuration authenticate us, in place of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
-    /// Headers that stand in it.
+    /// An `Authorization` header in the configuration.
     Fixed,
-    /// Headers that a program prints.
+    /// A `headers_command`.
     Command,
 }
 
-/// Whether headers say who we are: then no login is begun.
+/// Returns how headers authenticate us, if they do; then no login is begun.
 pub(crate) fn own_headers(http: &Http) -> Option<Own> {
     let fixed = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     if http.headers_command.is_some() { Some(Own::Command) } else { fixed.then_some(Own::Fixed) }
 }
 
-/// Whether a login is a way to be known to this server.
+/// Returns whether a login can authenticate us to this server.
 pub(crate) fn can_log_in(server: &Server) -> bool {
     match &server.transport {
         Transport::Http(http) | Transport::Sse(http) => {
@@ -171,26 +171,26 @@ pub(crate) fn can_log_in(server: &Server) -> bool {
     }
 }
 
-/// How to be logged in, in the words of a shell. `None`: a login is no way to be known to this server.
+/// Returns the command that logs in, or `None` if a login cannot help with this server.
 pub(crate) fn command(server: &Server) -> Option<String> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
     can_log_in(server).then(|| again::command(["login", &target(server, http, again::was_typed)]))
 }
 
-/// What is typed for a server: its name, or the whole of the URL that was typed. A query may hold a key, but it tells
-/// tenants apart as well, and so it tells logins apart.
+/// Returns the argument for `bowline login`: the server's name, or the whole URL if that was typed.
+/// The query may hold a key, but it also distinguishes tenants, and so logins.
 fn target(server: &Server, http: &Http, was_typed: impl Fn(&Url) -> bool) -> String {
     let unnamed = server.name == authority(http) && was_typed(&http.url);
     if unnamed { http.url.to_string() } else { server.name.clone() }
 }
 
-/// The host and the port of a server: what one without a name is called.
+/// Returns host and port of a server, which name it if nothing else does.
 pub(crate) fn authority(http: &Http) -> String {
     let host = http.url.host_str().unwrap_or_default();
     http.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// The endpoint as it may be shown: people put keys into queries.
+/// Returns the URL without its query, which may hold a key.
 pub(crate) fn shown(http: &Http) -> String {
     let mut url = http.url.clone();
     url.set_query(None);
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(typed(&named, url), "docs");
         let bare = Server::http(name, url).unwrap();
         assert_eq!(typed(&bare, url), url);
-        // An entry can be called like its host, and what is in its URL is not for others to see.
+        // An entry may be named like its host, and its URL must not be shown.
         assert_eq!(typed(&bare, ""), name);
         assert_eq!(command(&named).unwrap(), "bowline login docs");
     }

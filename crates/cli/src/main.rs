@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, env: env::System) -> Exit {
     log::start(cli.global.verbose.max(cli.verb.verbosity()), &env);
-    // For failures before the settings are known.
+    // Reports failures that happen before the settings are resolved.
     let format = if cli.global.json { Format::Json } else { cli.global.output.unwrap_or(Format::Text) };
     let early = Printer::new(format, cli.global.color, cli.global.quiet, &env);
     let settings = match Settings::resolve(cli.global, cli.verb.host(), Box::new(env)) {
@@ -66,16 +66,16 @@ fn run(cli: Cli, env: env::System) -> Exit {
     runtime.block_on(settings.closings.wait());
     let lost = runtime.block_on(settings.refreshes.settle(&settings.printer));
     let exit = if lost { exit.with_lost_login() } else { exit };
-    // Servers were closed. Where somebody was too impatient for that, dropping the tasks ends their
-    // processes; a read of stdin, which cannot be dropped, must not hold us.
+    // Servers are closed by now, unless the user interrupted that; dropping the tasks ends their
+    // processes then. A blocking read of stdin cannot be dropped and must not hold up the exit.
     runtime.shutdown_timeout(LEAVING);
     exit
 }
 
-/// For tasks to be dropped.
+/// How long the runtime waits for tasks to be dropped.
 const LEAVING: Duration = Duration::from_millis(300);
 
-/// Tells what is left to tell.
+/// Prints the failure of a command, if it has one, and returns the exit code.
 fn end(printer: &Printer, outcome: Outcome) -> Exit {
     match outcome {
         Ok(exit) => exit,
@@ -84,7 +84,7 @@ fn end(printer: &Printer, outcome: Outcome) -> Exit {
             report.exit
         }
         Err(Failure::Signal(exit)) => exit,
-        // Whoever read our output has seen enough, as `head` does.
+        // The reader closed the pipe, as `head` does: that is not a failure.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
         Err(Failure::Output(error)) => {
             let report = Report::new(Exit::Output, format!("cannot write the output: {error}"));
@@ -94,13 +94,13 @@ fn end(printer: &Printer, outcome: Outcome) -> Exit {
     }
 }
 
-/// Help, version, or a mistake in the arguments.
+/// Prints help, the version, or an error in the arguments.
 fn misspelled(error: &clap::Error, argv: &[OsString], env: &dyn Environment) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();
         return Exit::Ok;
     }
-    // What `--json` asks for holds for this error too, though the arguments as a whole are unknown.
+    // `--json` applies to this error too, although the arguments could not be parsed as a whole.
     let ours = argv.iter().take_while(|arg| *arg != "--");
     let json = ours.clone().any(|arg| arg == "--json" || arg == "--output=json")
         || ours.clone().zip(ours.skip(1)).any(|(flag, value)| flag == "--output" && value == "json");

@@ -1,4 +1,4 @@
-//! Owns where output goes: data to stdout, everything else to stderr; and how much of it.
+//! Writes the output: data to stdout, everything else to stderr, for people or for machines.
 
 pub(crate) mod accounts;
 pub(crate) mod clock;
@@ -31,7 +31,7 @@ use crate::args::{Color, Format};
 use crate::env;
 use crate::failure::Report;
 
-/// Writes for a person or for a machine.
+/// Prints for a person or a machine.
 #[derive(Clone)]
 pub(crate) struct Printer {
     format: Format,
@@ -42,28 +42,28 @@ pub(crate) struct Printer {
     err: Sink,
 }
 
-/// What is known of one of the two streams.
+/// Properties of stdout or stderr.
 #[derive(Clone)]
 struct Sink {
     terminal: bool,
     color: bool,
 }
 
-/// A table's header, a label.
+/// Headers of tables, and labels.
 pub(crate) const STRONG: Style = Style::new().bold();
-/// Less important.
+/// Less important text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 /// Names of things.
 pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
-/// Good news.
+/// Success.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// Bad news.
+/// Failure.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// Something to look at.
+/// Something that needs attention.
 pub(crate) const HINT: Style = AnsiColor::Yellow.on_default();
 
 impl Printer {
-    /// For this process's streams.
+    /// Creates a printer for the streams of this process.
     pub(crate) fn new(format: Format, color: Color, quiet: bool, env: &dyn Environment) -> Self {
         let dumb = env::given(env, env::TERM).is_some_and(|term| term == "dumb");
         let wanted = |terminal: bool| match color {
@@ -78,47 +78,47 @@ impl Printer {
         Self { format, quiet, dumb, width, out, err }
     }
 
-    /// Whether a machine reads.
+    /// Returns whether the output is for a machine.
     pub(crate) fn is_json(&self) -> bool {
         self.format == Format::Json
     }
 
-    /// Whether stdout is a terminal: only then are texts cut, wrapped and escaped.
+    /// Returns whether stdout is a terminal: only then is text truncated, wrapped and escaped.
     pub(crate) fn on_terminal(&self) -> bool {
         self.out.terminal
     }
 
-    /// Whether stderr can show something that moves.
+    /// Returns whether stderr can show an animation.
     pub(crate) fn can_animate(&self) -> bool {
         self.err.terminal && !self.quiet && !self.dumb && !self.is_json()
     }
 
-    /// Whether the terminal understands nothing but text.
+    /// Returns whether the terminal supports nothing but text.
     pub(crate) fn is_dumb(&self) -> bool {
         self.dumb
     }
 
-    /// Whether stderr has colour.
+    /// Returns whether stderr has color.
     pub(crate) fn notes_in_color(&self) -> bool {
         self.err.color
     }
 
-    /// Whether stdout can show something that is drawn in place.
+    /// Returns whether stdout can show a picture that is redrawn in place.
     pub(crate) fn can_draw(&self) -> bool {
         self.out.terminal && !self.dumb && !self.is_json()
     }
 
-    /// How many columns stdout has. Only meaningful on a terminal.
+    /// Returns the columns of stdout. It is only meaningful on a terminal.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// `text` in `style`, where stdout has colour.
+    /// Returns `text` in `style`, if stdout has color.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
         if self.out.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
-    /// Our own layout on stdout: any server text in it has been escaped.
+    /// Prints our own layout to stdout. Server text in it must be escaped already.
     pub(crate) fn layout(&self, text: &str) -> io::Result<()> {
         if self.out.terminal && curtain::holds(curtain::To::Stdout, text, choice(self.out.color)) {
             return Ok(());
@@ -128,17 +128,18 @@ impl Printer {
         out.flush()
     }
 
-    /// One line of our own on stdout, or one JSON object: any server text in it has been escaped.
+    /// Prints a line of our own to stdout. Server text in it must be escaped already.
     pub(crate) fn line(&self, line: &str) -> io::Result<()> {
         self.layout(&format!("{line}\n"))
     }
 
-    /// One JSON object on one line of stdout, harmless on a terminal.
+    /// Prints a JSON object on one line of stdout, with active characters escaped on a terminal.
     pub(crate) fn json_line(&self, json: &str) -> io::Result<()> {
         if self.out.terminal { self.line(&json::inert(json)) } else { self.line(json) }
     }
 
-    /// A server's text on stdout: exact in a pipe, harmless on a terminal, and with a line end.
+    /// Prints a server's text to stdout: exact in a pipe, escaped on a terminal, and with a line
+    /// end.
     pub(crate) fn text(&self, text: &str) -> io::Result<()> {
         let end = if text.ends_with('\n') { "" } else { "\n" };
         if self.out.terminal {
@@ -150,7 +151,7 @@ impl Printer {
         out.flush()
     }
 
-    /// A picture as the terminal draws it, which is not to be looked into.
+    /// Prints a picture in the terminal's graphics protocol, unescaped.
     pub(crate) fn drawing(&self, drawing: &str) -> io::Result<()> {
         if self.out.terminal
             && curtain::holds(curtain::To::Stdout, drawing, anstream::ColorChoice::AlwaysAnsi)
@@ -162,12 +163,12 @@ impl Printer {
         out.flush()
     }
 
-    /// Valid JSON on stdout: as it came in a pipe, indented on a terminal.
+    /// Prints JSON to stdout: unchanged in a pipe, indented on a terminal.
     pub(crate) fn json(&self, json: &str) -> io::Result<()> {
         if self.out.terminal { self.text(&json::pretty(json)) } else { self.text(json) }
     }
 
-    /// Something worth knowing, on stderr.
+    /// Prints a note to stderr, unless quiet or for a machine.
     pub(crate) fn note(&self, text: &str) {
         if self.quiet || self.is_json() {
             return;
@@ -175,7 +176,7 @@ impl Printer {
         self.say(FAINT, "note:", &escape::hanging(text));
     }
 
-    /// The same, and for machines an object on a line: they cannot ask again.
+    /// Prints a note to stderr, for machines as a JSON object on one line.
     pub(crate) fn event(&self, text: &str, kind: &str, members: &Value) {
         if !self.is_json() {
             return self.note(text);
@@ -188,22 +189,22 @@ impl Printer {
         self.stderr(&self.inert_aside(&format!("{}\n", json!({ "note": note }))));
     }
 
-    /// JSON for stderr, harmless on a terminal.
+    /// Returns JSON for stderr, with active characters escaped on a terminal.
     fn inert_aside(&self, json: &str) -> String {
         if self.err.terminal { json::inert(json) } else { json.to_owned() }
     }
 
-    /// One line of our own on stderr: any server text in it has been escaped.
+    /// Prints a line of our own to stderr. Server text in it must be escaped already.
     pub(crate) fn aside(&self, line: &str) {
         self.stderr(&format!("{line}\n"));
     }
 
-    /// `text` in `style`, where stderr has colour.
+    /// Returns `text` in `style`, if stderr has color.
     pub(crate) fn paint_aside(&self, style: Style, text: &str) -> String {
         if self.err.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
-    /// A failure, on stderr.
+    /// Prints a failure to stderr.
     pub(crate) fn failure(&self, report: &Report) {
         let text = if self.is_json() {
             self.inert_aside(&report.to_json())
@@ -212,7 +213,7 @@ impl Printer {
             report.to_text(bad, hint)
         };
         self.stderr(&text);
-        // Nothing comes after it.
+        // The process ends after this, so queued output is written now.
         stderr::drain();
     }
 
@@ -226,7 +227,8 @@ impl Printer {
     }
 }
 
-/// Bytes of our own on stdout, as they are, from verbs that connect to no server: nobody is asked meanwhile.
+/// Writes bytes to stdout unchanged. It is for verbs that connect to no server, so no dialog can be
+/// open.
 pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
@@ -241,7 +243,7 @@ fn choice(color: bool) -> anstream::ColorChoice {
 mod tests {
     use super::*;
 
-    /// While a person is asked, neither a server's text nor a picture is drawn into the question.
+    /// While a dialog is open, neither a server's text nor a picture is drawn into it.
     #[test]
     fn all_of_stdout_waits_behind_the_curtain() {
         let terminal = Sink { terminal: true, color: false };

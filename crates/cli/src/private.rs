@@ -1,6 +1,6 @@
-//! Owns who can read and write what is kept in the state folder: its owner alone.
+//! Creates folders and files below the state folder that only their owner can read and write.
 //!
-//! Whichever command comes first makes the folder, and logins are kept in it too.
+//! Whichever command runs first creates the folder, and logins are stored in it too.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -8,24 +8,23 @@ use std::path::Path;
 
 use bowline::auth::store::private::refuse_shared_folder;
 
-/// Makes a folder below the state folder and those above it, unless they are there. One that others can write to is
-/// refused.
+/// Creates a folder below the state folder, with its parents. Fails if others can write to it.
 pub(crate) fn folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
-    // Elsewhere the folder lies in the user's own.
+    // On other systems, the folder is inside the user's own.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.recursive(true).create(folder)?;
     check(folder)
 }
 
-/// Refuses a folder below the state folder if somebody else owns or can write to either of them.
+/// Fails if somebody else owns or can write to the folder or its parent.
 pub(crate) fn check(folder: &Path) -> io::Result<()> {
     folder.parent().map_or(Ok(()), refuse_shared_folder)?;
     refuse_shared_folder(folder)
 }
 
-/// Makes a file that is not there yet.
+/// Creates a file that must not exist yet.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

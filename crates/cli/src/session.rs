@@ -1,4 +1,4 @@
-//! Owns the life of a connection in a command: connect, work, and close, whatever happens between.
+//! Runs the connection of a command: connects, does the work, and closes, whatever happens between.
 
 mod closing;
 mod refreshes;
@@ -24,11 +24,12 @@ use crate::interrupt::Interrupt;
 use crate::print::progress::Bar;
 use crate::settings::Settings;
 
-/// Connects to `server` and does `work` with it.
+/// Connects to `server` and runs `work` with the client.
 ///
 /// A signal drops the work, which cancels its call on the server; then the connection is closed in
-/// good order, and the command ends. A second signal waits for nothing but a refresh of the login, a third for nothing.
-/// The outcome is there before the connection is closed: [`Closings::wait`] ends the process in good order.
+/// order, and the command ends. A second signal waits only for a refresh of the login, a third one
+/// for nothing. The outcome is returned before the connection is closed: [`PendingCloses::wait`]
+/// waits for that.
 pub(crate) async fn with<T>(
     settings: &Settings,
     server: &Server,
@@ -40,7 +41,7 @@ pub(crate) async fn with<T>(
     .await
 }
 
-/// [`with`], for work that can fail in ways of its own.
+/// Like [`with_client`], for work that can fail in its own ways.
 pub(crate) async fn with_outcome<T>(
     settings: &Settings,
     server: &Server,
@@ -49,32 +50,32 @@ pub(crate) async fn with_outcome<T>(
     with_session(settings, server, None, async |client, _| work(client).await).await
 }
 
-/// Whether the server's session outlives the command, and who is told how to go on with it.
+/// Whether the server's session outlives the command, and who gets the data to resume it.
 #[derive(Default)]
 pub(crate) struct Stay(RefCell<Option<Told>>);
 
 type Told = Box<dyn FnOnce(SavedSession)>;
 
 impl Stay {
-    /// The session is left as it is. `told` gets what is needed to go on with it, if there is one.
+    /// Leaves the session open. `callback` gets what is needed to resume it, if there is a session.
     pub(crate) fn then(&self, told: impl FnOnce(SavedSession) + 'static) {
         *self.0.borrow_mut() = Some(Box::new(told));
     }
 
-    /// The session is ended after all: nothing is kept in it.
+    /// Closes the session after all: no task needs it any more.
     pub(crate) fn no_longer(&self) {
         *self.0.borrow_mut() = None;
     }
 }
 
-/// [`with_outcome`], going on with a session that was left by an earlier command, or leaving one for a later.
+/// Like [`with_outcome`], resuming a session of an earlier command or leaving one for a later.
 pub(crate) async fn with_session<T>(
     settings: &Settings,
     server: &Server,
     left: Option<SavedSession>,
     work: impl AsyncFnOnce(&Client, &Stay) -> Outcome<T>,
 ) -> Outcome<T> {
-    // A server that is started again must find free what its last process held.
+    // A server that is started again may need resources that its last process held.
     settings.closings.wait().await;
     let stay = Stay::default();
     let printer = &settings.printer;
@@ -87,7 +88,7 @@ pub(crate) async fn with_session<T>(
         None => auth,
     };
     let builder = traced(builder(server.clone(), &folders, auth).handler(host), settings);
-    // A session is of the older revisions. Whoever wants the newer one to be spoken wants none.
+    // Only legacy revisions have sessions, so none is resumed where the modern era is requested.
     let builder = match left.filter(|_| server.protocol != Protocol::Modern) {
         Some(left) => builder.resume(left),
         None => builder,
@@ -117,7 +118,7 @@ pub(crate) async fn with_session<T>(
         },
         Err(failure) => Err(failure),
     };
-    // What a server still asks has nothing to be for any more.
+    // Pending questions of the server have lost their purpose.
     dialogs.dismiss().await;
     let interrupted = matches!(outcome, Err(Failure::Signal(_)));
     let leaving = Leaving { client, interrupt, interrupted, refreshes: settings.refreshes.clone() };
@@ -136,24 +137,24 @@ pub(crate) async fn with_session<T>(
     outcome
 }
 
-/// Where the command keeps what other commands are to know.
+/// Folders with data that is shared between commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Folders {
-    /// The processes of servers.
+    /// Records of server processes.
     pub(crate) records: Option<PathBuf>,
-    /// What servers were found to speak.
+    /// Cache of negotiated protocol revisions.
     pub(crate) negotiations: Option<PathBuf>,
 }
 
 impl Folders {
-    /// The cache of what servers were found to speak, if there is a folder for it.
+    /// Returns the negotiation cache, if there is a folder for it.
     pub(crate) fn negotiation_cache(&self) -> Option<Arc<dyn NegotiationCache>> {
         self.negotiations.as_ref().map(|folder| Arc::new(FolderCache::new(folder)) as _)
     }
 }
 
-/// How the command connects to a server: in its own name, as who its user is there, with a process that
-/// `bowline ps` finds, and beginning with what an earlier command found the server to speak.
+/// Returns a client builder with the settings of all commands: client info, authentication, the
+/// process records that `bowline ps` reads, and the negotiation cache.
 pub(crate) fn builder(server: Server, folders: &Folders, auth: Option<Auth>) -> Builder {
     let builder = Client::builder(server).client_info("bowline", env!("CARGO_PKG_VERSION"));
     let builder = match auth {
@@ -170,7 +171,8 @@ pub(crate) fn builder(server: Server, folders: &Folders, auth: Option<Auth>) -> 
     }
 }
 
-/// A command that is part of a trace makes its calls part of it (OT-01): each is a span of its own.
+/// Makes the calls part of the trace that the environment names, each as its own span.
+// OT-01.
 fn traced(builder: Builder, settings: &Settings) -> Builder {
     let given = |name| env::given(&*settings.env, name);
     match given(env::TRACEPARENT).and_then(|parent| TraceContext::parse(&parent)) {
@@ -182,8 +184,8 @@ fn traced(builder: Builder, settings: &Settings) -> Builder {
     }
 }
 
-/// Ends the servers of commands that were killed, in the background: whoever starts some looks after those
-/// that were left behind.
+/// Ends orphaned servers of commands that were killed, in the background. Every command that starts
+/// servers does this.
 pub(crate) fn sweep(records: Option<PathBuf>) {
     if let Some(folder) = records {
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Owns what the arguments mean together with the environment and the configuration files.
+//! Combines the arguments with the environment and the configuration files.
 
 pub(crate) mod files;
 pub(crate) mod many;
@@ -23,39 +23,39 @@ use crate::session::{Closings, Folders, Refreshes};
 use crate::trust::Records;
 use files::{Choice, Layers};
 
-/// What every verb needs.
+/// The settings that every verb needs.
 pub(crate) struct Settings {
-    /// Where output goes.
+    /// Prints the output.
     pub(crate) printer: Printer,
-    /// Which configuration files count.
+    /// Which configuration files are read.
     pub(crate) files: Choice,
-    /// Whether the project's file is trusted without a record of that.
+    /// Whether the project's file is trusted for this run or only by its record.
     pub(crate) trust: Trust,
-    /// What a server gets that asks for something.
+    /// Arguments for requests of the server.
     pub(crate) host: HostArgs,
     /// Variables, and files that the configuration names.
     pub(crate) env: Box<dyn Environment>,
-    /// Connections that commands are done with.
+    /// Connections that are being closed.
     pub(crate) closings: Closings,
     /// The logins that this process uses.
     pub(crate) refreshes: Refreshes,
-    /// The configuration files, once they were read.
+    /// The configuration files, once read.
     layers: OnceLock<Layers>,
-    /// The state folder, once it was looked at.
+    /// The state folder, once checked.
     state: OnceLock<Option<PathBuf>>,
 }
 
-/// Who vouches for the project's file.
+/// How the project's file comes to be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// The person, for this run.
+    /// By an option of this command.
     ThisRun,
-    /// The person, earlier, if there is a record of it (`bowline trust`).
+    /// By a record of an earlier `bowline trust`.
     Recorded,
 }
 
 impl Settings {
-    /// Resolves what was typed. The strongest comes first: argument, variable, default.
+    /// Resolves the settings. An argument overrides a variable, which overrides the default.
     pub(crate) fn resolve(args: GlobalArgs, host: HostArgs, env: Box<dyn Environment>) -> Outcome<Self> {
         // `verbose` is for the log, which is set up before anything can fail.
         let GlobalArgs { config, trust_project, json, output, color, verbose: _, quiet } = args;
@@ -71,7 +71,8 @@ impl Settings {
         Ok(Self { printer, files, trust, host, env, closings, refreshes, layers, state })
     }
 
-    /// The configuration files. They are read once: what was trusted is what is used, whatever becomes of the file.
+    /// Returns the configuration files. They are read once, so that what is used is what was
+    /// trusted, even if a file changes.
     pub(crate) fn layers(&self) -> Outcome<&Layers> {
         if let Some(layers) = self.layers.get() {
             return Ok(layers);
@@ -91,14 +92,14 @@ impl Settings {
         Ok(self.layers.get_or_init(|| layers))
     }
 
-    /// Where this user's bowlines keep what they remember, unless there is no such folder or somebody else can write
-    /// to it, which is told once. It need not exist.
+    /// Returns the state folder, which need not exist. If there is none, or somebody else can write
+    /// to it, the result is `None`, with a note once.
     pub(crate) fn state(&self) -> Option<PathBuf> {
         let looked_at = self.state.get_or_init(|| self.private_folder(env::state(&*self.env)));
         looked_at.clone()
     }
 
-    /// Where it is kept what other commands are to know.
+    /// Returns the folders with data that is shared between commands.
     pub(crate) fn folders(&self) -> Folders {
         let records = self.state().and_then(|_| env::records(&*self.env));
         Folders { records, negotiations: self.private_folder(env::negotiations(&*self.env)) }
@@ -116,10 +117,10 @@ impl Settings {
     }
 }
 
-/// The name of a project's file.
+/// Name of a project's configuration file.
 pub(crate) const PROJECT_FILE: &str = "bowline.toml";
 
-/// The nearest project file, here or above.
+/// Finds the nearest project file, here or in a folder above.
 pub(crate) fn project_file() -> Outcome<Option<PathBuf>> {
     let here = std::env::current_dir()
         .map_err(|error| Failure::usage(format!("cannot tell the current folder: {error}")))?;

@@ -1,6 +1,5 @@
-//! Owns what a shell is told while a command is being typed. It must be quick, and must not surprise: nothing is
-//! started that is not trusted, nothing is waited for longer than a person would, and nothing is offered that a
-//! shell would act on.
+//! Answers the completion requests of shells. It has to be fast and safe: untrusted servers are not
+//! started, slow ones are not waited for, and nothing is offered that a shell would act on.
 
 mod line;
 pub(crate) mod names;
@@ -15,15 +14,15 @@ use self::place::{Place, Word};
 use crate::args::{Cli, ShellArgs};
 use crate::settings::Settings;
 
-/// One thing that could be typed next.
+/// A candidate for the word at the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) value: String,
-    /// In a few words, for shells that show it.
+    /// Short description, for shells that show one.
     pub(crate) about: String,
 }
 
-/// The script for a shell that asks back, where there is one.
+/// Returns the script for a shell that calls back for completion, if there is one.
 pub(crate) fn script(shell: Shell) -> Option<&'static str> {
     match shell {
         Shell::Bash => Some(include_str!("shell/bowline.bash")),
@@ -33,7 +32,7 @@ pub(crate) fn script(shell: Shell) -> Option<&'static str> {
     }
 }
 
-/// What could stand where the cursor is, a line each: the word, and after a tab what it is.
+/// Returns the candidates for the word at the cursor, one per line, with a description after a tab.
 pub(crate) async fn complete(args: ShellArgs, settings: &Settings) -> String {
     let ShellArgs { line, breaks, words } = args;
     let words = match &line {
@@ -46,14 +45,14 @@ pub(crate) async fn complete(args: ShellArgs, settings: &Settings) -> String {
         Place::Word(word) => open(&word, typed, settings).await,
         Place::Unknown => Vec::new(),
     };
-    // Bash replaces what stands behind the last of these.
+    // Bash replaces only what follows the last of these characters.
     let is_break = |breaks: &str, c: char| breaks.contains(c) && c != '"' && c != '\'';
     let last = breaks.as_ref().and_then(|breaks| typed.char_indices().rfind(|(_, c)| is_break(breaks, *c)));
     let cut = last.map_or(0, |(at, c)| at + c.len_utf8());
     let offered = found.iter().filter(|one| one.value.starts_with(&**typed) && is_harmless(&one.value));
     let lines = offered.take(MOST).map(|one| {
         let value = &one.value[cut..];
-        // Bash takes the whole line for the word.
+        // Bash inserts the whole line, so no description is added.
         if line.is_some() || one.about.is_empty() {
             return format!("{value}\n");
         }
@@ -62,7 +61,7 @@ pub(crate) async fn complete(args: ShellArgs, settings: &Settings) -> String {
     lines.collect()
 }
 
-/// What could be a word that depends on the configuration or on a server.
+/// Completes a word that depends on the configuration or on a server.
 async fn open(word: &Word<'_>, typed: &str, settings: &Settings) -> Vec<Candidate> {
     let names = |pick: fn(&Known) -> &[names::Entry], server: &str| -> Vec<Candidate> {
         let known = Names::of(settings, server).map(|names| names.read()).unwrap_or_default();
@@ -100,16 +99,17 @@ async fn open(word: &Word<'_>, typed: &str, settings: &Settings) -> Vec<Candidat
     }
 }
 
-/// More are no help.
+/// How many candidates are offered.
 const MOST: usize = 200;
 
-/// A shell may put the word on the line as it is, so it must be one word, and mean itself.
+/// Returns whether a shell may insert the word unquoted: it must be one word without special
+/// characters.
 fn is_harmless(value: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "-_.:/@+=%,".contains(c);
     !value.is_empty() && value.chars().count() <= 200 && value.chars().all(plain)
 }
 
-/// The beginning of a description, on one line.
+/// Returns the beginning of a description, on one line.
 fn about(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let short: String = line.chars().filter(|c| !crate::print::escape::is_active(*c)).take(70).collect();

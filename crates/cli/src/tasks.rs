@@ -1,7 +1,7 @@
-//! Owns the tasks that are kept between commands: one small file each, which only this user can read.
+//! Stores the tasks that outlive a command: one small file each, readable by this user alone.
 //!
-//! An id may be all that guards a task, so a file is written like a password's, and a server is asked only about
-//! tasks of its own: the same name at another URL, or with another command, is another server.
+//! The id may be all that protects a task, so the files are as private as passwords. A server is
+//! asked only about its own tasks: the same name with another URL or command is another server.
 
 mod mark;
 
@@ -17,29 +17,29 @@ use serde::{Deserialize, Serialize};
 use crate::private;
 use crate::settings::Settings;
 
-/// A task that was begun by an earlier command.
+/// A task that an earlier command started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     version: u32,
-    /// The server's name, and what tells it from others of that name.
+    /// Name of the server. `mark` distinguishes it from others of that name.
     server: String,
     mark: String,
     /// The tool that was called.
     pub(crate) tool: String,
     pub(crate) handle: TaskHandle,
-    /// The session that it was begun in. Some servers know a task nowhere else.
+    /// The session that the task was started in. Some servers know a task only there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<SavedSession>,
 }
 
-/// Where they are kept.
+/// The folder of task records.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
 }
 
 impl Kept {
-    /// A task of this server.
+    /// Creates a record for a task of this server.
     pub(crate) fn new(server: &Server, tool: &str, handle: TaskHandle) -> Self {
         let tool = tool.chars().take(LONGEST_TOOL).collect();
         Self {
@@ -52,19 +52,20 @@ impl Kept {
         }
     }
 
-    /// The same with the session that it can be found in. One that does not fit into the file is not kept.
+    /// Adds the session that the task can be found in. A session that does not fit into the file is
+    /// dropped.
     pub(crate) fn in_session(mut self, session: SavedSession) -> Self {
         let size = serde_json::to_vec(&session).map_or(usize::MAX, |bytes| bytes.len());
         self.session = (size <= LARGEST_SESSION).then_some(session);
         self
     }
 
-    /// The session that it was begun in, if that was left open.
+    /// Returns the session that the task was started in, if it was left open.
     pub(crate) fn session(&self) -> Option<&SavedSession> {
         self.session.as_ref()
     }
 
-    /// Whether the server has surely forgotten it. Its clock and ours may differ.
+    /// Returns whether the server has surely forgotten the task, allowing for clock differences.
     fn is_over(&self, now: SystemTime) -> bool {
         let longest = self.handle.created_at.checked_add(LONGEST_KEPT);
         let end = self.handle.expires_at().and_then(|end| end.checked_add(GRACE)).or(longest);
@@ -77,17 +78,17 @@ impl Kept {
 }
 
 impl Store {
-    /// The user's own. `None`: there is no folder for what is kept.
+    /// Opens the user's task store, or returns `None` if there is no state folder.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
         settings.state().map(|folder| Self { folder: folder.join("tasks") })
     }
 
-    /// Keeps a task. Where there are too many, the oldest goes.
+    /// Saves a task. Beyond [`MAX_TASKS`], the oldest ones are removed.
     pub(crate) fn keep(&self, kept: &Kept) -> io::Result<()> {
         private::folder(&self.folder)?;
         let (path, new) =
             (self.path(kept), self.path(kept).with_extension(format!("{}.new", std::process::id())));
-        // Nobody sees half of it.
+        // Written to a temporary file first, so that nobody reads half of it.
         let written = private::create(&new).and_then(|mut file| file.write_all(&serde_json::to_vec(kept)?));
         written.and_then(|()| fs::rename(&new, &path)).inspect_err(|_| drop(fs::remove_file(&new)))?;
         let mut all = self.all();
@@ -98,7 +99,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes again what is known of a task, unless it has been taken off meanwhile.
+    /// Saves a task again, unless it was removed meanwhile.
     pub(crate) fn renew(&self, kept: &Kept) {
         if self.path(kept).exists()
             && let Err(error) = self.keep(kept)
@@ -107,7 +108,7 @@ impl Store {
         }
     }
 
-    /// The tasks of this server, the newest first. Those that are over are taken off on the way.
+    /// Returns the tasks of this server, newest first, and removes expired ones.
     pub(crate) fn tasks(&self, server: &Server) -> Vec<Kept> {
         let (mark, now) = (mark::of(server), SystemTime::now());
         let mut tasks = self.all();
@@ -122,7 +123,7 @@ impl Store {
         tasks
     }
 
-    /// Takes a task off. One that is not there is off already.
+    /// Removes a task. It is no error if it is not there.
     pub(crate) fn forget(&self, kept: &Kept) {
         if let Err(error) = fs::remove_file(self.path(kept))
             && error.kind() != io::ErrorKind::NotFound
@@ -135,7 +136,7 @@ impl Store {
         self.folder.join(kept.file_name())
     }
 
-    /// All that can be read. What cannot is not ours, or of another version.
+    /// Returns all readable records. Other files belong to somebody else or another version.
     fn all(&self) -> Vec<Kept> {
         let Ok(files) = fs::read_dir(&self.folder) else { return Vec::new() };
         let files = files.take(MOST_FILES).filter_map(|file| Some(file.ok()?.path()));
@@ -147,32 +148,32 @@ impl Store {
 }
 
 fn read(path: &Path) -> Option<Kept> {
-    // Neither a link nor a pipe makes us wait or read elsewhere.
+    // Links and pipes are not followed: they could block or lead elsewhere.
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
     }
     let mut text = Vec::new();
     File::open(path).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
     let kept: Kept = serde_json::from_slice(&text).ok()?;
-    // A file speaks for its own task only.
+    // The file name must match the task inside.
     let named = path.file_name().is_some_and(|name| *name == *kept.file_name());
     (kept.version == VERSION && named).then_some(kept)
 }
 
 const VERSION: u32 = 1;
-/// Of one user, for all servers.
+/// Most tasks of one user, over all servers.
 const MOST: usize = 1000;
-/// More files are not looked at in one go.
+/// Most files that are read at once.
 const MOST_FILES: usize = 4 * MOST;
-/// A larger file is none of ours.
+/// Larger files are not task records.
 const LARGEST: u64 = 16 * 1024;
-/// Leaves room for the rest of the file.
+/// Largest session to store; leaves room for the rest of the file.
 const LARGEST_SESSION: usize = 8 * 1024;
-/// Of a tool's name.
+/// Longest tool name to store.
 const LONGEST_TOOL: usize = 256;
-/// How long a task is kept for which the server gave no time.
+/// How long a task is kept if the server gave no lifetime.
 const LONGEST_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long it is kept beyond the time that the server gave.
+/// How long a task is kept beyond its lifetime.
 const GRACE: Duration = Duration::from_secs(60 * 60);
 
 #[cfg(test)]
@@ -249,7 +250,7 @@ mod tests {
         store.keep(&mine).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&store.folder), mode(&store.path(&mine))), (0o700, 0o600));
-        // People put keys into URLs.
+        // URLs often hold keys.
         assert!(!fs::read_to_string(store.path(&mine)).unwrap().contains("k3y"));
     }
 
@@ -268,7 +269,7 @@ mod tests {
         store.keep(&mine).unwrap();
         store.renew(&mine.clone().in_session(session("")));
         assert_eq!(store.tasks(&server)[0].session(), Some(&session("")));
-        // A server that has much to say of itself must not cost the task.
+        // A server with large session data must not cost the task.
         store.renew(&mine.clone().in_session(session(&"x".repeat(20_000))));
         assert_eq!(store.tasks(&server), [mine]);
     }

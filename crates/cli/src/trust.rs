@@ -1,7 +1,8 @@
-//! Owns which project files this user vouches for: a record for each, of where the file is and of every byte in it.
+//! Records which project files the user trusts: the location of each file and the hash of its
+//! content.
 //!
-//! A record is a small file in the state folder, named by a hash of the project's path, so that two commands never
-//! write the same one by accident. Whatever is wrong with it, it vouches for nothing.
+//! A record is a small file in the state folder, named by a hash of the project's path, so that two
+//! commands never write the same one by accident. A record with any defect grants nothing.
 
 mod file;
 #[cfg(unix)]
@@ -23,78 +24,78 @@ use crate::settings::Settings;
 
 pub(crate) use file::{ProjectFile, place};
 
-/// The records of this user.
+/// The trust records of this user.
 pub(crate) struct Records {
     folder: PathBuf,
-    /// The user's folder, if it is known.
+    /// The home folder, if it is known.
     home: Option<PathBuf>,
 }
 
-/// What is in a record.
+/// Content of a record file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     version: u32,
-    /// Where the project's file is, for people: what counts is the name of the record.
+    /// Location of the project's file, for display; the name of the record file decides.
     path: String,
-    /// The bytes of that path in hexadecimal digits, where it is no text.
+    /// The bytes of that path in hexadecimal digits, if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     path_bytes: Option<String>,
-    /// The SHA-256 of the file, in hexadecimal digits.
+    /// SHA-256 of the file, in hexadecimal digits.
     sha256: String,
 }
 
-/// What the records say of a project's file.
+/// What the records say about a project's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// The user vouched for just this.
+    /// The user trusts exactly this content.
     Trusted,
-    /// The user vouched for it when something else was in it.
+    /// The user trusted other content at this location.
     Changed,
-    /// There is a record that cannot be read.
+    /// The record cannot be read.
     Damaged,
-    /// Nothing.
+    /// There is no record.
     Unknown,
 }
 
-/// Why nothing of a project's file is used.
+/// Why a project's file is not used.
 #[derive(Debug)]
 pub(crate) enum Distrust {
-    /// Nobody vouches for it.
+    /// The records do not say that it is trusted.
     Standing(Standing),
-    /// Others could change it.
+    /// Others could change the file.
     Unsafe(Exposure),
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable(String),
-    /// No record of trust counts, because others could have written it; with what to run about that.
+    /// Others could have written the records, so none counts; with the fix to run.
     Exposed(String),
 }
 
-/// A file that others could change, or have put where it is.
+/// A file that others could change or could have put where it is.
 #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exposure {
     /// What is wrong, as a sentence.
     pub(crate) what: String,
-    /// What to do about it.
+    /// How to fix it.
     pub(crate) next: String,
 }
 
-/// One record, for a list.
+/// A record in the list.
 pub(crate) struct TrustEntry {
-    /// Where the project's file is, or the record itself if that cannot be read.
+    /// Location of the project's file, or the record itself if that cannot be read.
     pub(crate) path: PathBuf,
-    /// How it stands with it now.
+    /// Current state of the trust.
     pub(crate) state: &'static str,
 }
 
 impl Records {
-    /// The user's own. `None`: there is no folder for what is kept.
+    /// Opens the user's records, or returns `None` if there is no state folder.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
         let home = env::home(&*settings.env);
         settings.state().map(|state| Self { folder: state.join("trust"), home })
     }
 
-    /// How the file stands.
+    /// Returns what the records say about the file.
     pub(crate) fn standing(&self, file: &ProjectFile) -> Standing {
         if self.exposure().is_some() {
             return Standing::Damaged;
@@ -107,12 +108,12 @@ impl Records {
         }
     }
 
-    /// Why no record counts, with what to run about it: others could have written them.
+    /// Returns why no record counts, with the fix to run, if others could have written the records.
     pub(crate) fn exposure(&self) -> Option<String> {
         private::check(&self.folder).err().map(|error| error.to_string())
     }
 
-    /// Vouches for the file as it was read.
+    /// Records that the file is trusted with the content that was read.
     pub(crate) fn keep(&self, file: &ProjectFile) -> io::Result<()> {
         private::folder(&self.folder)?;
         let path = file.place.to_string_lossy().into_owned();
@@ -122,7 +123,7 @@ impl Records {
         replace_file(&self.record(&file.place), &serde_json::to_vec(&record)?)
     }
 
-    /// Vouches no longer for the file at `place`. Says whether there was a record of it.
+    /// Removes the record for `location`. Returns whether there was one.
     pub(crate) fn forget(&self, place: &Path) -> io::Result<bool> {
         match fs::remove_file(self.record(place)) {
             Ok(()) => Ok(true),
@@ -131,7 +132,7 @@ impl Records {
         }
     }
 
-    /// All records, by path.
+    /// Lists all records, sorted by path.
     pub(crate) fn list(&self) -> io::Result<Vec<TrustEntry>> {
         private::check(&self.folder)?;
         let files = match fs::read_dir(&self.folder) {
@@ -166,7 +167,7 @@ impl Records {
 }
 
 impl Record {
-    /// Where the project's file is; `None`: that cannot be read.
+    /// Returns the location of the project's file, or `None` if it cannot be decoded.
     fn place(self) -> Option<PathBuf> {
         match self.path_bytes {
             None => Some(PathBuf::from(self.path)),
@@ -176,7 +177,7 @@ impl Record {
 }
 
 impl Distrust {
-    /// After the name of the file.
+    /// Describes the reason, as a phrase that follows the name of the file.
     pub(crate) fn why(&self) -> String {
         match self {
             Self::Standing(Standing::Changed) => "has changed since you trusted it".to_owned(),
@@ -190,7 +191,7 @@ impl Distrust {
         }
     }
 
-    /// What to do about it, for the file at `path`.
+    /// Suggests what to do, for the file at `path`.
     pub(crate) fn next(&self, path: &Path) -> String {
         match self {
             Self::Standing(_) => format!(
@@ -204,12 +205,12 @@ impl Distrust {
     }
 }
 
-/// What to type to vouch for a file.
+/// Returns the command that trusts a file.
 pub(crate) fn command(path: &Path) -> String {
     format!("bowline trust {}", again::quoted(&path.display().to_string()))
 }
 
-/// A record, if there is one.
+/// Reads a record, if it exists.
 fn read(path: &Path) -> io::Result<Option<Record>> {
     let about = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -224,7 +225,7 @@ fn read(path: &Path) -> io::Result<Option<Record>> {
     if record.version == VERSION { Ok(Some(record)) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// The SHA-256, in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal digits.
 fn hex_hash(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }
@@ -247,7 +248,7 @@ fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
     Some(PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes)))
 }
 
-/// A path that is no text cannot be made of bytes without unsafe code there.
+/// Without unsafe code, other systems cannot build a path that is not UTF-8 from bytes.
 #[cfg(not(unix))]
 fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
     String::from_utf8(bytes).ok().map(PathBuf::from)
@@ -255,7 +256,7 @@ fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
 
 const VERSION: u32 = 1;
 const EXTENSION: &str = "json";
-/// A path is some thousand bytes at most.
+/// Largest record; a path has a few thousand bytes at most.
 const MAX_RECORD_SIZE: u64 = 64 * 1024;
 const MAX_LISTED: usize = 10_000;
 
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!(records.standing(&file), Standing::Trusted);
     }
 
-    /// macOS has no such names.
+    /// macOS has no such file names.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_path_that_is_no_text_is_listed_as_it_is() {
@@ -358,7 +359,7 @@ mod tests {
             assert!(records.keep(&file).is_err() && records.list().is_err());
             fs::set_permissions(shared, fs::Permissions::from_mode(0o700)).unwrap();
         }
-        // A link leads to what somebody else wrote.
+        // A link may lead to a record that somebody else wrote.
         let (record, elsewhere) = (records.record(&file.place), scene.folder.path().join("elsewhere"));
         fs::rename(&record, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &record).unwrap();

@@ -1,4 +1,4 @@
-//! `bowline complete`: what can be typed.
+//! Arguments of `bowline complete`.
 
 use clap::Args;
 

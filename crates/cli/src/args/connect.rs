@@ -1,5 +1,4 @@
-//! `bowline connect`: what can be typed. The flags of `mcp-remote` that people have in their
-//! configurations mean here what they mean there.
+//! Arguments of `bowline connect`. The flags that `mcp-remote` also has mean the same as there.
 
 use std::time::Duration;
 
@@ -60,7 +59,7 @@ pub(crate) enum Strategy {
 }
 
 impl Verb {
-    /// How much is logged at least, as if `-v` had been said so often.
+    /// Returns the lowest log verbosity of this verb, counted as repetitions of `-v`.
     pub(crate) fn verbosity(&self) -> u8 {
         match self {
             Self::Connect(args) if args.debug => 2,

@@ -1,4 +1,4 @@
-//! What can be typed about how content is shown, for the verbs that show some.
+//! Arguments that say how binary content is shown, for the verbs that show content.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `bowline demo`: what can be typed.
+//! Arguments of `bowline demo`.
 
 use clap::Args;
 

@@ -1,8 +1,8 @@
-//! Owns how a length of time is typed: as in the configuration file.
+//! Parses durations in arguments, in the format of the configuration file.
 
 use std::time::Duration;
 
-/// More than nothing.
+/// Parses a duration greater than zero.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     match parse_any(text)? {
         Duration::ZERO => Err("must be more than 0".to_owned()),
@@ -10,7 +10,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `20s`, `500ms`, `1.5m`, `1h`, or a number of seconds; nothing included.
+/// Parses `20s`, `500ms`, `1.5m`, `1h`, or a number of seconds; zero is allowed.
 pub(super) fn parse_any(text: &str) -> Result<Duration, String> {
     let wrong = || "not a length of time; for example 20s, 500ms or 2m".to_owned();
     let text = text.trim();

@@ -1,4 +1,4 @@
-//! What can be typed about a server that asks for something itself.
+//! Arguments for requests that a server sends to us: elicitation, sampling and roots.
 
 use std::path::PathBuf;
 
@@ -76,8 +76,8 @@ impl From<Sampling> for SamplingPolicy {
 }
 
 impl Verb {
-    /// What was said about a server that asks. Nothing, for verbs that list or stay but a moment: there the
-    /// configuration decides.
+    /// Returns the arguments for server requests. Verbs that only list or connect briefly have
+    /// none: for them the configuration decides.
     pub(crate) fn host(&self) -> HostArgs {
         match self {
             Self::Call(args) => args.host.clone(),

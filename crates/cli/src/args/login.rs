@@ -1,4 +1,4 @@
-//! What can be typed about who we are: `login`, `logout` and `auth`.
+//! Arguments of `login`, `logout` and `auth`.
 
 use std::path::PathBuf;
 

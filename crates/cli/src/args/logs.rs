@@ -1,4 +1,4 @@
-//! `bowline logs`: what can be typed.
+//! Arguments of `bowline logs`.
 
 use bowline::view::Level;
 use clap::Args;
@@ -34,7 +34,7 @@ pub(crate) struct LogsArgs {
     pub(crate) target: TargetArgs,
 }
 
-/// A level by its name.
+/// Parses the name of a log level.
 pub(super) fn level(text: &str) -> Result<Level, String> {
     let all = "debug, info, notice, warning, error, critical, alert, emergency";
     Level::of(text).ok_or_else(|| format!("not a level; there are {all}"))

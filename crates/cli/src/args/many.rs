@@ -1,4 +1,4 @@
-//! What can be typed for the verbs that are about many servers.
+//! Arguments of the verbs that act on several servers: `status`, `watch` and `ps`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `bowline resources`: what can be typed.
+//! Arguments of `bowline resources`.
 
 use clap::Args;
 

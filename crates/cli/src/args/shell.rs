@@ -1,4 +1,4 @@
-//! What a shell asks while a command is typed: see `shell`.
+//! Arguments of `bowline __complete`, which completion scripts call; see `shell`.
 
 use clap::Args;
 

@@ -1,9 +1,11 @@
-//! Owns the one ambiguity of the grammar: `--json` asks for machine output everywhere, and on `call`
-//! it may also carry the arguments. Tool arguments are always an object, so an opening brace decides.
+//! Resolves the one ambiguity of the grammar: `--json` asks for machine output everywhere, and on
+//! `call` it may also carry the arguments. Tool arguments are always an object, so an opening brace
+//! decides.
 
 use std::ffi::{OsStr, OsString};
 
-/// Writes `--json '{…}'` and `--json='{…}'` of `call` as `--args`, and leaves everything else alone.
+/// Rewrites `--json '{…}'` and `--json='{…}'` of `call` as `--args`, and leaves everything else
+/// alone.
 pub(crate) fn spell_out(argv: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut argv: Vec<OsString> = argv.into_iter().collect();
     let end = argv.iter().position(|arg| arg == "--").unwrap_or(argv.len());

@@ -1,4 +1,4 @@
-//! What can be typed for `bowline tasks`.
+//! Arguments of `bowline tasks`.
 
 use clap::Args;
 

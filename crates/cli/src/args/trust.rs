@@ -1,4 +1,4 @@
-//! What can be typed about a project's file: `trust` and `untrust`.
+//! Arguments of `trust` and `untrust`, which are about a project's configuration file.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
-//! Owns the check of arguments against a tool's input schema, before they are sent.
+//! Checks arguments against a tool's input schema before they are sent.
 //!
-//! The schema is a server's. One that cannot be used is no reason to refuse the call: the server checks
-//! too.
+//! The schema comes from the server. A schema that cannot be used does not stop the call, since the
+//! server validates the arguments too.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use bowline::schema::{self, Schema, Violation};
 use bowline::wire::Json;
 use serde_json::Value;
 
-/// What the check found.
+/// Result of checking arguments against an input schema.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// They fit.
+    /// The arguments are valid.
     Fits,
-    /// They do not: why, one sentence each, the first few.
+    /// The arguments are invalid; one sentence for each of the first violations.
     Misfits(Vec<String>),
-    /// The schema cannot be used: why.
+    /// The schema cannot be used, with the reason.
     Unusable(String),
 }
 
@@ -36,16 +36,16 @@ pub(crate) fn check(schema: &Value, arguments: &Value) -> Verdict {
     }
 }
 
-/// How many misfits are told.
+/// How many violations are reported.
 const MOST: usize = 10;
 
-/// `limit: "five" is not of type "integer"`
+/// Formats a violation, such as `limit: "five" is not of type "integer"`.
 fn tell(violation: &Violation) -> String {
     let path = dotted(&violation.at);
     if path.is_empty() { violation.what.clone() } else { format!("{path}: {}", violation.what) }
 }
 
-/// `/a/0/b` as `a[0].b`.
+/// Converts a JSON pointer such as `/a/0/b` to `a[0].b`.
 fn dotted(pointer: &str) -> String {
     let mut out = String::new();
     for part in pointer.split('/').skip(1) {
@@ -112,7 +112,7 @@ mod tests {
     fn a_schema_without_end_is_not_followed() {
         let verdict = check(&json!({"allOf": [{"$ref": "#"}]}), &json!({"x": 1}));
         assert!(matches!(verdict, Verdict::Unusable(_)), "{verdict:?}");
-        // A tree has one: every step goes down into the arguments.
+        // The recursion ends: every step descends into the arguments.
         let tree = json!({"properties": {"child": {"$ref": "#"}, "n": {"type": "integer"}}});
         let verdict = check(&tree, &json!({"child": {"child": {"n": "x"}}}));
         assert_eq!(verdict, Verdict::Misfits(vec!["child.child.n: \"x\" is not of type \"integer\"".into()]));

@@ -1,25 +1,25 @@
-//! Owns what a schema makes of a typed word. The schema is a server's: it may refer to itself, be
-//! huge, or be nonsense, so only a bounded part of it is looked at.
+//! Decides which JSON type a typed word gets from the tool's input schema. The schema comes from a
+//! server and may be recursive, huge or nonsense, so only a bounded part of it is inspected.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// What a word turned into.
+/// Result of converting one word.
 #[derive(Debug, PartialEq)]
 pub(super) enum Read {
-    /// The value.
+    /// The value of the property.
     Value(Value),
-    /// One element of an array.
+    /// One element of a property that is an array.
     Element(Value),
 }
 
-/// Reads `text` as the property `key` of `schema` wants it. Where that fails it stays text, and the
-/// check says what was expected.
+/// Converts `text` to the type of property `key` in `schema`. Text that does not convert stays
+/// text, and the schema check reports what was expected.
 pub(super) fn read(schema: &Value, key: &str, text: &str) -> Read {
     let Some(property) = property(schema, key) else { return Read::Value(text.into()) };
     let wanted = Wanted::of(schema, property);
-    // Whoever allows text gets text: a postcode of digits stays what was typed.
+    // A property that allows text gets text: a postcode of digits stays as it was typed.
     if wanted.string || wanted == Wanted::default() {
         return Read::Value(text.into());
     }
@@ -38,7 +38,7 @@ pub(super) fn read(schema: &Value, key: &str, text: &str) -> Read {
     }
 }
 
-/// How a tool is called, in a line: `a=<number> [note=<text>]`.
+/// Formats the parameters of a tool on one line: `a=<number> [note=<text>]`.
 pub(crate) fn signature(schema: &Value) -> String {
     let Some(Value::Object(properties)) = schema.get("properties") else { return String::new() };
     let required = |name: &str| {
@@ -66,7 +66,7 @@ fn property_items<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
     resolved.get("items").unwrap_or(&Value::Null)
 }
 
-/// Follows `$ref` within the document, a few steps at most.
+/// Follows `$ref` within the document, at most [`MAX_REF_DEPTH`] times.
 fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     for _ in 0..STEPS {
         let target = schema.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));
@@ -78,7 +78,7 @@ fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     schema
 }
 
-/// Which kinds of value a schema takes. All false: it does not say.
+/// The JSON types that a schema allows. If all are false, the schema does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of the kinds of JSON")]
 struct Wanted {
@@ -90,7 +90,7 @@ struct Wanted {
     object: bool,
 }
 
-/// How many references are followed, and how many parts of one property looked at.
+/// Bounds on following references, and on the subschemas inspected for one property.
 const STEPS: usize = 8;
 const PARTS: usize = 64;
 

@@ -1,4 +1,5 @@
-//! `bowline auth`
+//! Implements `bowline auth`: lists logins, and dispatches to export, import and the client
+//! document.
 
 mod transfer;
 
@@ -47,7 +48,7 @@ async fn list(settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The configured servers that are told who we are by headers. A file that cannot be read has none.
+/// Returns the configured servers that authenticate by headers. Unreadable files contribute none.
 fn by_headers(settings: &Settings) -> Vec<Identity> {
     let Ok(layers) = settings.layers() else { return Vec::new() };
     let of = |server: &Server| match &server.transport {

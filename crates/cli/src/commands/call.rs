@@ -1,4 +1,4 @@
-//! `bowline call`
+//! Implements `bowline call`.
 
 use bowline::config::Server;
 use bowline::schema::{OutputCheck, check_output};
@@ -72,14 +72,14 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     .await?;
     let Some((result, check)) = called else { return Ok(Exit::Ok) };
     show(printer, &viewer, &result)?;
-    // In machine output the result says so itself.
+    // In machine output, the result itself carries the error.
     if result.is_error && !printer.is_json() {
         printer.failure(&Report::new(Exit::Tool, format!("the tool `{tool}` reported an error")));
     }
     Ok(if result.is_error { Exit::Tool } else { judge(printer, &tool, check) })
 }
 
-/// LG-01, LG-02: a legacy server has one level for all calls, a modern one is asked with each.
+// LG-01, LG-02: a legacy server has one log level for all calls, a modern one gets it per request.
 async fn logged(
     printer: &Printer,
     client: &Client,
@@ -88,7 +88,7 @@ async fn logged(
 ) -> bowline::Result<CallOptions> {
     if client.server().await?.era() == Era::Legacy {
         match client.set_log_level(level).await {
-            // The call is what was asked for.
+            // The call matters more than its logs, so a server without logging is only noted.
             Err(error) if matches!(error.kind(), ErrorKind::NotOffered(_)) => {
                 printer.note(&format!("`{}` offers no logs", client.name()));
             }
@@ -98,11 +98,12 @@ async fn logged(
     Ok(options.log_level(level))
 }
 
-/// TL-06: a result that breaks the server's own promise is told, and is shown all the same.
+/// Reports a result that violates the tool's output schema. The result is shown all the same.
+// TL-06.
 pub(super) fn judge(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
     let what = match check {
         OutputCheck::NoSchema | OutputCheck::Fits => return Exit::Ok,
-        // Nobody knows whether it fits, so nobody can be blamed.
+        // Without a usable schema, nothing can be said about the result.
         OutputCheck::Unusable(why) => {
             printer.note(&format!("the result of `{tool}` was not checked: {why}"));
             return Exit::Ok;
@@ -138,7 +139,7 @@ fn find<'a>(tools: &'a [Tool], name: &str, server: &Server) -> Outcome<&'a Tool>
 
 const MOST_NAMES: usize = 20;
 
-/// The arguments, as the tool's schema wants them. Nothing was sent if they do not fit.
+/// Converts and checks the arguments by the tool's schema. On failure nothing was sent.
 fn checked(printer: &Printer, server: &Server, tool: &Tool, given: Given) -> Outcome<Map<String, Value>> {
     let schema = match tool.input_schema.decode::<Value>() {
         Ok(schema) => schema,
@@ -171,7 +172,7 @@ fn misfit(server: &Server, tool: &Tool, schema: &Value, misfits: Vec<String>) ->
     report.into()
 }
 
-/// The result, for a machine as it came.
+/// Prints the result: unchanged for machines, formatted for people.
 pub(super) fn show(printer: &Printer, viewer: &Viewer<'_>, result: &CallToolResult) -> Outcome<()> {
     if printer.is_json() {
         printer.json(result.json.as_str())?;

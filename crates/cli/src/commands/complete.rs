@@ -1,4 +1,4 @@
-//! `bowline complete`
+//! Implements `bowline complete`.
 
 use bowline::Reference;
 use bowline::view::Completion;

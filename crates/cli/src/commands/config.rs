@@ -1,4 +1,4 @@
-//! `bowline config check|schema|path`
+//! Implements `bowline config check|schema|path`.
 
 use bowline::config::{Problem, Server, ServerOutline, Transport, json_schema};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(super) fn run(args: ConfigArgs, settings: &Settings) -> Outcome {
     }
 }
 
-/// Lists what the files define, and fails if anything is wrong with them.
+/// Lists the servers that the files define, and fails if a file has problems.
 fn check(settings: &Settings) -> Outcome {
     let layers = settings.layers()?;
     let printer = &settings.printer;
@@ -61,7 +61,7 @@ fn check(settings: &Settings) -> Outcome {
     let wrong = layers.iter().find(|layer| !layer.problems.is_empty());
     match wrong {
         None => Ok(Exit::Ok),
-        // In machine output the object above says so.
+        // In machine output, the object above has the problems.
         Some(_) if printer.is_json() => Ok(Exit::Usage),
         Some(_) => {
             let problems: Vec<_> = layers.iter().flat_map(|layer| layer.problems.clone()).collect();
@@ -102,7 +102,7 @@ fn for_machines(layers: &Layers) -> Value {
     json!({"files": files.chain(untrusted).collect::<Vec<_>>()})
 }
 
-/// A file that is not used, with what it says as it is written.
+/// Describes an untrusted file as JSON. Its values are shown as written, with nothing expanded.
 fn untrusted_for_machines(project: &UntrustedFile) -> Value {
     let server = |server: &ServerOutline| {
         json!({
@@ -123,13 +123,13 @@ fn untrusted_for_machines(project: &UntrustedFile) -> Value {
     })
 }
 
-/// What is worth knowing about a file.
+/// Returns the notes about a file, including settings that have no effect in a project.
 fn notes(layer: &Layer) -> impl Iterator<Item = Problem> {
     let unused = (layer.origin == Origin::Project).then(|| layer.config.unused_in_project()).flatten();
     layer.config.notes.iter().cloned().chain(unused)
 }
 
-/// Whether the server would be connected to, and if not, why.
+/// Returns whether the server would be connected to, and if not, why.
 fn state(layers: &Layers, layer: &Layer, name: &str, server: &Server) -> &'static str {
     let named =
         |other: &Layer| other.config.servers.contains_key(name) || other.config.left_out.contains(name);
@@ -143,7 +143,7 @@ fn state(layers: &Layers, layer: &Layer, name: &str, server: &Server) -> &'stati
     }
 }
 
-/// What is started or reached, without arguments or paths: people put keys into both.
+/// Describes the command or URL without arguments and paths, which often hold keys.
 fn transport(server: &Server) -> String {
     match &server.transport {
         Transport::Stdio(stdio) => format!("stdio {}", stdio.command),
@@ -152,7 +152,7 @@ fn transport(server: &Server) -> String {
     }
 }
 
-/// What an entry says that nobody vouches for: nothing of it is filled in.
+/// Describes an entry of an untrusted file as written, with nothing expanded.
 fn as_written(server: &ServerOutline) -> String {
     match (&server.command, &server.url) {
         (Some(command), _) => format!("stdio {command}"),

@@ -1,4 +1,5 @@
-//! `bowline connect`: an MCP server on stdin and stdout, in front of one that may fail.
+//! Implements `bowline connect`: an MCP server on stdin and stdout that relays to a server that may
+//! fail.
 
 use bowline::auth::{Auth, wanted_scopes};
 use bowline::config::{Environment, Http, Server, Transport};
@@ -20,7 +21,7 @@ use crate::settings::{Settings, Trust};
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.trust)?;
     let ConnectArgs { mut words, allow_http, transport, reconnect_wait, debug: _, mut target } = args;
-    // Hosts may never read it, and nothing here waits for them to.
+    // A host may never read stderr, so writing to it must not block.
     stderr::detach();
     let printer = &settings.printer;
     if target.command.is_empty() && matches!(&*words, [_, port] if port.parse::<u16>().is_ok()) {
@@ -49,8 +50,9 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Serves the host until it closes stdin, or until a signal. Both are an orderly end, which the same signal
-/// once more cuts short, as a person does. Another one does not: hosts send SIGINT and at once SIGTERM.
+/// Serves the host until it closes stdin or a signal arrives. Either ends the relay in order. The
+/// same signal again, as a person sends it, ends it at once. A different signal does not: hosts
+/// send SIGINT and right after it SIGTERM.
 async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &Printer) {
     let mut interrupt = Interrupt::listen();
     let (name, login) = (server.name.clone(), logins::command(&server));
@@ -59,7 +61,7 @@ async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &P
     let mut first = None;
     let (teller, mut lives) = mpsc::channel(LIVES);
     let (denier, mut denials) = mpsc::channel(LIVES);
-    // Whoever does not read stderr misses a note.
+    // A note is dropped if the queue is full.
     let mut relay = Relay::new(server)
         .on_life(move |life| {
             let _ = teller.try_send(life.clone());
@@ -76,7 +78,7 @@ async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &P
     if let Some(folder) = folders.records {
         relay = relay.records(folder);
     }
-    // Nobody is asked: the terminal is the host's, if there is one.
+    // Nobody is asked to log in: the terminal, if there is one, belongs to the host.
     if let Some(auth) = auth {
         relay = relay.auth(auth);
     }
@@ -94,7 +96,7 @@ async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &P
             exit = interrupt.next() => match stop.take() {
                 Some(stop) => {
                     first = Some(exit);
-                    // It may be ending already.
+                    // The relay may already be ending.
                     let _ = stop.send(());
                 }
                 None if first == Some(exit) => break,
@@ -108,22 +110,23 @@ async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &P
     while let Ok(fault) = denials.try_recv() {
         news.deny(&fault);
     }
-    // What a host sends after that comes too late to be meant otherwise.
+    // Signals that arrive from here on are ignored: the relay has already ended.
     interrupt.ignore();
 }
 
-/// More turns than come before they are printed.
+/// Capacity of the queues of connection events and denials that wait to be printed.
 const LIVES: usize = 64;
 
-/// What a person has to know, on stderr: hosts keep it in their logs. What heals at once is not told.
+/// Prints notes about the server to stderr, which hosts keep in their logs. Losses that are
+/// recovered at once are not noted.
 struct News<'a> {
     printer: &'a Printer,
-    /// The server's.
+    /// Name of the server.
     name: String,
     down: bool,
-    /// What to run where a login is wanted, if that helps.
+    /// Command that logs in, if a login can help.
     login: Option<String>,
-    /// What was last told of a call that was refused: hosts try again and again.
+    /// Last note about a denied call. Hosts retry, and the same note is printed once.
     denied: Option<String>,
 }
 
@@ -151,7 +154,7 @@ impl News<'_> {
         }
     }
 
-    /// A call was refused, and the server is there all the same.
+    /// Notes a call that was denied although the server is connected.
     fn deny(&mut self, cause: &Fault) {
         let text = format!("`{}` wants another login for a call: {cause}{}", self.name, self.run(cause));
         if self.denied.as_ref() != Some(&text) {
@@ -160,7 +163,7 @@ impl News<'_> {
         }
     }
 
-    /// What to run about it, on a line of its own.
+    /// Returns the login command on a line of its own, or nothing if a login cannot help.
     fn run(&self, cause: &Fault) -> String {
         let scopes = match &cause.cause {
             Cause::LoginRequired { code: 403, challenge } => wanted_scopes(challenge),
@@ -174,7 +177,7 @@ impl News<'_> {
     }
 }
 
-/// The command that logs in, for these scopes as well.
+/// Appends `--scope` options to the login command.
 fn with_scopes(command: &str, scopes: &[String]) -> String {
     let mut command = command.to_owned();
     for scope in scopes {
@@ -184,21 +187,23 @@ fn with_scopes(command: &str, scopes: &[String]) -> String {
     command
 }
 
-/// The server's transport as `--transport` wants it.
+/// Applies `--transport` to the transport of the server.
 fn chosen(transport: Transport, strategy: Strategy) -> Outcome<Transport> {
     let http = match transport {
         Transport::Http(http) | Transport::Sse(http) => http,
         Transport::Stdio(_) => return Err(Failure::usage("--transport is for a server with a URL")),
     };
     Ok(match strategy {
-        // Where a server has both at one URL, the newer one holds better; where it has one, that is found.
+        // With both transports at one URL, Streamable HTTP recovers better; otherwise the one there
+        // is found.
         Strategy::HttpFirst | Strategy::SseFirst => Transport::Http(Http { fallback: true, ..http }),
         Strategy::HttpOnly => Transport::Http(Http { fallback: false, ..http }),
         Strategy::SseOnly => Transport::Sse(http),
     })
 }
 
-/// What a host starts, it starts in any project, and nobody sees which: only what was looked at before is used.
+/// Refuses `--trust-project`: a host starts this command in any project, unseen, so only projects
+/// that were reviewed before are used.
 fn refuse_trust_for_one_run(trust: Trust) -> Outcome<()> {
     match trust {
         Trust::Recorded => Ok(()),
@@ -209,7 +214,7 @@ fn refuse_trust_for_one_run(trust: Trust) -> Outcome<()> {
     }
 }
 
-/// What is sent in the clear over a network can be read and changed by whoever is on it.
+/// Refuses plain HTTP to other machines: everybody on the network can read and change it.
 fn refuse_plain(server: &Server) -> Outcome<()> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return Ok(()) };
     if http.url.scheme() != "http" || is_loopback(http) {
@@ -230,8 +235,8 @@ fn is_loopback(http: &Http) -> bool {
     }
 }
 
-/// The header with each `${NAME}` replaced by that variable. A variable that is not set is nothing, and
-/// said to be so: that is how these configurations are written elsewhere.
+/// Replaces each `${NAME}` in the header by that variable. An unset variable becomes empty, as in
+/// other tools that use this syntax, and is noted.
 fn filled(header: &str, env: &dyn Environment, printer: &Printer) -> String {
     let mut out = String::with_capacity(header.len());
     let mut rest = header;
@@ -262,7 +267,7 @@ mod tests {
         for (typed, meant) in [
             ("Authorization: Bearer ${TOKEN}", "Authorization: Bearer t0p"),
             ("X:${TOKEN}-${TOKEN}", "X:t0p-t0p"),
-            // Once: a value is not looked at again.
+            // Expanded once: a value is not expanded again.
             ("X: ${A}", "X: ${TOKEN}"),
             ("X: ${NONE}.", "X: ."),
             ("X: $TOKEN ${", "X: $TOKEN ${"),

@@ -1,5 +1,5 @@
-//! `bowline demo`: a server in this process gives trouble, and calls through the library go on. It needs no
-//! configuration and no network, and leaves nothing behind.
+//! Implements `bowline demo`: a server in this process causes failures while calls through the
+//! library go on. It needs no configuration and no network, and leaves nothing behind.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ Now with a server of yours:
   bowline info -- npx -y @modelcontextprotocol/server-everything
   bowline tools https://mcp.example.com/mcp";
 
-/// Who is there, what it offers, and one call.
+/// Prints the server, its tools, and the result of one call.
 async fn introduce(printer: &Printer, client: &Client, server: &Server) -> Outcome<()> {
     let failed = |error: bowline::Error| Failure::call(&error, server);
     let peer = client.ready().await.map_err(failed)?;
@@ -86,7 +86,7 @@ fn say(printer: &Printer, text: &str) -> Outcome<()> {
     if printer.is_json() { Ok(()) } else { Ok(printer.layout(text)?) }
 }
 
-/// One run, from the first trouble to the last answer.
+/// One run of the demo, from the first failure to the last response.
 struct Run<'a> {
     seed: u64,
     length: Duration,
@@ -122,7 +122,7 @@ impl Run<'_> {
                 event = events.recv() => match event {
                     Ok(event) => self.note(&event, &board, &show, started)?,
                     Err(RecvError::Lagged(_)) => {}
-                    // The client is ours, and still there.
+                    // The client is ours and still open.
                     Err(RecvError::Closed) => std::future::pending().await,
                 },
                 _ = pictures.tick() => {
@@ -132,7 +132,7 @@ impl Run<'_> {
                     show.draw(&self.summary(&board, started, interrupted), self.length, &now)?;
                 }
                 exit = interrupt.next() => {
-                    // Once: come to an end. Twice: now.
+                    // The first signal ends the run, the second one the process.
                     if interrupted.replace(exit).is_some() {
                         return Err(Failure::Signal(exit));
                     }
@@ -141,7 +141,7 @@ impl Run<'_> {
             }
         };
         let elapsed = started.elapsed();
-        // The last call may have been answered before all was told of how.
+        // Events of the last calls may arrive after their responses.
         while let Ok(event) = events.try_recv() {
             self.note(&event, &board, &show, started)?;
         }
@@ -155,7 +155,7 @@ impl Run<'_> {
         Ok(summary)
     }
 
-    /// The connection tells of itself.
+    /// Records a connection event, and shows a recovery.
     fn note(&self, event: &Event, board: &Board, show: &Show<'_>, started: Instant) -> Outcome<()> {
         let Event::Life(life) = event else { return Ok(()) };
         board.life(life, self.state.signature());
@@ -180,5 +180,5 @@ impl Run<'_> {
 }
 
 const PICTURE: Duration = Duration::from_millis(100);
-/// For a server in the same process, a long time.
+/// How long closing the client may take; the server is in the same process.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! `bowline completions`, what its scripts ask, and `bowline man`.
+//! Implements `bowline completions`, the requests of its scripts, and `bowline man`.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! `bowline info`
+//! Implements `bowline info`.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ pub(super) async fn run(args: ListArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// What the server said of itself stands in it as it came.
+/// Formats the server's information as JSON, with the server's own values unchanged.
 fn for_machines(server: &Server, transport: &str, peer: &Peer) -> Json {
     let null = Json::parse("null").expect("`null` is JSON");
     let who = peer.server.as_ref().map_or(&null, |server| &server.json);
@@ -87,7 +87,7 @@ fn for_people(printer: &Printer, server: &Server, transport: &str, peer: &Peer) 
     out
 }
 
-/// The capabilities by name, with what is switched on inside them.
+/// Lists the capabilities by name, each with what is enabled inside it.
 fn offers(capabilities: &Json) -> String {
     let all: Map<String, Value> = capabilities.decode().unwrap_or_default();
     let named = all.iter().filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(false)));

@@ -1,4 +1,4 @@
-//! `bowline tools|resources|templates|prompts`
+//! Implements `bowline tools|resources|templates|prompts`.
 
 use bowline::config::Server;
 use bowline::view::{Prompt, Tool};
@@ -83,7 +83,7 @@ pub(super) async fn prompts(args: ListArgs, settings: &Settings) -> Outcome {
     print(printer, &server, "prompt", list.iter().map(|prompt| (&*prompt.name, &prompt.json)), &table)
 }
 
-/// The server, and how it was named.
+/// Resolves the server, and returns it with the name that was typed.
 fn server(verb: &'static str, args: ListArgs, settings: &Settings) -> Outcome<(Option<String>, Server)> {
     let ListArgs { words, target } = args;
     let name = Words::new(verb, "", words, &target.command)?.end()?;
@@ -91,7 +91,7 @@ fn server(verb: &'static str, args: ListArgs, settings: &Settings) -> Outcome<(O
     Ok((name, server))
 }
 
-/// Remembers tools for the shell.
+/// Remembers tools for shell completion.
 pub(super) fn keep_tools(settings: &Settings, server: Option<&str>, tools: &[Tool]) {
     let entry = |tool: &Tool| {
         let properties = tool.input_schema.member("properties");
@@ -103,7 +103,7 @@ pub(super) fn keep_tools(settings: &Settings, server: Option<&str>, tools: &[Too
     names::keep(settings, server, |known| known.tools = entries(tools.iter().map(entry)));
 }
 
-/// Remembers prompts for the shell.
+/// Remembers prompts for shell completion.
 pub(super) fn keep_prompts(settings: &Settings, server: Option<&str>, prompts: &[Prompt]) {
     let entry = |prompt: &Prompt| {
         let arguments = prompt.arguments().into_iter().map(|argument| argument.name.to_string()).collect();
@@ -116,7 +116,8 @@ fn named(name: &str, about: Option<String>) -> Entry {
     Entry { name: name.to_owned(), about: about.unwrap_or_default(), arguments: Vec::new() }
 }
 
-/// The server's own objects for machines, each with its name; the table for people, and a word where it is empty.
+/// Prints the server's own objects for machines, or the table for people, with a note if it is
+/// empty.
 fn print<'a, const N: usize>(
     printer: &Printer,
     server: &Server,
@@ -144,12 +145,12 @@ fn print<'a, const N: usize>(
     Ok(Exit::Ok)
 }
 
-/// Whether a model would read what a person does not see.
+/// Returns whether the value has text that a model reads and a person does not see.
 fn hides_something(json: &Json) -> bool {
     json.decode::<Value>().is_ok_and(|value| escape::value_hides_something(&value))
 }
 
-/// What the server claims about a tool, where it claims anything; and what it hides in it.
+/// Lists the annotations of a tool, and whether it contains invisible text.
 fn hints(tool: &Tool) -> String {
     let claimed = tool.annotations.clone();
     let mut hints = Vec::new();
@@ -168,7 +169,7 @@ fn hints(tool: &Tool) -> String {
     hints.join(",")
 }
 
-/// `name` where needed, `[name]` where not.
+/// Lists the arguments of a prompt: `name` if required, `[name]` if not.
 fn arguments(prompt: &Prompt) -> String {
     let shown = prompt.arguments().into_iter().map(|argument| {
         if argument.required { argument.name.to_string() } else { format!("[{}]", argument.name) }

@@ -1,4 +1,4 @@
-//! `bowline login`
+//! Implements `bowline login`.
 
 use std::io::Read as _;
 use std::time::{Duration, SystemTime};
@@ -31,7 +31,7 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     let auth = settings.refreshes.watch(logins.with(&kept), &settings.printer).prompt(prompt);
     let identity = auth.identity(&server).ok_or_else(|| no_login(&server))?;
     let options = LoginOptions { scopes, device };
-    // A code for another device is shown and waited for; nothing is typed here.
+    // A device code is only shown and waited for: no input is read here.
     let by_device = device || http.auth.grant == Grant::Device;
     let asks = http.auth.grant == Grant::Person && !by_device;
     let work = async {
@@ -50,7 +50,7 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
         }
     };
     match attended(Box::pin(work), &dialogs).await? {
-        // What is said to be kept is kept.
+        // The login is reported as kept only after it has been stored.
         Some(_) if settings.refreshes.settle(&settings.printer).await => return Ok(Exit::Login),
         Some(account) => show(&account, &kept, settings)?,
         None => show_open(&server, settings)?,
@@ -58,8 +58,8 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Until it is done, or somebody has had enough. Then it is given up in good order: whoever logs in next is not to
-/// wait for us.
+/// Runs `work` until it is done or a signal arrives. An interrupted login is canceled in order, so
+/// that the next one does not have to wait for it.
 async fn attended<T>(work: impl Future<Output = Outcome<T>>, dialogs: &Dialogs) -> Outcome<T> {
     let mut interrupt = Interrupt::listen();
     let mut work = std::pin::pin!(work);
@@ -75,7 +75,7 @@ async fn attended<T>(work: impl Future<Output = Outcome<T>>, dialogs: &Dialogs) 
 
 const LEAVING: Duration = Duration::from_millis(500);
 
-/// The server as one that can be logged in to.
+/// Returns the HTTP settings of the server, or an error if it cannot be logged in to.
 fn loginable(server: &Server) -> Outcome<&Http> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
         return Err(no_login(server));
@@ -105,8 +105,8 @@ fn no_login(server: &Server) -> Failure {
     ))
 }
 
-/// The address that the person was sent to. It holds a code, which others could read as an argument; but the code is
-/// good only for who began the login.
+/// Returns the callback URL that the person pasted; `-` reads it from stdin. It holds a code that
+/// others could see in the arguments, but only the process that began the login can use it.
 fn pasted(address: String) -> Outcome<String> {
     if address != "-" {
         return Ok(address);
@@ -119,7 +119,7 @@ fn pasted(address: String) -> Outcome<String> {
 
 const LONGEST: u64 = 64 * 1024;
 
-/// Nobody is here to be asked: whoever reads this goes on.
+/// Builds the failure for a login that needs a person where no terminal is: it says how to go on.
 fn to_be_finished(finish: &str, server: &Server, begun: &Begun) -> Failure {
     let message = format!("`{}` wants a login, and there is no terminal to ask you on", server.name);
     let mut report = Report::new(Exit::Login, message);
@@ -138,7 +138,8 @@ fn to_be_finished(finish: &str, server: &Server, begun: &Begun) -> Failure {
     report.into()
 }
 
-/// What to run then. The values of headers are often secret, and stay with who typed them.
+/// Returns the command that finishes the login. Header values are often secret and are not
+/// repeated.
 fn line(typed: &str, headers: &[String]) -> String {
     let names = headers.iter().filter_map(|header| header.split_once(':'));
     let headers: Vec<String> = names.map(|(name, _)| format!("{}: THE SAME AS NOW", name.trim())).collect();
@@ -147,7 +148,7 @@ fn line(typed: &str, headers: &[String]) -> String {
     again::command(words.chain(["--finish", "THE ADDRESS YOU WERE SENT TO"]))
 }
 
-/// The server lets everybody in, so that there is nothing to keep.
+/// Prints that the server needs no login, so that none is stored.
 fn show_open(server: &Server, settings: &Settings) -> Outcome<()> {
     let (printer, name) = (&settings.printer, server.name.as_str());
     if printer.is_json() {

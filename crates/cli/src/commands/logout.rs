@@ -1,4 +1,4 @@
-//! `bowline logout`
+//! Implements `bowline logout`.
 
 use bowline::auth::store::Safe;
 use bowline::auth::{self, Account, Auth, LoggedOut};
@@ -14,11 +14,11 @@ use crate::logins::{Meant, server_of};
 use crate::print::units;
 use crate::settings::Settings;
 
-/// Something to be ended.
+/// A login to end.
 struct Ending {
-    /// How it is reached.
+    /// The server that the login is for.
     server: Server,
-    /// The login; `None`: none is listed, and it is looked for under the server's own name.
+    /// The login. `None` if none is listed: then it is looked up under the server's own name.
     login: Option<Account>,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
     }
 }
 
-/// Ends each, whatever becomes of the others. Gives the first failure.
+/// Ends each login, even if another one fails, and returns the first failure.
 async fn end(endings: &[Ending], auth: &Auth, settings: &Settings) -> Outcome<Option<Failure>> {
     let mut interrupt = Interrupt::listen();
     let (mut told, mut trouble) = (Vec::new(), None);
@@ -96,7 +96,8 @@ async fn leave(auth: &Auth, ending: &Ending) -> Outcome<LoggedOut> {
     outcome.map_err(|error| Failure::auth(&error, server))
 }
 
-/// What was typed: a server's own login, or what is left of one that was configured otherwise.
+/// Returns the logins that `typed` refers to: that of the server as configured, or older ones under
+/// that name.
 fn meant(typed: &str, kept: &[Account], auth: &Auth, settings: &Settings) -> Outcome<Vec<Ending>> {
     let Meant { server, logins } = Meant::by(typed, kept, auth, settings);
     match &*logins {
@@ -120,7 +121,7 @@ async fn listed(safe: &Safe) -> Outcome<Vec<Account>> {
     auth::accounts(safe).await.map_err(|error| Failure::kept(&error))
 }
 
-/// All were to be ended, and not all are.
+/// Builds the failure for `--all` when some logins are still stored.
 fn remaining(left: &[Account]) -> Failure {
     let names: Vec<&str> = left.iter().map(|login| &*login.server).collect();
     let count = units::count(left.len(), "login");

@@ -1,4 +1,4 @@
-//! `bowline logs`
+//! Implements `bowline logs`.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let ended: Outcome = session::with_outcome(settings, &server, async |client| {
         let failed = |error: bowline::Error| Failure::call(&error, &server);
-        // Before the level is set: the answer to that may come after the first message.
+        // Subscribed before the level is set: a message may arrive before the response.
         let mut events = client.events();
         let peer = client.server().await.map_err(failed)?;
         if peer.era() == Era::Modern {
@@ -36,7 +36,7 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
                 Ok(Event::Life(life)) => {
                     tell_life(printer, &server.name, life.turn, life.outage.map(units::time));
                 }
-                // Some servers send all they have, whatever they are asked for.
+                // Some servers send messages below the requested level.
                 Ok(event) => {
                     let Some(message) = logline::message(&event).filter(|said| said.level >= level) else {
                         continue;
@@ -53,7 +53,7 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
     })
     .await;
     match ended {
-        // There is no other way to end it.
+        // Ctrl-C is the only way to end the command.
         Err(Failure::Signal(Exit::Interrupted)) => Ok(Exit::Ok),
         ended => ended,
     }
@@ -70,7 +70,7 @@ fn print(printer: &Printer, message: &LogMessage, server: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// LG-02: such a server is silent between requests.
+// LG-02: a modern server logs only in response to requests.
 fn only_with_requests(server: &str, revision: &str) -> Failure {
     let message =
         format!("`{server}` speaks {revision}, where a server logs only what it does for a request");

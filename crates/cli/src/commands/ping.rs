@@ -1,4 +1,4 @@
-//! `bowline ping`
+//! Implements `bowline ping`.
 
 use std::time::{Duration, Instant};
 

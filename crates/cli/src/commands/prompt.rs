@@ -1,4 +1,4 @@
-//! `bowline prompt`
+//! Implements `bowline prompt`.
 
 mod ask;
 
@@ -54,7 +54,8 @@ pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// PM-01: values are text, whatever they look like.
+/// Parses `key=value` words. Values are always text.
+// PM-01.
 pub(super) fn pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String>> {
     let mut arguments = BTreeMap::new();
     for word in words {
@@ -68,7 +69,7 @@ pub(super) fn pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String>> {
     Ok(arguments)
 }
 
-/// PM-02: what is needed and not there. Arguments that are not listed are the server's to judge.
+// PM-02: required arguments that were not given. Unlisted arguments are left to the server.
 fn missing(
     prompts: &[Prompt],
     name: &str,

@@ -1,4 +1,4 @@
-//! `bowline ps`
+//! Implements `bowline ps`.
 
 use bowline::processes;
 use serde_json::json;
@@ -17,7 +17,7 @@ pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
     let Some(folder) = env::records(&*settings.env) else {
         return Err(Failure::usage("there is no folder for records of processes: HOME is not set"));
     };
-    // Records of others would have us end the processes that they name.
+    // Records that somebody else wrote could make us end processes that are not ours.
     private::check(&folder).map_err(|error| Failure::usage(error.to_string()))?;
     let printer = &settings.printer;
     if clean {
@@ -39,7 +39,7 @@ pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
         }
         return Ok(Exit::Ok);
     }
-    // Reads files and asks the system: not on a thread that others share.
+    // Reads files and queries the system, so it runs on a blocking thread.
     let listed = tokio::task::spawn_blocking({
         let folder = folder.clone();
         move || processes::list(&folder)

@@ -1,4 +1,4 @@
-//! `bowline read`
+//! Implements `bowline read`.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -35,7 +35,7 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
         viewer.save_contents(&result.contents)?;
         return Ok(Exit::Ok);
     }
-    // `bowline read … > picture.png` gives the picture.
+    // `bowline read … > picture.png` writes the picture itself.
     if let ([part], false, false) = (result.contents.as_slice(), to_files, printer.on_terminal())
         && let Body::Blob(blob) = &part.body
         && base64::is_valid(&blob.get())
@@ -59,8 +59,9 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The URI that is read. With variables it is a template of RFC 6570 (RS-05); a URI without any is taken as it
-/// is, whatever it looks like.
+/// Returns the URI to read. With variables, it is a template of RFC 6570; a URI without any is used
+/// as it is.
+// RS-05.
 pub(super) fn expanded(uri: String, pairs: Vec<String>) -> Outcome<String> {
     if pairs.is_empty() {
         return match Template::parse(&uri).ok().filter(|template| template.variables().next().is_some()) {
@@ -85,7 +86,7 @@ pub(super) fn expanded(uri: String, pairs: Vec<String>) -> Outcome<String> {
         if value.is_empty() {
             continue;
         }
-        // Given again, it is a list.
+        // A variable that is given again becomes a list.
         let value = match values.remove(key) {
             Some(Value::Text(first)) => Value::List(vec![first, value.to_owned()]),
             Some(Value::List(mut list)) => {
@@ -97,7 +98,7 @@ pub(super) fn expanded(uri: String, pairs: Vec<String>) -> Outcome<String> {
         values.insert(key.to_owned(), value);
     }
     let left: Vec<&str> = template.variables().filter(|name| !given.iter().any(|key| key == name)).collect();
-    // The RFC leaves them out. In a path that makes another resource, which nobody may have meant.
+    // The RFC omits undefined variables, but in a path that names a different resource.
     if !left.is_empty() {
         return Err(missing(&uri, left.into_iter()));
     }

@@ -1,4 +1,5 @@
-//! `bowline resources`: the list, and changes as they happen (RS-03, RS-04).
+//! Implements `bowline resources`: the list, and changes as they happen.
+// RS-03, RS-04.
 
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime};
@@ -41,7 +42,7 @@ pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
     let watch = Watch { printer: &settings.printer, server: &server, viewer, read, flood: Flood::new() };
     let ended = session::with_outcome(settings, &server, async |client| watch.run(client, &uris).await).await;
     match ended {
-        // There is no other way to end it.
+        // Ctrl-C is the only way to end the command.
         Err(Failure::Signal(Exit::Interrupted)) => Ok(Exit::Ok),
         ended => ended,
     }
@@ -55,20 +56,20 @@ struct Watch<'a> {
     flood: Flood,
 }
 
-/// What one line is about.
+/// One line of output.
 struct News<'a> {
     what: &'static str,
     uri: Option<&'a str>,
-    /// Not the server's words.
+    /// The change was inferred by the client, not announced by the server.
     inferred: bool,
 }
 
 impl Watch<'_> {
     async fn run(mut self, client: &Client, uris: &[String]) -> Outcome {
         let failed = |error: bowline::Error| Failure::call(&error, self.server);
-        // Before anything is subscribed to: an update may come before the answer.
+        // Subscribed to events first: an update may arrive before the response to the subscription.
         let mut events = client.events();
-        // What changes from here on is told; without a list to compare with, nobody could.
+        // Changes of the lists are found by comparison, so both are fetched before.
         client.list_resources().await.map_err(failed)?;
         client.list_resource_templates().await.map_err(failed)?;
         let mut subscribed: Vec<Subscription> = Vec::new();
@@ -87,7 +88,7 @@ impl Watch<'_> {
                 }
                 Err(RecvError::Closed) => return Ok(Exit::Ok),
             }];
-            // What is there already: several updates of a resource are one, as it is read once.
+            // Drains pending events, so that several updates of one resource lead to one read.
             while batch.len() < BATCH {
                 match events.try_recv() {
                     Ok(event) => batch.push(event),
@@ -99,7 +100,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Among what was missed may have been anything.
+    /// Reports every resource as updated: the missed events may have been about any of them.
     async fn missed(&mut self, client: &Client, count: u64, uris: &[String]) -> Outcome<()> {
         crate::print::logline::missed(self.printer, count);
         for uri in uris {
@@ -160,7 +161,7 @@ impl Watch<'_> {
         let contents = match news.uri.filter(|_| self.read && news.what == UPDATED) {
             Some(uri) => match client.read_resource(uri).await {
                 Ok(read) => Some(read),
-                // It may be gone, or come back: the next update is read again.
+                // The resource may be gone for the moment; the next update reads it again.
                 Err(error) => {
                     self.printer.note(&format!("`{uri}` could not be read: {error}"));
                     None
@@ -202,7 +203,7 @@ impl Watch<'_> {
 }
 
 const UPDATED: &str = "updated";
-/// As wide as the widest event.
+/// Width of the longest event name.
 const WIDEST: usize = 12;
-/// Events that are looked at together.
+/// How many events are handled together.
 const BATCH: usize = 256;

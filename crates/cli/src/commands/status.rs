@@ -1,4 +1,4 @@
-//! `bowline status`
+//! Implements `bowline status`.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) async fn run(args: StatusArgs, settings: &Settings) -> Outcome {
     if watch { stay(meant, settings).await } else { look(meant.without_hooks(), timeout, settings).await }
 }
 
-/// Connects, prints and leaves.
+/// Connects, prints the status once, and closes.
 async fn look(meant: Many, limit: Duration, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
@@ -55,7 +55,7 @@ async fn look(meant: Many, limit: Duration, settings: &Settings) -> Outcome {
     outcome
 }
 
-/// Prints what is known, and says how bad it is.
+/// Prints the statuses, and returns the exit code of the worst.
 fn show(statuses: &[ServerStatus], others: &[Other], printer: &Printer) -> Outcome {
     let now = Now::read();
     let rows = rows(statuses, others);
@@ -76,14 +76,14 @@ fn show(statuses: &[ServerStatus], others: &[Other], printer: &Printer) -> Outco
 
 fn rows(statuses: &[ServerStatus], others: &[Other]) -> Vec<Row> {
     let mut rows: Vec<_> = statuses.iter().map(Row::from).chain(others.iter().map(Row::from)).collect();
-    // There are others only where nobody said an order.
+    // Skipped servers occur only if no names were given, so there is no typed order to keep.
     if !others.is_empty() {
         rows.sort_by(|a, b| a.name().cmp(b.name()));
     }
     rows
 }
 
-/// The exit code of the worst. What nobody asked for, and what nobody trusts, is no failure.
+/// Returns the exit code of the worst status. Disabled and untrusted servers are not failures.
 fn worst(statuses: &[ServerStatus], others: &[Other]) -> Exit {
     let of_status = |status: &ServerStatus| match status.state {
         State::Ready | State::Disabled => Exit::Ok,
@@ -99,7 +99,7 @@ fn worst(statuses: &[ServerStatus], others: &[Other]) -> Exit {
     worst.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Ok)
 }
 
-/// Stays connected until it is told to leave.
+/// Stays connected and shows changes until a signal arrives.
 async fn stay(meant: Many, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
@@ -117,12 +117,12 @@ async fn stay(meant: Many, settings: &Settings) -> Outcome {
 
 type Events = bowline::EventReceiver<bowline::Named>;
 
-/// Four pictures a second are as many as anybody can follow.
+/// Shortest time between two frames.
 const PICTURE: Duration = Duration::from_millis(250);
-/// Times are told in seconds.
+/// How often the picture is redrawn without an event, as it shows times in seconds.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A picture that changes in place.
+/// Redraws the table in place until a signal arrives.
 async fn draw(
     registry: &Registry,
     others: &[Other],
@@ -146,17 +146,17 @@ async fn draw(
             exit = interrupt.next() => break exit,
             () = sleep_until(drawn + PICTURE) => {}
         }
-        // All that happened meanwhile is in the next picture.
+        // The next frame shows everything that has happened since, so pending events are skipped.
         events = events.resubscribe();
     };
     drop(screen);
-    // What was seen last stays to be read.
+    // The last state stays on the screen.
     let now = Now::read();
     printer.layout(&status::render(&rows(&registry.statuses(), others), now, printer))?;
     end(exit)
 }
 
-/// What fits of the table, with the troubled first if not all does.
+/// Returns the lines that fit, with troubled servers first if not all of them do.
 fn picture(mut rows: Vec<Row>, width: usize, height: usize, printer: &Printer) -> Vec<String> {
     let now = Now::read();
     let mut lines = status::drawn(&rows, now, width, printer);
@@ -170,7 +170,7 @@ fn picture(mut rows: Vec<Row>, width: usize, height: usize, printer: &Printer) -
     lines
 }
 
-/// A line, or an object, whenever a server has changed. What it is only passing through is left out.
+/// Prints a line, or a JSON object, for each change of a server, without transient states.
 async fn tell(
     registry: &Registry,
     mut events: Events,
@@ -188,14 +188,14 @@ async fn tell(
         }
         tokio::select! {
             exit = interrupt.next() => return end(exit),
-            // An event comes a moment before the state it leads to.
+            // An event arrives shortly before the state that it leads to.
             () = sleep(PICTURE) => {}
             _ = events.recv() => {}
         }
     }
 }
 
-/// What has to differ for a server to be told of again.
+/// Returns what has to differ for a server to be printed again.
 fn gist(status: &ServerStatus) -> impl PartialEq + use<> {
     let health = &status.health;
     (status.state, health.since, health.recoveries, health.last_fault.as_ref().map(|(at, _)| *at))
@@ -212,12 +212,12 @@ fn tell_one(status: &ServerStatus, printer: &Printer) -> io::Result<()> {
     printer.line(&format!("{}\t{}", now.utc(), cells.join("\t").trim_end()))
 }
 
-/// Ctrl-C is how it ends.
+/// Maps a signal to the outcome: Ctrl-C is the regular end.
 pub(super) fn end(exit: Exit) -> Outcome {
     if exit == Exit::Interrupted { Ok(Exit::Ok) } else { Err(Failure::Signal(exit)) }
 }
 
-/// Closes all connections. A second signal leaves at once.
+/// Closes all connections. A second signal cuts that short.
 pub(super) async fn leave(registry: &Registry, interrupt: &mut Interrupt) {
     tokio::select! {
         () = registry.close() => {}

@@ -1,4 +1,4 @@
-//! `bowline tasks`
+//! Implements `bowline tasks`.
 
 mod begin;
 mod row;
@@ -59,7 +59,7 @@ pub(super) async fn run(args: TasksArgs, settings: &Settings) -> Outcome {
     }
 }
 
-/// The server that is meant, and how it was.
+/// The server of a `bowline tasks` command, with the way it was typed.
 struct Asked<'a> {
     settings: &'a Settings,
     server: &'a Server,
@@ -112,7 +112,8 @@ impl Asked<'_> {
         Ok(Exit::Ok)
     }
 
-    /// How the kept tasks of a session stand, and what the server itself lists in it.
+    /// Fetches the state of recorded tasks in one session, and the tasks that the server lists
+    /// there.
     async fn rows(
         &self,
         session: Option<SavedSession>,
@@ -139,7 +140,7 @@ impl Asked<'_> {
                 Ok(listed) => listed.items,
                 Err(error) if matches!(error.kind(), ErrorKind::NotOffered(_)) => Vec::new(),
                 Err(error) => {
-                    // What is known by other means is worth more than what it would add.
+                    // The recorded tasks are worth showing even if the server's own list fails.
                     if rows.is_empty() || is_connection_lost(&error) {
                         return Err(Failure::call(&error, self.server));
                     }
@@ -157,7 +158,8 @@ impl Asked<'_> {
         .await
     }
 
-    /// A task that cannot be read hides no other; a server that cannot be reached hides them all.
+    /// Maps an error to the state of one task. A connection failure is returned, as it affects all
+    /// tasks.
     fn unseen(&self, error: &bowline::Error) -> Outcome<State> {
         match error.kind() {
             ErrorKind::Task(end) => Ok(State::Over(*end)),
@@ -166,7 +168,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Does something with one task, in the session that it was begun in if there is one.
+    /// Runs `work` with one task, in the session that it was started in if that is recorded.
     async fn with_task<T>(
         &self,
         id: &str,
@@ -176,7 +178,7 @@ impl Asked<'_> {
         let session = kept.as_ref().and_then(Kept::session).cloned();
         let done = session::with_session(self.settings, self.server, session, async |client, stay| {
             keep_open(stay, store.as_ref(), kept.as_slice());
-            // One that was not kept may be known to the server all the same.
+            // The server may know a task that was not recorded.
             let handle = match &kept {
                 Some(kept) => kept.handle.clone(),
                 None => client.task_by_id(id).await.map_err(|error| Failure::call(&error, self.server))?,
@@ -268,7 +270,8 @@ impl Asked<'_> {
         report.into()
     }
 
-    /// TL-06: a result is held against what its tool promises, however late it comes.
+    /// Checks the result against the tool's output schema.
+    // TL-06: also for a result that comes late.
     async fn checked(&self, client: &Client, kept: Option<&Kept>, result: CallToolResult) -> Checked {
         let (Some(kept), false) = (kept, result.is_error) else {
             return Checked { result, check: OutputCheck::NoSchema };
@@ -278,7 +281,7 @@ impl Asked<'_> {
                 .iter()
                 .find(|known| *known.name == *kept.tool)
                 .map_or(OutputCheck::NoSchema, |known| check_output(known, &result, server.revision)),
-            // The result is there; what could be said of it is not.
+            // The result is there; only the check is not possible.
             (Err(error), _) | (_, Err(error)) => {
                 self.printer().note(&format!("the result was not checked: {error}"));
                 OutputCheck::NoSchema
@@ -302,7 +305,7 @@ impl Asked<'_> {
         Ok(Exit::Tool)
     }
 
-    /// The kept task that an id or its beginning means, if one does.
+    /// Finds the recorded task by its id or a unique prefix of it.
     fn kept(&self, id: &str) -> Outcome<(Option<Store>, Option<Kept>)> {
         let Some(store) = Store::of(self.settings) else { return Ok((None, None)) };
         let mut tasks = store.tasks(self.server);
@@ -318,7 +321,7 @@ impl Asked<'_> {
         Ok((Some(store), tasks.pop()))
     }
 
-    /// A failure. A task that is gone is not kept any longer.
+    /// Converts an error to a failure, and removes the record of a task that is gone.
     fn failed(&self, error: &bowline::Error, store: Option<&Store>, kept: Option<&Kept>) -> Failure {
         let mut failure = Failure::call(error, self.server);
         if let (ErrorKind::Task(TaskEnd::Gone), Some(kept)) = (error.kind(), kept) {
@@ -333,18 +336,18 @@ impl Asked<'_> {
     }
 }
 
-/// A result, and what is to be said of it.
+/// A result with the outcome of its schema check.
 struct Checked {
     result: CallToolResult,
     check: OutputCheck,
 }
 
-/// What came of work with a task.
+/// Result of work with one task.
 type Done<T> = Result<T, Undone>;
 
 enum Undone {
     Failed(bowline::Error),
-    /// It has been put into words.
+    /// A failure that is ready to be reported.
     Told(Failure),
 }
 
@@ -354,8 +357,8 @@ impl From<bowline::Error> for Undone {
     }
 }
 
-/// Leaves the session of these tasks as it is: some servers know a task in no other. Where it had to be another
-/// one, the next command begins with that.
+/// Keeps the session of these tasks open, since some servers know a task only in its session. If a
+/// new session had to be opened, it is recorded for the next command.
 fn keep_open(stay: &Stay, store: Option<&Store>, kept: &[Kept]) {
     let Some(store) = store.cloned().filter(|_| kept.iter().any(|kept| kept.session().is_some())) else {
         return;
@@ -368,8 +371,8 @@ fn keep_open(stay: &Stay, store: Option<&Store>, kept: &[Kept]) {
     });
 }
 
-/// Tasks that were begun in the same session are asked about in it. There is always one session: the server may
-/// list tasks itself.
+/// Groups tasks by the session they were started in. There is always at least one group, since the
+/// server may list tasks itself.
 fn by_session(kept: Vec<Kept>) -> Vec<(Option<SavedSession>, Vec<Kept>)> {
     let mut groups: Vec<(Option<SavedSession>, Vec<Kept>)> = Vec::new();
     for kept in kept {
@@ -384,7 +387,8 @@ fn by_session(kept: Vec<Kept>) -> Vec<(Option<SavedSession>, Vec<Kept>)> {
     groups
 }
 
-/// Whether nothing else can be expected of the server either. An answer that makes no sense is one.
+/// Returns whether further requests would fail too. A protocol error still means that the server
+/// responds.
 fn is_connection_lost(error: &bowline::Error) -> bool {
     error.fault().is_some_and(|fault| !matches!(fault.cause, Cause::Protocol(_)))
 }
@@ -393,7 +397,7 @@ fn is_out_of_time(error: &bowline::Error) -> bool {
     error.fault().is_some_and(|fault| matches!(fault.cause, Cause::Timeout(Limit::Total)))
 }
 
-/// Whether it was lost before its time, together with its session.
+/// Returns whether the task was lost early, together with its session.
 fn is_bound_to_session(kept: &Kept) -> bool {
     kept.session().is_some() && kept.handle.expires_at().is_none_or(|end| end > SystemTime::now())
 }
@@ -402,7 +406,7 @@ fn is_started(server: &Server) -> bool {
     matches!(server.transport, Transport::Stdio(_))
 }
 
-/// Each costs a request.
+/// How many recorded tasks are listed; each costs a request.
 const MOST_LISTED: usize = 100;
 
 const SESSION_OVER: &str = "the session that it was begun in is over, and this server keeps tasks per session \

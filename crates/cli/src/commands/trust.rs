@@ -1,4 +1,4 @@
-//! `bowline trust` and `bowline untrust`
+//! Implements `bowline trust` and `bowline untrust`.
 
 use std::path::{Path, PathBuf};
 
@@ -96,7 +96,7 @@ fn list(records: &Records, settings: &Settings) -> Outcome {
         .list()
         .map_err(|error| Failure::usage(format!("what you trust cannot be listed: {error}")))?;
     if printer.is_json() {
-        // A path that is no text is none in JSON either.
+        // A path that is not UTF-8 is shown lossily.
         let all = all.iter().map(|it| json!({ "path": it.path.to_string_lossy(), "state": it.state }));
         printer.json(&json!({ "trusted": all.collect::<Vec<_>>() }).to_string())?;
         return Ok(Exit::Ok);
@@ -141,7 +141,7 @@ fn nothing_here() -> Failure {
     )
 }
 
-/// The project's file that was typed, or that is in the folder that was.
+/// Returns the project file at `path`, or in that folder.
 fn named(path: PathBuf) -> Outcome<PathBuf> {
     let path = if path.is_dir() { path.join(PROJECT_FILE) } else { path };
     if path.file_name().is_some_and(|name| name == PROJECT_FILE) {
@@ -153,8 +153,8 @@ fn named(path: PathBuf) -> Outcome<PathBuf> {
     ))
 }
 
-/// The servers of the user's own file that those of the project would take the place of. An error names the file if it
-/// cannot be read.
+/// Returns the servers of the user's own file that the project's file would replace. If the user's
+/// file cannot be read, the error is its path.
 fn replaced(project: &Outline, settings: &Settings) -> Result<Vec<String>, String> {
     let Some(path) = env::user_config(&*settings.env).filter(|path| path.exists()) else {
         return Ok(Vec::new());
@@ -169,7 +169,7 @@ fn replaced(project: &Outline, settings: &Settings) -> Result<Vec<String>, Strin
     Ok(names.filter(|name| own.server(name).is_some()).collect())
 }
 
-/// What the file would do, for a person. Nothing is cut: what is left out could be what matters.
+/// Describes what the file would do. Nothing is truncated, since any part of it could matter.
 fn described(
     place: &Path,
     (outline, replaced): (&Outline, &[String]),
@@ -224,7 +224,7 @@ fn endpoint(endpoint: &EndpointOutline) -> Vec<String> {
 
 fn setting(setting: &SettingOutline) -> String {
     let SettingOutline { key, value } = setting;
-    // The last part says what it is, whatever table it is in.
+    // The last part of the key tells the meaning, whatever table it is in.
     let means = match key.rsplit('.').next().unwrap_or_default() {
         "sampling" | "policy" if value == "allow" => "  (servers use your model, and nobody asks you)",
         "allow_http" if value == "true" => "  (credentials go over connections that others can read)",
@@ -234,7 +234,7 @@ fn setting(setting: &SettingOutline) -> String {
     format!("{key} = {}{means}", quoted(value))
 }
 
-/// What the file would do, for a program. `replaced` is `None` where it is not known.
+/// Describes what the file would do as JSON. `replaced` is `None` if it is not known.
 fn for_machines(place: &Path, outline: &Outline, replaced: Option<&[String]>) -> Value {
     let programs = outline.programs.iter().map(|it| {
         let env: serde_json::Map<String, Value> =

@@ -1,4 +1,4 @@
-//! `bowline watch`
+//! Implements `bowline watch`.
 
 use std::time::SystemTime;
 
@@ -37,7 +37,7 @@ pub(super) async fn run(args: WatchArgs, settings: &Settings) -> Outcome {
         };
         let told = match received {
             Ok(named) => print(&named, notifications, width, printer),
-            // Whoever reads our output is slow. What was lost is counted.
+            // The reader of our output is slow; the lost events are counted.
             Err(RecvError::Lagged(count)) => {
                 printer.note(&format!("{count} events were missed"));
                 Ok(())
@@ -52,11 +52,11 @@ pub(super) async fn run(args: WatchArgs, settings: &Settings) -> Outcome {
     outcome
 }
 
-/// The widest that names are padded to.
+/// Widest column of server names.
 const WIDEST: usize = 24;
-/// As wide as the widest event.
+/// Width of the longest event name.
 const EVENT: usize = 13;
-/// How much of a notification is shown.
+/// How many characters of a notification or change are shown.
 const LONGEST: usize = 300;
 
 fn print(named: &Named, notifications: bool, width: usize, printer: &Printer) -> std::io::Result<()> {
@@ -152,10 +152,10 @@ fn change_line(named: &Named, change: &Change, width: usize, printer: &Printer) 
     line(&clock::local(now), &named.server, &event, &detail, width, printer)
 }
 
-/// What changed in a list: not a turn of its own, and no hook waits for it.
+/// Event name for list changes. It is no connection event, and no hooks run for it.
 const CHANGES: &str = "changes";
 
-/// A line for a person. `event` is painted already.
+/// Formats a line for a terminal. `event` is already painted.
 fn line(time: &str, server: &str, event: &str, detail: &str, width: usize, printer: &Printer) -> String {
     let server = escape::line(server);
     let padding = " ".repeat(width.saturating_sub(server.width()));
@@ -163,7 +163,7 @@ fn line(time: &str, server: &str, event: &str, detail: &str, width: usize, print
     format!("{time}  {name}{padding}  {event}  {}", escape::line(detail)).trim_end().to_owned()
 }
 
-/// Our own tabs stay; nothing else in a line may end it or move a cursor.
+/// Escapes each cell of a line, and keeps our own tabs between them.
 fn escaped_cells(line: &str) -> String {
     line.split('\t').map(escape::line).collect::<Vec<_>>().join("\t").trim_end().to_owned()
 }

@@ -1,4 +1,5 @@
-//! Owns what the callers saw: how each call ended, and what the connection went through meanwhile.
+//! Records what the callers saw: how each call ended, and what happened to the connection
+//! meanwhile.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,39 +10,39 @@ use super::knots::Tool;
 use super::plan::Trouble;
 use super::signature::SIGNATURES;
 
-/// Written by all callers.
+/// Records the outcomes of all callers.
 pub(crate) struct Board {
     started: Instant,
     tally: Mutex<Tally>,
 }
 
-/// What was seen so far.
+/// The counts so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     /// Calls that were begun.
     pub(crate) calls: u64,
-    /// The tickets of those that were answered.
+    /// Tickets of the calls that were answered.
     pub(crate) answered: Vec<u64>,
-    /// How many of them must not run twice.
+    /// How many of those must not run twice.
     pub(crate) answered_once: u64,
-    /// How many failed.
+    /// How many calls failed.
     pub(crate) failed: u64,
-    /// How the first of them failed, and when.
+    /// Time and error of the first failures.
     pub(crate) failures: Vec<(Duration, String)>,
     /// How long each call took.
     pub(crate) took: Vec<Duration>,
-    /// What the connection went through, by cause.
+    /// What happened to the connection, by cause.
     pub(crate) bouts: [Bout; Cause::COUNT],
     /// What the server did last.
     pub(super) now: Option<Cause>,
-    /// What the outage that is under way came from.
+    /// Cause of the current outage.
     pub(super) outage: Option<Cause>,
 }
 
 /// Why the connection was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The session was forgotten, with this signature.
+    /// The server forgot the session, and reported that with this signature.
     Signature(usize),
     /// The server restarted.
     Restart,
@@ -49,40 +50,40 @@ pub(crate) enum Cause {
     Cut,
     /// A stream was cut.
     Stream,
-    /// Nothing that was planned.
+    /// None of the planned failures.
     Other,
 }
 
-/// How it went with one cause.
+/// Counts for one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bout {
     /// How often the server did it.
     pub(crate) times: u64,
     /// How often the client lost its session or connection by it.
     pub(crate) lost: u64,
-    /// How often calls could go again.
+    /// How often the client recovered.
     pub(crate) recovered: u64,
-    /// The longest time they could not.
+    /// Longest outage.
     pub(crate) longest: Duration,
 }
 
-/// Enough to see what is wrong; the number is counted.
+/// How many failures are recorded with their errors; all are counted.
 const FAILURES_KEPT: usize = 5;
 
 impl Board {
-    /// Nothing has happened yet.
+    /// Creates a recorder without calls.
     pub(crate) fn new(started: Instant) -> Self {
         Self { started, tally: Mutex::new(Tally::default()) }
     }
 
-    /// A call begins. Gives its ticket.
+    /// Records the start of a call, and returns its ticket.
     pub(super) fn begin(&self) -> u64 {
         let mut tally = self.lock();
         tally.calls += 1;
         tally.calls
     }
 
-    /// It has ended.
+    /// Records the end of a call.
     pub(super) fn end(&self, ticket: u64, tool: Tool, time: Duration, outcome: Result<(), String>) {
         let mut tally = self.lock();
         tally.took.push(time);
@@ -101,7 +102,7 @@ impl Board {
         }
     }
 
-    /// The server does something.
+    /// Records a failure that the server causes.
     pub(crate) fn trouble(&self, trouble: Trouble) {
         let mut tally = self.lock();
         let cause = Cause::of(trouble);
@@ -109,12 +110,12 @@ impl Board {
         tally.bouts[cause.at()].times += 1;
     }
 
-    /// The client tells of its connection. `signature` is the one in force.
+    /// Records a connection event of the client. `signature` is the one in use.
     pub(crate) fn life(&self, life: &Life, signature: usize) {
         self.lock().turn(life.turn, life.outage, signature);
     }
 
-    /// So far.
+    /// Returns the counts so far.
     pub(crate) fn tally(&self) -> Tally {
         self.lock().clone()
     }
@@ -143,14 +144,15 @@ impl Tally {
     }
 
     fn lose(&mut self, cause: Cause) {
-        // One outage may be announced twice: the session is gone, and then the server is too.
+        // One outage may be announced twice: the session is lost, and then the server is
+        // unreachable too.
         if self.outage.is_none() {
             self.outage = Some(cause);
             self.bouts[cause.at()].lost += 1;
         }
     }
 
-    /// All causes together.
+    /// Returns the sum over all causes.
     pub(crate) fn total(&self) -> Bout {
         self.bouts.iter().fold(Bout::default(), |total, bout| Bout {
             times: total.times + bout.times,
@@ -178,10 +180,10 @@ impl Default for Tally {
 }
 
 impl Cause {
-    /// How many there are.
+    /// How many causes there are.
     pub(crate) const COUNT: usize = SIGNATURES.len() + 4;
 
-    /// What a trouble may lead to.
+    /// Returns the cause that a planned failure has.
     fn of(trouble: Trouble) -> Self {
         match trouble {
             Trouble::Expire(signature) => Self::Signature(signature),
@@ -191,7 +193,7 @@ impl Cause {
         }
     }
 
-    /// Its place in a list of all.
+    /// Returns the index in a list of all causes.
     pub(crate) fn at(self) -> usize {
         match self {
             Self::Signature(signature) => signature,

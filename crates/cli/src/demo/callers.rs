@@ -1,4 +1,4 @@
-//! Owns the steady calls: a few callers, each with one call at a time, at an even pace.
+//! Makes the calls of the demo: several callers, each with one call at a time, at a steady rate.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use tokio::time::MissedTickBehavior;
 use super::board::Board;
 use super::knots::Tool;
 
-/// How many call.
+/// How many callers there are.
 pub(crate) const CALLERS: u32 = 10;
-/// How often each of them does: fifty calls a second in all.
+/// How often each caller makes a call: fifty calls a second in all.
 const EVERY: Duration = Duration::from_millis(200);
-/// How many call at the same moment, so that whatever happens to one happens to several.
+/// How many callers call at the same moment, so that a failure affects several calls.
 const AT_ONCE: u32 = 5;
 
-/// Calls until `stop` is set; each call that was begun is waited for.
+/// Makes calls until `stop` is set, and waits for those that were begun.
 pub(crate) async fn call_steadily(client: Client, board: Arc<Board>, stop: watch::Receiver<bool>) {
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
@@ -37,7 +37,7 @@ async fn call_one_by_one(
     offset: Duration,
 ) {
     let mut ticks = tokio::time::interval_at((Instant::now() + offset).into(), EVERY);
-    // After an outage all callers are not to march in step.
+    // After an outage, the callers must not get into step.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
@@ -57,7 +57,8 @@ async fn call_one_by_one(
     }
 }
 
-/// Half of the calls put something away, a fifth has a stream, the rest only reads.
+/// Chooses the tool: half of the calls must not run twice, a fifth have a stream, the rest only
+/// read.
 fn tool(ticket: u64) -> Tool {
     match ticket % 10 {
         0 | 2 | 4 | 6 | 8 => Tool::Stow,
@@ -73,7 +74,7 @@ fn arguments(tool: Tool, ticket: u64) -> Value {
     }
 }
 
-/// Whether it is the answer to this call.
+/// Checks that the result belongs to this call.
 fn check(ticket: u64, result: &CallToolResult) -> Result<(), String> {
     let answered = result.structured.as_ref().and_then(|json| json.decode::<Value>().ok());
     match answered.as_ref().and_then(|json| json["ticket"].as_u64()) {

@@ -1,15 +1,16 @@
-//! Owns the endpoint:
+//! Serves the endpoint of the demo server:
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
 //! | `POST /mcp` with a request | JSON, or an event stream where there is progress to report |
 //! | `POST /mcp` with a notification | 202 |
 //! | `GET /mcp` | a stream for notifications, or the rest of one that was cut |
 //! | `DELETE /mcp` | ends the session |
-//! | anything in a session that was forgotten | the signature in force |
+//! | anything in a forgotten session | the error of the signature in use |
 //! | anything else | 404 or 405 |
 //!
-//! and how it stops listening: what has reached it is answered first, on connections that are then closed.
+//! When it stops, requests that have reached it are answered first, and their connections then
+//! closed.
 
 use std::fmt;
 use std::io;
@@ -33,7 +34,7 @@ use super::knots::{self, Reply, STEPS, Tool};
 use super::signature::SIGNATURES;
 use super::state::{Cut, State, Story, UnderWay};
 
-/// A server that runs, or is down for a moment. Dropping it stops it.
+/// The demo server, which may be down for a moment. Dropping it stops it.
 pub(crate) struct DemoServer {
     addr: SocketAddr,
     state: State,
@@ -45,21 +46,21 @@ struct Running {
     task: JoinHandle<()>,
 }
 
-/// Into a stream that is open.
+/// Sends to an open stream.
 pub(super) type Outlet = Sender<Bytes, Severed>;
 type Body = Either<Full<Bytes>, Channel<Bytes, Severed>>;
 
-/// Ends a connection in the middle of whatever it was doing.
+/// Aborts a connection in the middle of a response.
 #[derive(Debug)]
 pub(super) struct Severed;
 
 const SESSION: &str = "mcp-session-id";
 const LAST_EVENT: &str = "last-event-id";
-/// More than any request of the demo has.
+/// Larger than any request of the demo.
 const LARGEST_BODY: usize = 64 * 1024;
-/// How soon a stream that was cut is to be taken up.
+/// Delay before a client resumes a stream that was cut.
 const RETRY_MILLIS: u64 = 250;
-/// The step after which a stream is cut, if it is.
+/// The step after which a stream is cut.
 const CUT_AFTER: usize = 2;
 
 // === impl DemoServer ===
@@ -74,26 +75,27 @@ impl DemoServer {
         Ok(Self { addr, state, running })
     }
 
-    /// The endpoint.
+    /// Returns the URL of the endpoint.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.addr)
     }
 
-    /// What it remembers.
+    /// Returns the state of the server.
     pub(crate) fn state(&self) -> &State {
         &self.state
     }
 
-    /// Stops listening, answers what has reached it, closes all connections and forgets all sessions.
+    /// Stops listening, answers requests that have reached it, closes all connections and forgets
+    /// all sessions.
     pub(super) async fn stop(&mut self) {
         let Some(Running { stop, task }) = self.running.take() else { return };
-        // Between two calls: the system resets connections that nobody has accepted yet, with whatever was
-        // written to them.
+        // Stops between two calls: the system resets connections that are not accepted yet, with
+        // the requests on them.
         let begun = Instant::now();
         while !self.state.is_quiet(PAUSE) && begun.elapsed() < LONGEST_DRAIN {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
-        // It can only have ended already.
+        // The listener can only have ended already.
         let _ = stop.send(());
         let _ = task.await;
         let mut memory = self.state.lock();
@@ -101,7 +103,7 @@ impl DemoServer {
         memory.sessions.clear();
     }
 
-    /// Listens again, at the same port.
+    /// Listens again on the same port.
     pub(super) async fn come_back(&mut self) -> io::Result<()> {
         let listener = TcpListener::bind(self.addr).await?;
         self.running = Some(Running::new(listener, &self.state));
@@ -136,7 +138,7 @@ async fn listen(listener: TcpListener, state: State, mut stopped: oneshot::Recei
                 connections.spawn(async move {
                     let service = service_fn(|request| serve(request, &state));
                     let connection = hyper::server::conn::http1::Builder::new();
-                    // A client that goes away is no matter here, nor is one that is cut off.
+                    // Clients that disconnect, or are cut off, do not matter here.
                     let _ = connection.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
@@ -148,20 +150,20 @@ async fn listen(listener: TcpListener, state: State, mut stopped: oneshot::Recei
         memory.draining = true;
         memory.streams.clear();
     }
-    // To close a connection while a request may be on its way would leave its sender in doubt whether it
-    // was run. So each connection that is used once more is closed with an answer, and the rest when
-    // everybody has found out that nobody listens here any more.
+    // Closing a connection while a request may be on its way would leave its sender in doubt
+    // whether it was executed. So each connection that is used again is closed with the response,
+    // and the others once everybody has noticed that nothing listens here any more.
     let begun = Instant::now();
     while !connections.is_empty() && !state.is_quiet(QUIET) && begun.elapsed() < LONGEST_DRAIN {
         let _ = tokio::time::timeout(LOOK_AGAIN, connections.join_next()).await;
     }
 }
 
-/// More than twice what lies between two calls.
+/// More than twice the time between two calls.
 const QUIET: Duration = Duration::from_millis(250);
 /// Many times what the longest call takes.
 const LONGEST_DRAIN: Duration = Duration::from_secs(2);
-/// Less than what lies between two calls.
+/// Less than the time between two calls.
 const PAUSE: Duration = Duration::from_millis(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -180,7 +182,7 @@ async fn answer(
     state: &State,
     under_way: UnderWay,
 ) -> Result<Response<Body>, Severed> {
-    // A page in a browser has no business here, and always says where it comes from.
+    // Pages in a browser are refused; they always send an origin.
     if request.headers().contains_key(ORIGIN) {
         return Ok(empty(StatusCode::FORBIDDEN));
     }
@@ -217,13 +219,13 @@ async fn post(
     };
     let method = message["method"].as_str().unwrap_or_default();
     let Some(id) = message.get("id").cloned() else { return Ok(empty(StatusCode::ACCEPTED)) };
-    // Whoever is about to leave takes on nothing new, but for calls of those who know nothing of it yet.
+    // While stopping, only calls are accepted, from clients that do not know yet.
     if method != "tools/call" && state.lock().draining {
         return Ok(leaving());
     }
     match method {
         "initialize" => return Ok(open(&id, state)),
-        // What tells a client of today that this server is of the years before.
+        // This error tells a client that the server is legacy.
         "server/discover" => return Ok(failed(&id, -32601, "method not found")),
         _ => {}
     }
@@ -268,7 +270,7 @@ async fn call(
     }
 }
 
-/// A stream for notifications, of which there are none; or the rest of one that was cut.
+/// Opens a stream for notifications, of which there are none, or resumes one that was cut.
 fn get(headers: &HeaderMap, session: Option<String>, state: &State, under_way: UnderWay) -> Response<Body> {
     if state.lock().draining {
         return leaving();
@@ -285,12 +287,12 @@ fn get(headers: &HeaderMap, session: Option<String>, state: &State, under_way: U
     }
     let (sender, body) = Channel::new(1);
     let mut memory = state.lock();
-    // There is one client, so an older stream is of a session that is gone.
+    // There is one client, so an older stream belongs to a lost session.
     memory.streams = vec![sender];
     response(StatusCode::OK, "text/event-stream", Either::Right(body))
 }
 
-/// A new session.
+/// Opens a new session.
 fn open(id: &Value, state: &State) -> Response<Body> {
     let session = state.lock().open();
     let mut response = found(id, &knots::initialize());
@@ -298,20 +300,20 @@ fn open(id: &Value, state: &State) -> Response<Body> {
     response
 }
 
-/// A story, and where to go on with it.
+/// A streamed call, and the step to continue from.
 struct Telling {
     story: Story,
     ticket: Option<u64>,
     from: usize,
 }
 
-/// An event stream: the steps as progress, then the result.
+/// Returns an event stream: the steps as progress, then the result.
 fn stream(telling: Telling, state: &State, under_way: UnderWay) -> Response<Body> {
     let (sender, body) = Channel::new(8);
     let state = state.clone();
     tokio::spawn(async move {
         let _under_way = under_way;
-        // The only way to fail is that nobody reads any more.
+        // It fails only if the client has disconnected.
         let _ = tell(sender, telling, &state).await;
     });
     response(StatusCode::OK, "text/event-stream", Either::Right(body))
@@ -322,7 +324,7 @@ async fn tell(mut sender: Outlet, telling: Telling, state: &State) -> Result<(),
     let place = |step: usize| ticket.map(|ticket| format!("id: {ticket}-{step}\n")).unwrap_or_default();
     let cut = ticket.is_some_and(|ticket| from == 0 && state.lock().take_stream_cut(ticket, &story));
     if from == 0 {
-        // A place to go on from, before there is anything to say.
+        // An event id to resume from, before there is progress.
         send(&mut sender, format!("{}retry: {RETRY_MILLIS}\ndata:\n\n", place(0))).await?;
     }
     for (index, step) in STEPS.iter().enumerate().skip(from) {
@@ -341,14 +343,14 @@ async fn tell(mut sender: Outlet, telling: Telling, state: &State) -> Result<(),
     Ok(())
 }
 
-/// Nobody reads any more.
+/// The client has disconnected.
 struct Gone;
 
 async fn send(sender: &mut Outlet, event: String) -> Result<(), Gone> {
     sender.send_data(event.into()).await.map_err(|_| Gone)
 }
 
-/// Half an answer, and then nothing.
+/// Returns half a response, and then cuts the connection.
 fn half(id: &Value, result: &Value) -> Response<Body> {
     let whole = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
     let (mut sender, body) = Channel::new(1);
@@ -360,7 +362,7 @@ fn half(id: &Value, result: &Value) -> Response<Body> {
     response(StatusCode::OK, "application/json", Either::Right(body))
 }
 
-/// The ticket and the step that an event id names.
+/// Parses the ticket and the step of an event id.
 fn place(id: &str) -> Option<(u64, usize)> {
     let (ticket, step) = id.split_once('-')?;
     Some((ticket.parse().ok()?, step.parse().ok()?))
@@ -374,7 +376,7 @@ fn is_known(session: Option<String>, state: &State) -> bool {
     session.is_some_and(|id| state.lock().sessions.contains(&id))
 }
 
-/// The session is not known.
+/// Returns the error for an unknown session, in the form of the signature in use.
 fn refused(id: &Value, state: &State) -> Response<Body> {
     let signature = &SIGNATURES[state.signature()];
     let (media, body) = signature.body(id);

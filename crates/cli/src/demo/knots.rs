@@ -1,22 +1,22 @@
-//! Owns what the demo server knows: three tools, each of which may be treated differently when it is cut
-//! off.
+//! Defines the tools of the demo server: three, which differ in how a call that was cut off may be
+//! retried.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A tool.
+/// A tool of the demo server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
-    /// Puts something away: to run it twice is to do it twice.
+    /// Has an effect, so that running it twice is wrong.
     Stow,
-    /// The same, told step by step on a stream that can be taken up where it was cut.
+    /// Has an effect, and reports its steps on a stream that can be resumed.
     Tie,
-    /// Only reads, and says so.
+    /// Only reads, and is annotated as read-only.
     Strength,
 }
 
-/// What a request comes to.
+/// The reply to a request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reply {
     /// A result.
@@ -42,7 +42,7 @@ pub(super) const STEP_TIME: Duration = Duration::from_millis(5);
 pub(super) const WORK_TIME: Duration = Duration::from_millis(3);
 
 impl Tool {
-    /// Its name.
+    /// Returns the name of the tool.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stow => "stow",
@@ -51,19 +51,21 @@ impl Tool {
         }
     }
 
-    /// Whether the server says of it that it may be run again.
+    /// Returns whether the tool is annotated as safe to repeat.
     pub(crate) fn may_repeat(self) -> bool {
         self == Self::Strength
     }
 
-    /// Its result. The ticket comes back, so that the caller can tell its own answer from another's.
+    /// Returns the result. It includes the ticket, so that a caller can check that the response is
+    /// its own.
     pub(super) fn result(self, arguments: &Value) -> Value {
         let (text, structured) = match self {
             Self::Stow => ("Stowed.".to_owned(), json!({})),
             Self::Tie => ("A bowline: it neither slips nor jams.".to_owned(), json!({})),
             Self::Strength => {
                 let millimetres = arguments["millimetres"].as_f64().unwrap_or_default();
-                // A rule of thumb: 0.2 kN per square millimetre of rope, a third lost to the knot.
+                // A rule of thumb: 0.2 kN per square millimeter of rope, minus a third for the
+                // knot.
                 let kilonewtons = (millimetres * millimetres * 0.2 * 0.66 * 10.0).round() / 10.0;
                 (format!("{kilonewtons} kN"), json!({ "kilonewtons": kilonewtons }))
             }
@@ -74,7 +76,7 @@ impl Tool {
     }
 }
 
-/// The answer to `initialize`.
+/// Returns the result of `initialize`.
 pub(super) fn initialize() -> Value {
     json!({
         "protocolVersion": "2025-11-25",

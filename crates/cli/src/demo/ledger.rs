@@ -1,32 +1,32 @@
-//! Owns the count of what the server ran: each call by the ticket in its arguments, so that a call that ran
-//! twice is seen whatever way it came.
+//! Counts what the server ran, by the ticket in the arguments of each call, so that a call that ran
+//! twice is noticed however it arrived.
 
 use std::collections::HashMap;
 
 use super::knots::Tool;
 
-/// What ran, and how often.
+/// How often each call ran.
 #[derive(Default)]
 pub(crate) struct Ledger {
     runs: HashMap<u64, u32>,
     count: Executions,
 }
 
-/// The count.
+/// Counts of executed calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Executions {
     /// Calls that must not run twice, and ran.
     pub(crate) once: u64,
-    /// Those of them that ran twice all the same.
+    /// How many of those ran twice.
     pub(crate) twice: u64,
-    /// Calls that may run again, by the server's leave, and ran.
+    /// Calls that may be repeated, and ran.
     pub(crate) repeatable: u64,
     /// How often one of those ran again.
     pub(crate) repeated: u64,
 }
 
 impl Ledger {
-    /// A call runs now.
+    /// Records that a call runs.
     pub(super) fn run(&mut self, ticket: u64, tool: Tool) {
         let runs = self.runs.entry(ticket).or_default();
         *runs += 1;
@@ -40,12 +40,12 @@ impl Ledger {
         }
     }
 
-    /// So far.
+    /// Returns the counts so far.
     pub(crate) fn count(&self) -> Executions {
         self.count
     }
 
-    /// How many of these calls never ran, though they were answered.
+    /// Returns how many of these calls were answered without having run.
     pub(crate) fn never_ran(&self, answered: &[u64]) -> u64 {
         let missing = answered.iter().filter(|ticket| !self.runs.contains_key(ticket));
         missing.count() as u64
@@ -68,7 +68,7 @@ mod tests {
         for _ in 0..2 {
             ledger.run(1, Tool::Stow);
         }
-        // Three runs of one call are one call that ran more than once.
+        // Three runs of one call count as one call that ran more than once.
         assert_eq!(ledger.count(), Executions { once: 2, twice: 1, repeatable: 2, repeated: 1 });
         assert_eq!(ledger.never_ran(&[1, 2, 3, 4]), 0);
         assert_eq!(ledger.never_ran(&[1, 9, 8]), 2);

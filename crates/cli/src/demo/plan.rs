@@ -1,4 +1,4 @@
-//! Owns which trouble comes next, and after how long a pause. A seed gives the same order each time.
+//! Decides which failure comes next, and after which pause. A seed always gives the same order.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use fastrand::Rng;
 
 use super::signature::SIGNATURES;
 
-/// What the server does to its clients.
+/// A failure that the server causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Forgets all sessions, and says so with this one of the signatures.
+    /// Forgets all sessions, and reports that with this signature.
     Expire(usize),
-    /// Stops listening for so long, then comes back at the same port, with no memory of sessions.
+    /// Stops listening for this long, then listens on the same port again, without its sessions.
     Restart(Duration),
-    /// Cuts this many connections, with a call that may be repeated on each.
+    /// Cuts this many connections, each with a call that may be repeated.
     Cut(usize),
-    /// Cuts the streams of this many calls, and the one that hangs open for notifications.
+    /// Cuts the streams of this many calls, and the stream for notifications.
     CutStreams(usize),
 }
 
-/// The troubles, without end.
+/// The endless sequence of failures.
 pub(crate) struct Plan {
     rng: Rng,
     kinds: Vec<Kind>,
@@ -34,20 +34,20 @@ enum Kind {
     CutStreams,
 }
 
-/// One of each, and mostly what happens mostly. As they stand here, a run of few seconds has seen what
-/// matters.
+/// Each kind, with the most common one several times. In this order, a run of a few seconds shows
+/// what matters.
 const ROUND: [Kind; 6] =
     [Kind::Expire, Kind::Expire, Kind::Restart, Kind::Expire, Kind::Cut, Kind::CutStreams];
 
 impl Plan {
-    /// The plan of a seed.
+    /// Creates the plan for a seed.
     pub(crate) fn new(seed: u64) -> Self {
         let mut kinds = ROUND.to_vec();
         kinds.reverse();
         Self { rng: Rng::with_seed(seed), kinds, signatures: Vec::new() }
     }
 
-    /// Each is used once before any is used again.
+    /// Returns the next signature. Each is used once before any is used again.
     fn signature(&mut self) -> usize {
         if self.signatures.is_empty() {
             self.signatures = (0..SIGNATURES.len()).collect();
@@ -57,7 +57,7 @@ impl Plan {
     }
 }
 
-/// The pause before it, and the trouble.
+/// Yields the pause before each failure, and the failure.
 impl Iterator for Plan {
     type Item = (Duration, Trouble);
 
@@ -77,7 +77,7 @@ impl Iterator for Plan {
 }
 
 impl Trouble {
-    /// How long it may go on, if all is well: one that would outlast the demo is not begun.
+    /// Returns how long the failure may last: one that would outlast the demo is skipped.
     pub(super) fn longest(self) -> Duration {
         match self {
             Self::Restart(down) => down + Duration::from_millis(700),

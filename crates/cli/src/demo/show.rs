@@ -1,5 +1,5 @@
-//! Owns how the demo looks: a picture drawn in place on a terminal, a line for each thing that happens
-//! anywhere else, and the table at the end.
+//! Shows the demo: a picture that is redrawn on a terminal, elsewhere a line for each event, and
+//! the table at the end.
 
 use std::io;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::print::{FAINT, GOOD, Printer, STRONG, escape, units};
 
 /// Shows a run while it happens.
 pub(crate) enum Show<'a> {
-    /// In place.
+    /// Redraws a picture in place.
     Picture(&'a Printer, Screen),
-    /// Line by line.
+    /// Prints a line for each event.
     Lines(&'a Printer),
-    /// To a machine, which is told at the end.
+    /// Shows nothing: machines get the summary.
     Nothing,
 }
 
-/// A line, and how it is painted.
+/// A line with its style.
 type Line = (Style, String);
 
 const PLAIN: Style = Style::new();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 
 impl<'a> Show<'a> {
-    /// As it can be shown here.
+    /// Chooses the view for this printer.
     pub(crate) fn start(printer: &'a Printer) -> io::Result<Self> {
         Ok(if printer.is_json() {
             Self::Nothing
@@ -44,7 +44,7 @@ impl<'a> Show<'a> {
         })
     }
 
-    /// Something happened.
+    /// Prints an event as a line.
     pub(crate) fn happened(&self, at: Duration, what: &str) -> io::Result<()> {
         match self {
             Self::Lines(printer) => printer.layout(&format!("{:6.2} s  {what}\n", at.as_secs_f64())),
@@ -52,7 +52,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Where it stands. `now` is what happened last.
+    /// Draws the current state. `now` is what happened last.
     pub(crate) fn draw(&mut self, summary: &Summary, length: Duration, now: &str) -> io::Result<()> {
         let Self::Picture(printer, screen) = self else { return Ok(()) };
         let elapsed = summary.elapsed.min(length).as_secs_f64();
@@ -73,7 +73,7 @@ impl<'a> Show<'a> {
     }
 }
 
-/// What the server does, as it is told.
+/// Describes what the server does.
 pub(crate) fn line(trouble: Trouble) -> String {
     match trouble {
         Trouble::Expire(signature) => format!("forgets all sessions: {}", SIGNATURES[signature].name),
@@ -85,7 +85,7 @@ pub(crate) fn line(trouble: Trouble) -> String {
     }
 }
 
-/// The end, for people.
+/// Renders the summary for people.
 pub(crate) fn ending(printer: &Printer, summary: &Summary) -> String {
     let mut lines = table(summary);
     lines.push((PLAIN, String::new()));
@@ -113,7 +113,7 @@ pub(crate) fn ending(printer: &Printer, summary: &Summary) -> String {
     painted.join("\n") + "\n"
 }
 
-/// The numbers.
+/// Returns the numbers as a table.
 fn table(summary: &Summary) -> Vec<Line> {
     let Summary { tally, executions, done, .. } = summary;
     let [median, p99, longest] = summary.latency().map(units::time);
@@ -170,7 +170,7 @@ fn count(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// As much of `text` as fits.
+/// Truncates `text` to `width` columns.
 fn cut(text: &str, width: usize) -> &str {
     let mut used = 0;
     for (at, c) in text.char_indices() {

@@ -1,25 +1,25 @@
-//! Owns the ways in which the server says that it no longer knows a session. Each is what a server in use
-//! really sends.
+//! Defines the ways in which the server reports that it no longer knows a session. Each is what
+//! some real server sends.
 
 use serde_json::{Value, json};
 
-/// One way to say it.
+/// One way to report a lost session.
 pub(crate) struct Signature {
-    /// How it is shown: the status and the words.
+    /// Name for display: the status and the text.
     pub(crate) name: &'static str,
     pub(super) status: u16,
     form: Form,
 }
 
-/// What the body looks like.
+/// Form of the response body.
 #[derive(Clone, Copy)]
 enum Form {
     Nothing,
     Text(&'static str),
-    /// JSON that is no JSON-RPC.
+    /// JSON that is not JSON-RPC.
     Plain(&'static str),
     Rpc(Error),
-    /// The same as an event, whatever the status.
+    /// A JSON-RPC error as an event, whatever the status.
     Event(Error),
 }
 
@@ -31,16 +31,16 @@ struct Error {
     message: &'static str,
 }
 
-/// Whose id an error carries.
+/// Which id an error carries.
 #[derive(Clone, Copy)]
 enum Of {
     Request,
     Nobody,
-    /// Some servers make one up.
+    /// Some servers invent an id.
     Server,
 }
 
-/// All of them.
+/// All signatures.
 pub(crate) const SIGNATURES: [Signature; 10] = [
     Signature {
         name: "404 Session not found, as JSON",
@@ -95,7 +95,7 @@ pub(crate) const SIGNATURES: [Signature; 10] = [
 ];
 
 impl Signature {
-    /// The media type and the body, for the request with this id.
+    /// Returns the media type and the body, for the request with this id.
     pub(super) fn body(&self, id: &Value) -> (&'static str, String) {
         match self.form {
             Form::Nothing => ("text/plain", String::new()),

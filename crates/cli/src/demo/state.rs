@@ -1,4 +1,4 @@
-//! Owns what the demo server remembers, and which of its calls is to be cut.
+//! Holds the state of the demo server, and decides which of its calls are cut.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,28 +10,28 @@ use super::http::Outlet;
 use super::knots::Tool;
 use super::ledger::Ledger;
 
-/// Shared by all connections.
+/// State that all connections share.
 #[derive(Clone)]
 pub(crate) struct State(Arc<Mutex<Memory>>);
 
 pub(super) struct Memory {
     pub(super) sessions: HashSet<String>,
     opened: u64,
-    /// How an unknown session is refused: one of the signatures.
+    /// Index of the signature that reports an unknown session.
     pub(super) signature: usize,
-    /// No connection carries more than one request any more.
+    /// Each connection is closed after its current request.
     pub(super) draining: bool,
     pub(super) ledger: Ledger,
-    /// Streams that hang open for notifications.
+    /// Streams that are open for notifications.
     pub(super) streams: Vec<Outlet>,
     /// Cuts that wait for a call.
     pub(super) cuts: VecDeque<Cut>,
     pub(super) stream_cuts: usize,
     /// Calls that were cut: none is cut twice.
     cut: HashSet<u64>,
-    /// Those of them that were not answered since.
+    /// Calls that were cut and not answered since.
     pub(super) pending: HashSet<u64>,
-    /// Stories that were cut short and can be taken up.
+    /// Streamed calls that were cut and can be resumed.
     pub(super) untold: HashMap<u64, Story>,
     pub(super) done: Done,
     under_way: usize,
@@ -41,15 +41,15 @@ pub(super) struct Memory {
 /// Where a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// The request was read and nothing done.
+    /// After the request was read, before it was executed.
     Before,
-    /// The call has run and nothing was said.
+    /// After the call was executed, before the response.
     After,
-    /// Half of the answer is out.
+    /// In the middle of the response.
     Halfway,
 }
 
-/// A knot that is being tied.
+/// A call whose steps are sent on a stream.
 #[derive(Clone)]
 pub(super) struct Story {
     pub(super) id: Value,
@@ -57,7 +57,7 @@ pub(super) struct Story {
     pub(super) result: Value,
 }
 
-/// What the server did.
+/// Counts of what the server did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
     /// Calls that were answered.
@@ -66,7 +66,7 @@ pub(crate) struct Done {
     pub(crate) cuts: u64,
     /// Streams of calls that were cut.
     pub(crate) streams_cut: u64,
-    /// Those of them that were taken up again.
+    /// How many of those were resumed.
     pub(crate) resumed: u64,
 }
 
@@ -94,22 +94,22 @@ impl State {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the server did so far.
+    /// Returns the counts so far.
     pub(crate) fn done(&self) -> Done {
         self.lock().done
     }
 
-    /// Looks at the count of what ran.
+    /// Reads the count of executed calls.
     pub(crate) fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
         look(&self.lock().ledger)
     }
 
-    /// Which signature is in force.
+    /// Returns the index of the signature in use.
     pub(crate) fn signature(&self) -> usize {
         self.lock().signature
     }
 
-    /// A request begins; it is over when the guard is dropped.
+    /// Marks the start of a request, which ends when the guard is dropped.
     pub(super) fn begin(&self) -> UnderWay {
         let mut memory = self.lock();
         memory.under_way += 1;
@@ -117,7 +117,7 @@ impl State {
         UnderWay(self.clone())
     }
 
-    /// Whether nobody has asked for anything for so long, and everything is answered.
+    /// Returns whether no request has arrived for `time`, and all are answered.
     pub(super) fn is_quiet(&self, time: Duration) -> bool {
         let memory = self.lock();
         memory.under_way == 0 && memory.last_request.elapsed() >= time
@@ -125,7 +125,7 @@ impl State {
 }
 
 impl Memory {
-    /// A new session.
+    /// Opens a new session.
     pub(super) fn open(&mut self) -> String {
         self.opened += 1;
         let session = format!("demo-{}", self.opened);
@@ -133,14 +133,14 @@ impl Memory {
         session
     }
 
-    /// The call runs, as far as it is counted.
+    /// Counts the execution of a call that has a ticket.
     pub(super) fn run(&mut self, ticket: Option<u64>, tool: Tool) {
         if let Some(ticket) = ticket {
             self.ledger.run(ticket, tool);
         }
     }
 
-    /// The call is answered.
+    /// Records that the call is answered.
     pub(super) fn answered(&mut self, ticket: Option<u64>) {
         self.done.served += 1;
         if let Some(ticket) = ticket {
@@ -148,7 +148,7 @@ impl Memory {
         }
     }
 
-    /// Whether this call is cut, and where. Only one that may be repeated is.
+    /// Returns where this call is cut, if it is. Only calls that may be repeated are.
     pub(super) fn take_cut(&mut self, ticket: Option<u64>, tool: Tool) -> Option<Cut> {
         let ticket = ticket.filter(|ticket| tool.may_repeat() && !self.cut.contains(ticket))?;
         let cut = self.cuts.pop_front()?;
@@ -158,7 +158,7 @@ impl Memory {
         Some(cut)
     }
 
-    /// Whether the stream of this call is cut, to be taken up again.
+    /// Returns whether the stream of this call is cut, to be resumed.
     pub(super) fn take_stream_cut(&mut self, ticket: u64, story: &Story) -> bool {
         if self.stream_cuts == 0 || self.cut.contains(&ticket) {
             return false;
@@ -172,7 +172,7 @@ impl Memory {
     }
 }
 
-/// A request that is under way.
+/// A request that is being served.
 pub(super) struct UnderWay(State);
 
 impl Drop for UnderWay {

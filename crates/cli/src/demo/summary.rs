@@ -1,4 +1,4 @@
-//! Owns the verdict: what the callers saw beside what the server counted.
+//! Compares what the callers saw with what the server counted.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use super::signature::SIGNATURES;
 use super::state::Done;
 use crate::exit::Exit;
 
-/// All that is told, during the run and after it.
+/// The numbers that are shown during and after the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     pub(crate) seed: u64,
     pub(crate) elapsed: Duration,
-    /// Somebody ended it early.
+    /// The signal that ended the run early.
     pub(crate) interrupted: Option<Exit>,
     /// What the callers saw.
     pub(crate) tally: Tally,
     /// What the server did.
     pub(crate) done: Done,
-    /// What it ran.
+    /// What the server executed.
     pub(crate) executions: Executions,
-    /// Calls that were answered, and that it knows nothing of.
+    /// Calls that were answered without having been executed.
     pub(crate) never_ran: u64,
 }
 
 impl Summary {
-    /// Whether every call was answered, by running it, and once where that matters.
+    /// Returns whether every call was answered, by executing it, and only once where that matters.
     pub(crate) fn holds(&self) -> bool {
         self.tally.failed == 0 && self.executions.twice == 0 && self.never_ran == 0 && self.unanswered() == 0
     }
 
-    /// How the command ends.
+    /// Returns the exit code of the command.
     pub(crate) fn exit(&self) -> Exit {
         match self.interrupted {
             _ if !self.holds() => Exit::Connection,
@@ -42,12 +42,13 @@ impl Summary {
         }
     }
 
-    /// Calls that must not run twice, ran, and were not answered: their callers are in doubt.
+    /// Returns the calls that must not run twice, ran, and were not answered: their callers cannot
+    /// know the outcome.
     pub(crate) fn unanswered(&self) -> u64 {
         self.executions.once.saturating_sub(self.tally.answered_once)
     }
 
-    /// How long half of the calls took at most, nearly all of them, and the longest.
+    /// Returns the median, the 99th percentile and the maximum of the call times.
     pub(crate) fn latency(&self) -> [Duration; 3] {
         let mut took = self.tally.took.clone();
         took.sort_unstable();
@@ -55,7 +56,7 @@ impl Summary {
         [at(50), at(99), took.last()].map(|time| time.copied().unwrap_or_default())
     }
 
-    /// For machines.
+    /// Formats the summary as JSON.
     pub(crate) fn json(&self) -> Value {
         let Self { tally, done, executions, .. } = self;
         let [median, p99, longest] = self.latency().map(millis);
@@ -110,7 +111,7 @@ fn bout_json(bout: Bout) -> Value {
     json!({"times": times, "losses": lost, "recoveries": recovered, "longest_outage_ms": millis(longest)})
 }
 
-/// To the microsecond.
+/// Returns milliseconds, rounded to the microsecond.
 fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
@@ -121,7 +122,7 @@ mod tests {
 
     type Spoil = fn(&mut Summary);
 
-    /// Three calls that went well: two that must not run twice, and one that may.
+    /// Three successful calls: two that must not run twice, and one that may.
     fn good() -> Summary {
         let millis = [1, 2, 30].map(Duration::from_millis).to_vec();
         let tally =
@@ -156,7 +157,7 @@ mod tests {
             spoil(&mut summary);
             assert_eq!(summary.exit(), Exit::Connection, "{what}");
             assert_eq!(summary.json()["ok"], false, "{what}");
-            // To have ended early is no excuse.
+            // An early end is no excuse.
             summary.interrupted = Some(Exit::Interrupted);
             assert_eq!(summary.exit(), Exit::Connection, "{what}");
         }

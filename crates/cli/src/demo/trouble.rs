@@ -1,5 +1,5 @@
-//! Owns the making of trouble: one at a time, and the next when the callers have got over the last. A call
-//! is saved once; a server that hit the same call twice would prove nothing.
+//! Causes the failures: one at a time, and the next one when the callers have recovered. No call is
+//! hit twice, since a call is retried once and a second failure would prove nothing.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use super::http::DemoServer;
 use super::plan::{Plan, Trouble};
 use super::state::{Cut, State};
 
-/// What the server does, when it begins.
+/// A failure, and when it begins.
 pub(crate) type News = (Instant, Trouble);
 
-/// Makes trouble until `stop` is set or `until` has come. Whatever was begun is brought to its end, so the
-/// server is up afterwards.
+/// Causes failures until `stop` is set or `until` is reached. Each one that was begun is completed,
+/// so the server is up afterwards.
 pub(crate) async fn make_trouble(
     mut server: DemoServer,
     plan: Plan,
@@ -73,13 +73,13 @@ async fn make(server: &mut DemoServer, trouble: Trouble, stop: &mut watch::Recei
     Ok(())
 }
 
-/// Whether all that was to be cut was, and all calls under it were answered.
+/// Returns whether all planned cuts were made, and all calls that they hit were answered.
 fn mended(state: &State) -> bool {
     let memory = state.lock();
     memory.cuts.is_empty() && memory.stream_cuts == 0 && memory.pending.is_empty()
 }
 
-/// Waits until it is so; but not when the callers stop, nor for a client that is beyond help.
+/// Waits until `condition` holds, `stop` is set, or [`RECOVERY_TIMEOUT`] is over.
 async fn settled(state: &State, stop: &mut watch::Receiver<bool>, is_so: impl Fn(&State) -> bool) {
     let begun = Instant::now();
     while !is_so(state) && !*stop.borrow() && begun.elapsed() < PATIENCE {
@@ -87,10 +87,10 @@ async fn settled(state: &State, stop: &mut watch::Receiver<bool>, is_so: impl Fn
     }
 }
 
-/// Calls answered since, until the callers count as having got over it.
+/// How many calls have to be answered before the callers count as recovered.
 const CALM: u64 = 12;
-/// Longer than any call waits for a server that is away.
+/// Longer than any call waits for a server that is unreachable.
 const PATIENCE: Duration = Duration::from_secs(12);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// Nothing is begun with less time left.
+/// No failure begins with less time left.
 const SHORTEST: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! Owns the next step that is suggested for a failure. A hint is given only where it is likely right.
+//! Suggests the next step for a failure. A hint is given only where it is likely right.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use bowline::wire::code;
 
 use crate::logins::{self, Own};
 
-/// For a call that got no answer.
+/// Suggests a next step for a call that failed without a response.
 pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
     let text = match &fault.cause {
         Cause::Refused => "is the server running, and does it listen on that port?",
@@ -55,7 +55,7 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// For a server that does not know who we are.
+/// Suggests how to authenticate.
 fn for_login(server: &Server, code: u16, challenge: &[String]) -> String {
     if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
         match http.auth.grant {
@@ -70,7 +70,7 @@ fn for_login(server: &Server, code: u16, challenge: &[String]) -> String {
         }
     }
     if let Some(mut command) = logins::command(server) {
-        // Whoever is known and refused lacks something, and the server may have said what.
+        // A 403 means that a permission is missing, and the challenge may name the scopes.
         for scope in if code == 403 { scopes(challenge) } else { Vec::new() } {
             command.push_str(" --scope ");
             command.push_str(scope);
@@ -91,7 +91,7 @@ fn for_login(server: &Server, code: u16, challenge: &[String]) -> String {
     .to_owned()
 }
 
-/// The scopes that a challenge names, as far as they mean themselves in a shell.
+/// Returns the scopes of a challenge, or none if any of them would need quoting in a shell.
 fn scopes(challenge: &[String]) -> Vec<&str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     let named = challenge.iter().find_map(|text| text.split_once("scope=\"")?.1.split_once('"'));
@@ -103,7 +103,7 @@ fn scopes(challenge: &[String]) -> Vec<&str> {
 const LONGEST_SCOPE: usize = 100;
 const MOST_SCOPES: usize = 10;
 
-/// For an error that the server answered with.
+/// Suggests a next step for an error response of the server.
 pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
     match code {
         code::METHOD_NOT_FOUND => Some("`bowline info` shows what the server offers"),
@@ -114,7 +114,7 @@ pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
     }
 }
 
-/// For a task that has no result.
+/// Suggests a next step for a task without a result.
 pub(super) fn for_task(end: TaskEnd, server: &Server) -> Option<&'static str> {
     match (end, &server.transport) {
         (TaskEnd::Gone, Transport::Stdio(_)) => Some(

@@ -1,5 +1,5 @@
-//! Owns answers that were given beforehand: `--answer FIELD=VALUE`. They are the person's own words, and are
-//! used only where they fit; nothing is made up for what they leave open.
+//! Fills in forms from `--answer FIELD=VALUE`. The answers are used only where they fit, and
+//! nothing is invented for missing fields.
 
 use bowline::form;
 use bowline::view::{Answer, Form};
@@ -8,12 +8,12 @@ use bowline::wire::object::Edit;
 
 use crate::failure::{Failure, Outcome};
 
-/// By field, in the order of typing.
+/// Values by field, in the order they were typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answers(Vec<(String, String)>);
 
 impl Answers {
-    /// Reads what was typed. The values are not repeated in an error: they may be private.
+    /// Parses the options. Errors do not quote the values, which may be private.
     pub(super) fn parse(typed: &[String]) -> Outcome<Self> {
         let mut answers: Vec<(String, String)> = Vec::new();
         for pair in typed {
@@ -28,7 +28,7 @@ impl Answers {
         Ok(Self(answers))
     }
 
-    /// Those that this form asks for, as values that fit it; and what is wrong with the others.
+    /// Returns the valid values for the fields of this form, and the problems of the others.
     pub(super) fn values(&self, form: &Form) -> (Vec<(String, Json)>, Vec<String>) {
         let (mut fit, mut wrong) = (Vec::new(), Vec::new());
         for (name, typed) in &self.0 {
@@ -41,8 +41,8 @@ impl Answers {
         (fit, wrong)
     }
 
-    /// The form filled in without anybody being asked: with these answers and its own defaults, if at least
-    /// one of them is meant for it, and nothing that it needs is left open.
+    /// Fills in the form without asking, from these answers and its defaults. Fails if no answer is
+    /// for this form or a required field is missing.
     pub(super) fn fill(&self, form: &Form) -> Result<Answer, Vec<String>> {
         let (values, wrong) = self.values(form);
         if !wrong.is_empty() || values.is_empty() {

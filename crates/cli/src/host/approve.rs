@@ -1,5 +1,6 @@
-//! Owns a person's say in what a server asks their model: before the model sees it, and before the server
-//! sees what the model said (SA-02).
+//! Asks the person to approve sampling: before the model sees a request, and before the server sees
+//! the model's answer.
+// SA-02.
 
 use std::sync::Arc;
 
@@ -16,15 +17,15 @@ use super::menu::{Item, Menu};
 use super::terminal::{Absent, Dialog, Terminal, room};
 use crate::print::{FAINT, HINT, NAME, Printer, STRONG};
 
-/// The person, if there is a terminal.
+/// Approves sampling requests at the terminal, if there is one.
 pub(super) struct Person {
     terminal: Result<Arc<Terminal>, Absent>,
     printer: Printer,
 }
 
-/// The rows of one message.
+/// How many rows of one message are shown.
 const LONGEST: usize = 60;
-/// Messages. Of more, the last are shown: they are what is asked.
+/// How many messages are shown. Of more, the last ones, since they hold the question.
 const MOST_MESSAGES: usize = 20;
 
 impl Person {
@@ -110,7 +111,7 @@ impl Approve for Person {
     }
 }
 
-/// Who said what.
+/// Formats a message as rows, with its role as heading.
 fn said(role: &str, text: &str, columns: usize) -> Vec<Row> {
     let mut rows = vec![Row::of(STRONG, "  ").then(STRONG, role).then(STRONG, ":")];
     let text = bounded(text, LONGEST * columns);
@@ -118,7 +119,7 @@ fn said(role: &str, text: &str, columns: usize) -> Vec<Row> {
     rows
 }
 
-/// Blocks as text; what is none is named.
+/// Converts blocks to text, with a placeholder for those that are not text.
 fn text(blocks: &[SamplingBlock]) -> String {
     let shown = |block: &SamplingBlock| match block {
         SamplingBlock::Content(content) => words(content),
@@ -142,16 +143,16 @@ fn words(content: &Content) -> String {
     }
 }
 
-/// What is said of a request.
+/// The person's decision about a sampling request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Judged {
     Yes,
-    /// Yes, with this for a system prompt.
+    /// Approved, with this system prompt.
     Changed(String),
     No,
 }
 
-/// Whether a model is asked, and how.
+/// Asks whether the model may be asked, and lets the person edit the system prompt.
 pub(super) struct Request {
     menu: Menu,
     system: Option<String>,
@@ -216,7 +217,7 @@ impl Dialog for Request {
     }
 }
 
-/// Whether the server sees the answer.
+/// Asks whether the server may see the model's answer.
 pub(super) struct Review(Menu);
 
 impl Review {

@@ -1,5 +1,6 @@
-//! Owns the opening of a page in the system's browser, where neither we nor a model can look on (EL-09), and
-//! whether there is one to be opened. The address is one argument of a program; no shell sees it.
+//! Opens URLs in the system's browser, which neither we nor a model can observe, and detects
+//! whether there is one. The URL is a single argument of a program; no shell sees it.
+// EL-09.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -10,22 +11,22 @@ use tokio::sync::oneshot;
 
 use crate::env;
 
-/// Whether a browser that is opened here is one that the person sees.
+/// Whether the person can see a browser that is opened here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// It is.
+    /// Yes.
     Here,
-    /// The person sits at another machine.
+    /// No: the person sits at another machine.
     Ssh,
-    /// Nothing is shown here.
+    /// No: there is no display.
     NoDisplay,
     /// The person wants none to be opened.
     Unwanted,
 }
 
 impl Reach {
-    /// What the environment says. Whoever names a browser has one, with or without a display; but not at the other
-    /// end of SSH, where the same profile may be in use.
+    /// Detects the access from the environment. A named browser counts without a display, but not
+    /// over SSH, where the same profile may be in use.
     pub(crate) fn of(env: &dyn Environment) -> Self {
         let given = |name: &&str| env::given(env, name).is_some();
         if env::SSH.iter().any(given) {
@@ -40,18 +41,18 @@ impl Reach {
     }
 }
 
-/// The programs to try, in order, each with what comes before the address.
+/// The programs to try in order, each with the arguments before the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Browser(Vec<Vec<String>>);
 
-/// Stands for the address in `BROWSER`.
+/// Placeholder for the URL in `BROWSER`.
 const ADDRESS: &str = "%s";
 
 impl Browser {
-    /// Those of the variable `BROWSER`, which are parted by colons, or the system's.
+    /// Parses `BROWSER`, which is separated by colons, or uses the system's programs.
     pub(super) fn new(variable: Option<&str>) -> Self {
         let words = |entry: &str| entry.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
-        // A path on Windows has a colon of its own.
+        // A Windows path contains a colon itself.
         let entries =
             variable.map(|entry| if cfg!(windows) { vec![entry] } else { entry.split(':').collect() });
         let own: Vec<Vec<String>> = entries.unwrap_or_default().into_iter().map(words).collect();
@@ -59,8 +60,8 @@ impl Browser {
         if own.is_empty() { Self(SYSTEM.iter().map(|entry| words(entry)).collect()) } else { Self(own) }
     }
 
-    /// Starts the first that works. One that does not fail soon is taken to: it may run as long as the browser
-    /// does. The error says why the last did not.
+    /// Starts the first program that works. One that does not fail within [`START_TIMEOUT`] counts
+    /// as working: it may run as long as the browser does. The error is that of the last program.
     pub(super) async fn open(&self, url: &str) -> Result<(), String> {
         let mut failed = String::new();
         for entry in &self.0 {
@@ -75,7 +76,7 @@ impl Browser {
 
 #[cfg(target_os = "macos")]
 const SYSTEM: [&str; 1] = ["/usr/bin/open"];
-// `start` is a word of the shell, which would read the address as commands.
+// `start` is a shell builtin, and the shell would interpret the URL.
 #[cfg(windows)]
 const SYSTEM: [&str; 1] = ["rundll32 url.dll,FileProtocolHandler"];
 #[cfg(not(any(target_os = "macos", windows)))]
@@ -89,19 +90,19 @@ fn arguments(entry: &[String], url: &str) -> Vec<String> {
     words
 }
 
-/// As long as those take that hand an address on, and find nobody to.
+/// How long a launcher may take to fail because there is no browser.
 const SOON: Duration = Duration::from_secs(2);
 
 async fn start(words: &[String]) -> io::Result<()> {
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::NotFound)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Ctrl-C is for us, and not for a browser that happens to be new.
+    // Ctrl-C must not reach a browser that was just started.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = command.spawn()?;
     let (ended, end) = oneshot::channel();
-    // A thread, as neither the runtime nor its end is to wait for a browser.
+    // A thread, so that neither the runtime nor its shutdown waits for the browser.
     std::thread::spawn(move || ended.send(child.wait()));
     match tokio::time::timeout(SOON, end).await {
         Ok(Ok(Ok(status))) if !status.success() => Err(io::Error::other(status.to_string())),
@@ -151,7 +152,7 @@ mod tests {
         assert!(open("/nowhere/browser").await.unwrap_err().starts_with("/nowhere/browser: "));
         assert_eq!(open("false").await.unwrap_err(), "false: exit status: 1");
         assert_eq!(open("true").await, Ok(()));
-        // The next one is tried.
+        // The next program is tried.
         assert_eq!(open("false:true").await, Ok(()));
     }
 }

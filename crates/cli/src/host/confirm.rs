@@ -1,4 +1,4 @@
-//! Owns a question that is answered by yes or no. It begins at the no: a yes takes more than one key.
+//! Asks a yes-or-no question. The cursor starts at the no, so that a yes takes more than one key.
 
 use anstyle::Style;
 
@@ -8,7 +8,7 @@ use super::menu::{Item, Menu};
 use super::terminal::{Dialog, NoAnswer, Terminal};
 use crate::print::FAINT;
 
-/// Asks. Whoever dismisses the question says no.
+/// Asks the question. Dismissing it means no.
 pub(super) async fn ask(
     terminal: &Terminal,
     question: &str,

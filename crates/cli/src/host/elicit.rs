@@ -1,5 +1,5 @@
-//! Owns who answers when a server asks the person something: that person, if there is a terminal and the
-//! policy is to ask; answers given beforehand; else the policy. Never anything that was made up.
+//! Answers elicitation requests: by the person, if there is a terminal and the policy is to ask; by
+//! prepared answers; or by the policy. No answer is ever invented.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::page::{self, Choice, Consent, Waiting};
 use super::terminal::{Absent, Terminal, room};
 use crate::print::{FAINT, GOOD, HINT, NAME, Printer, STRONG};
 
-/// Answers `elicitation/create`.
+/// Handles `elicitation/create`.
 pub(super) struct Asker {
     pub(super) policy: ElicitationPolicy,
     pub(super) terminal: Result<Arc<Terminal>, Absent>,
@@ -28,21 +28,21 @@ pub(super) struct Asker {
     pub(super) printer: Printer,
 }
 
-/// Who asks, and for what of ours.
+/// The server that asks, and the call of ours that it belongs to.
 #[derive(Clone, Copy)]
 pub(super) struct From<'a> {
     pub(super) server: &'a str,
     pub(super) during: Option<&'a str>,
 }
 
-/// The rows of a message. Whoever has more to say says it elsewhere.
+/// How many rows of a message are shown.
 const LONGEST_MESSAGE: usize = 40;
-/// Of an address that is not opened, the beginning says why.
+/// How much of a declined URL is shown; its beginning shows the reason.
 const MAX_DECLINED_URL: usize = 200;
 const MAX_DECLINED_REASON: usize = 400;
 
 impl Asker {
-    /// The terminal, if the person is to be asked.
+    /// Returns the terminal, if the person is to be asked.
     fn person(&self) -> Option<&Terminal> {
         self.terminal.as_deref().ok().filter(|_| self.policy == ElicitationPolicy::Ask)
     }
@@ -118,7 +118,7 @@ impl Asker {
     }
 
     async fn ask_onward(&self, server: &str) -> Onward {
-        // Without somebody to ask, only the server can say.
+        // Without a person, only the server can report the end.
         let Some(terminal) = self.person() else { return std::future::pending().await };
         let columns = room().columns;
         let text = format!("`{server}` waits until you are done at that page");
@@ -126,7 +126,7 @@ impl Asker {
         terminal.ask(&heading, Waiting::new()).await.unwrap_or(Onward::GiveUp)
     }
 
-    /// How to be asked.
+    /// Returns how to run the command so that the person is asked.
     fn in_terminal(&self) -> String {
         let place = self.terminal.as_ref().err().copied().map(Absent::elsewhere);
         match self.policy {
@@ -137,7 +137,7 @@ impl Asker {
         }
     }
 
-    /// What the policy says, told to whoever reads stderr.
+    /// Answers by the policy, and notes that on stderr.
     fn refused(&self, from: From<'_>, asked: &str, how: &str) -> Answer {
         let (kind, why) = match self.policy {
             ElicitationPolicy::Ask => {
@@ -196,7 +196,8 @@ impl Elicit for Asker {
 }
 
 impl From<'_> {
-    /// EL-03, MR-08: who asks, by the name in our configuration, and what it belongs to.
+    /// Formats the heading: the server by its configured name, and the call that it belongs to.
+    // EL-03, MR-08.
     pub(super) fn heading(self, what: &str, columns: usize) -> Vec<Row> {
         let mut row = Row::of(STRONG, "? ").then(NAME, self.server).then(STRONG, " ").then(STRONG, what);
         let mut rows = Vec::new();
@@ -212,7 +213,7 @@ impl From<'_> {
         rows
     }
 
-    /// For machines.
+    /// Formats the requester as JSON.
     pub(super) fn json(self, asked: &str) -> Value {
         json!({ "server": self.server, "during": self.during, "asked": asked })
     }
@@ -229,12 +230,12 @@ fn message(text: &str, columns: usize) -> Vec<Row> {
     wrapped(Style::new(), text, Wrap { columns, indent: 4, most: LONGEST_MESSAGE })
 }
 
-/// A message in a note.
+/// Shortens a message for a note.
 fn brief(text: &str) -> String {
     bounded(text.trim(), 400)
 }
 
-/// What stays on the screen of it.
+/// Formats the rows that stay on the screen after the answer.
 fn outcome(answer: &Answer, server: &str) -> Vec<Row> {
     let (style, text) = match answer {
         Answer::Accept(Some(_)) => (GOOD, "sent to "),

@@ -1,4 +1,4 @@
-//! Owns one field of a form: how it is shown, and how its value is given.
+//! Edits one field of a form: how it is shown, and how its value is entered.
 
 use bowline::form;
 use bowline::view::{Choice, Field, FieldKind};
@@ -10,23 +10,24 @@ use super::look::{Picture, Room, Row, bounded};
 use super::menu::{Item, Menu};
 use crate::print::NAME;
 
-/// How the value is given.
+/// The editor for the value of a field.
 pub(super) enum Editor {
-    /// Typed.
+    /// A line of text.
     Text(Line),
-    /// Chosen from the options of the field, and, where it need not be filled in, nothing.
+    /// One of the field's options, or nothing if it is optional.
     One(Menu),
-    /// Some of the options.
+    /// Any number of the field's options.
     Some(Menu),
 }
 
-/// Left out, where that is allowed.
+/// Menu item that leaves an optional field out.
 const NOTHING: &str = "(leave it out)";
 /// Yes comes first, as everywhere.
 const BOOLEANS: [(&str, bool); 2] = [("Yes", true), ("No", false)];
 
 impl Editor {
-    /// With what is in the field now (EL-06).
+    /// Creates an editor that holds the current value.
+    // EL-06.
     pub(super) fn new(field: &Field, value: Option<&Json>) -> Self {
         match &field.kind {
             FieldKind::Text { .. } | FieldKind::Number { .. } => Self::Text(Line::new(&typed(value))),
@@ -47,7 +48,7 @@ impl Editor {
         }
     }
 
-    /// Whether the key was for the field.
+    /// Handles a key, and returns whether the editor used it.
     pub(super) fn handle(&mut self, key: &Key) -> bool {
         match self {
             Self::Text(line) => line.handle(key),
@@ -55,7 +56,7 @@ impl Editor {
         }
     }
 
-    /// What the person gave; none where it is left out.
+    /// Returns the value that was entered, or `None` if the field is left out.
     pub(super) fn value(&self, field: &Field) -> Result<Option<Json>, String> {
         let json = |value: Result<Json, _>| value.map(Some).map_err(|_| "cannot be written".to_owned());
         let value = match (self, &field.kind) {
@@ -85,7 +86,7 @@ impl Editor {
         value.map(|value| form::check_field(field, &value).map(|()| value)).transpose()
     }
 
-    /// Adds itself to a picture.
+    /// Draws the editor into a frame.
     pub(super) fn draw(&self, picture: &mut Picture, room: Room) {
         match self {
             Self::Text(line) => {
@@ -97,7 +98,7 @@ impl Editor {
         }
     }
 
-    /// What to press.
+    /// Describes the keys of the editor.
     pub(super) fn keys(&self) -> &'static str {
         match self {
             Self::Text(_) => "enter goes on",
@@ -107,16 +108,16 @@ impl Editor {
     }
 }
 
-/// Before what is typed.
+/// Stands before the input.
 const INPUT: &str = "  > ";
 
-/// What the field is called.
+/// Returns the title of the field, or its name.
 pub(super) fn label(field: &Field) -> String {
     let title = field.title().filter(|title| !title.trim().is_empty());
     bounded(title.as_deref().unwrap_or(&field.name), 200)
 }
 
-/// A value in a line.
+/// Formats a value on one line.
 pub(super) fn shown(field: &Field, value: Option<&Json>) -> String {
     let Some(value) = value else { return "(left out)".to_owned() };
     let title = |options: &[Choice], value: &str| {
@@ -135,7 +136,7 @@ pub(super) fn shown(field: &Field, value: Option<&Json>) -> String {
     .unwrap_or_else(|| typed(Some(value)))
 }
 
-/// What may be filled in, in words.
+/// Describes the values that the field accepts.
 pub(super) fn wants(field: &Field) -> String {
     let mut parts: Vec<String> = Vec::new();
     let range = |least: Option<String>, most: Option<String>, what: &str| match (least, most) {
@@ -176,7 +177,9 @@ pub(super) fn wants(field: &Field) -> String {
     parts.join(", ")
 }
 
-/// A field with a default is always answered: left out, it would be sent with that (EL-06).
+/// Returns whether the field may be left out. A field with a default may not, since the default
+/// would be sent.
+// EL-06.
 fn may_be_left_out(field: &Field) -> bool {
     !field.required && field.default.is_none()
 }
@@ -187,7 +190,7 @@ fn menu(field: &Field, options: &[Item], at: Option<usize>) -> Menu {
     if optional {
         items.push(Item::new(NOTHING));
     }
-    // What is not answered is not answered for the person: the cursor stands on nothing, where it can.
+    // Nothing is preselected for the person where the field may be left out.
     let at = at.unwrap_or(if optional { options.len() } else { 0 });
     Menu::one(items, at)
 }
@@ -200,7 +203,7 @@ fn items(options: &[Choice], chosen: &[String]) -> Vec<Item> {
     options.iter().map(item).collect()
 }
 
-/// A value as a person would type it.
+/// Formats a value as a person would type it.
 fn typed(value: Option<&Json>) -> String {
     let Some(value) = value else { return String::new() };
     value.decode::<String>().unwrap_or_else(|_| value.as_str().to_owned())

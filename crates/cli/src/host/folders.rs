@@ -1,6 +1,7 @@
-//! Owns which folders servers are told to work in (RT-01, RT-02): those that were typed, else those of the
-//! configuration, else none. A server may take them in place of the folders that it was started with, and so be let
-//! further than it was meant to be: only what somebody asked for is told.
+//! Decides which folders are offered to servers as roots: those that were typed, else those of the
+//! configuration, else none. A server may use them in place of the folders that it was started
+//! with, and so get access to more, so only folders that somebody asked for are offered.
+// RT-01, RT-02.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +11,8 @@ use bowline::host::Root;
 use crate::failure::{Failure, Outcome};
 use crate::print::Printer;
 
-/// The folders. What was typed and is none is a mistake; what is configured may be there another day.
+/// Resolves the roots. A typed folder that does not exist is an error; a configured one may appear
+/// later.
 pub(super) async fn named(
     typed: Vec<PathBuf>,
     configured: Option<Vec<PathBuf>>,
@@ -33,7 +35,7 @@ pub(super) async fn named(
             printer.note(&format!("servers are not told of the folder {path} of your configuration: {why}"));
         }
         match Root::folder(path) {
-            // Told of when it is back.
+            // A configured folder is offered once it exists.
             Ok(root) => roots.push(root),
             Err(error) => tracing::debug!(%error, "a configured folder is left out"),
         }
@@ -41,13 +43,13 @@ pub(super) async fn named(
     Ok(roots)
 }
 
-/// Whether it is a folder. The error says what it is instead.
+/// Checks that the path is a folder. The error says what it is instead.
 async fn look(path: &Path) -> Result<(), &'static str> {
     if path.as_os_str().is_empty() {
         return Err("it is empty");
     }
     let path = path.to_owned();
-    // A file system on a network that is away may never say.
+    // A network file system that is unavailable may never answer.
     let looked = tokio::task::spawn_blocking(move || std::fs::metadata(path));
     match tokio::time::timeout(SLOWEST, looked).await {
         Ok(Ok(Ok(found))) if found.is_dir() => Ok(()),

@@ -1,5 +1,6 @@
-//! Owns a form in the terminal: its fields one after the other, each checked before the next, then all of
-//! it again to be looked over. Nothing is sent that was not seen as a whole (EL-03).
+//! Shows a form in the terminal: its fields one after the other, each validated before the next,
+//! then a review of all of them. Nothing is sent that was not shown as a whole.
+// EL-03.
 
 use bowline::form;
 use bowline::view::{Answer, Form};
@@ -16,32 +17,32 @@ use crate::print::{BAD, FAINT, STRONG};
 /// A form that is being filled in.
 pub(super) struct Filling {
     form: Form,
-    /// By the place of its field; none where it is left out.
+    /// Values by the index of their field; `None` if it is left out.
     values: Vec<Option<Json>>,
     stage: Stage,
 }
 
 enum Stage {
-    /// Whether to answer at all.
+    /// Asks whether to answer at all.
     Door(Menu),
-    /// One field.
+    /// Edits one field.
     Field { at: usize, editor: Editor, problem: Option<String>, then: Then },
-    /// All of them.
+    /// Reviews all fields.
     Review { menu: Menu, problem: Option<String> },
 }
 
-/// Where a field leads to.
+/// Where to go after a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Next,
     Review,
 }
 
-/// Before the fields.
+/// Choices before the first field.
 const DOOR: [&str; 3] = ["Answer", "Decline", "Cancel"];
 
 impl Filling {
-    /// With what the person gave beforehand in place of the server's defaults.
+    /// Creates a dialog for the form. Values in `given` take precedence over the server's defaults.
     pub(super) fn new(form: Form, given: &[(String, Json)]) -> Self {
         let of = |field: &bowline::view::Field| {
             let own = given.iter().find(|(name, _)| **name == *field.name).map(|(_, value)| value);
@@ -49,7 +50,7 @@ impl Filling {
         };
         let values = form.fields.iter().map(of).collect();
         let mut filling = Self { form, values, stage: Stage::Door(door()) };
-        // There is nothing to fill in, or it has been.
+        // There is nothing to fill in, or it has been filled in already.
         if filling.form.fields.is_empty() || !given.is_empty() {
             filling.review(0);
         }
@@ -73,7 +74,7 @@ impl Filling {
         self.stage = Stage::Review { menu: Menu::one(items, at), problem: None };
     }
 
-    /// The answer as a whole.
+    /// Returns the values of all fields as an object.
     fn content(&self) -> Json {
         let mut edit = Edit::new();
         for (field, value) in self.form.fields.iter().zip(&self.values) {
@@ -84,7 +85,7 @@ impl Filling {
         edit.apply(None).unwrap_or_else(|_| Json::empty_object())
     }
 
-    /// EL-07: what does not fit is not sent.
+    // EL-07: invalid content is not sent.
     fn send(&mut self) -> Option<Answer> {
         let content = self.content();
         let Err(errors) = form::check(&self.form, &content) else {
@@ -103,7 +104,7 @@ impl Filling {
         None
     }
 
-    /// Takes what is in the field, or says why not.
+    /// Accepts the value of the field, or shows why it is invalid.
     fn take(&mut self) {
         let Stage::Field { at, editor, problem, then } = &mut self.stage else { return };
         let (at, then) = (*at, *then);
@@ -121,7 +122,7 @@ impl Filling {
         }
     }
 
-    /// To the field before, with this one as it was.
+    /// Goes back to the previous field, and discards the input of this one.
     fn back(&mut self) {
         match &self.stage {
             Stage::Field { at: 0, then: Then::Next, .. } => self.stage = Stage::Door(door()),
@@ -137,7 +138,7 @@ impl Dialog for Filling {
     type Answer = Answer;
 
     fn press(&mut self, key: &Key) -> Option<Answer> {
-        // EL-08: to dismiss is not to say no.
+        // EL-08: dismissing is not declining.
         if *key == Key::Escape {
             return Some(Answer::Cancel);
         }

@@ -1,5 +1,5 @@
-//! Owns the consent to a login page that is at another host than the authorization server: both hosts are shown, and a yes
-//! takes more than one key.
+//! Asks for consent to a login page whose host differs from that of the authorization server. Both
+//! hosts are shown, and a yes takes more than one key.
 
 use anstyle::Style;
 use bowline::auth::{HostReply, OtherHost};
@@ -10,14 +10,14 @@ use super::menu::{Item, Menu};
 use super::terminal::Dialog;
 use crate::print::{BAD, FAINT, STRONG};
 
-/// Whether to log in there.
+/// Asks whether to log in at the other host.
 pub(super) struct HostConsent(Menu);
 
-/// The longest part of a host that is shown.
+/// How many characters of a host are shown.
 const MAX_HOST: usize = 120;
 
 impl HostConsent {
-    /// Begins at the no.
+    /// Creates the dialog with the cursor at the no.
     pub(super) fn new() -> Self {
         let items = vec![
             Item::new("Log in there").more("I know that they belong together"),
@@ -48,7 +48,7 @@ impl Dialog for HostConsent {
     }
 }
 
-/// Both hosts, one below the other, and what to beware of.
+/// Formats both hosts, one below the other, and a warning.
 pub(super) fn heading(question: &OtherHost, columns: usize) -> Vec<Row> {
     let line = |label: &str, host: &str| Row::of(Style::new(), label).then(STRONG, &bounded(host, MAX_HOST));
     let text = "careful: the login page is at another host than who gives out the login. Whoever you log in to there \

@@ -1,16 +1,16 @@
-//! Owns what a key means, whichever way the terminal sends it.
+//! Translates terminal events to keys.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// Something that the person did.
+/// A key press or another action of the person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Key {
-    /// Typed.
+    /// A typed character.
     Char(char),
-    /// Pasted: its line ends are not presses of Enter.
+    /// Pasted text: its line ends are not presses of Enter.
     Paste(String),
     Enter,
-    /// Dismisses.
+    /// Dismisses the dialog.
     Escape,
     /// Ctrl-C.
     Interrupt,
@@ -24,16 +24,16 @@ pub(super) enum Key {
     End,
     Backspace,
     Delete,
-    /// Takes away the word before the cursor.
+    /// Deletes the word before the cursor.
     CutWord,
-    /// Takes away what is before the cursor.
+    /// Deletes everything before the cursor.
     CutLine,
-    /// The window has another size.
+    /// The window was resized.
     Resized,
 }
 
 impl Key {
-    /// None for what means nothing here, such as a key that is let go.
+    /// Converts an event, or returns `None` if it has no meaning here, such as a key release.
     pub(super) fn of(event: Event) -> Option<Self> {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => Self::pressed(key),
@@ -47,7 +47,7 @@ impl Key {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
                 KeyCode::Char('c') => Some(Self::Interrupt),
-                // The end of what is typed: there will be no answer.
+                // Ctrl-D ends the input: there will be no answer.
                 KeyCode::Char('d') => Some(Self::Escape),
                 KeyCode::Char('a') => Some(Self::Home),
                 KeyCode::Char('e') => Some(Self::End),

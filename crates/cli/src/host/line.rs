@@ -1,36 +1,36 @@
-//! Owns the editing of one line of text.
+//! Edits one line of text.
 
 use super::key::Key;
 use super::look::width;
 use crate::print::escape;
 
-/// A line, and where the cursor stands in it.
+/// A line of text with a cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     chars: Vec<char>,
     at: usize,
 }
 
-/// More than anybody types. What goes beyond is not taken.
+/// Longest line; further input is dropped.
 const LONGEST: usize = 16 * 1024;
 
 impl Line {
-    /// A line with something in it, and the cursor behind that.
+    /// Creates a line with this text and the cursor at its end.
     pub(super) fn new(text: &str) -> Self {
         let chars: Vec<char> = text.chars().take(LONGEST).collect();
         Self { at: chars.len(), chars }
     }
 
-    /// What is in it.
+    /// Returns the text.
     pub(super) fn text(&self) -> String {
         self.chars.iter().collect()
     }
 
-    /// Whether the key was for the line.
+    /// Handles a key, and returns whether the line used it.
     pub(super) fn handle(&mut self, key: &Key) -> bool {
         match key {
             Key::Char(typed) => self.insert(*typed),
-            // What is copied often ends with a line end, and a line has none within.
+            // Copied text often ends with a line end, and a line holds none.
             Key::Paste(text) => text.trim_end().chars().for_each(|c| self.insert(c)),
             Key::Backspace if self.at > 0 => {
                 self.at -= 1;
@@ -68,10 +68,10 @@ impl Line {
         }
     }
 
-    /// The part around the cursor that fits, and the column of the cursor in it.
+    /// Returns the part around the cursor that fits, and the cursor's column in it.
     pub(super) fn window(&self, columns: usize) -> (String, usize) {
         let shown = |c: &char| escape::line(c.encode_utf8(&mut [0; 4])).into_owned();
-        // One column for the cursor itself.
+        // The cursor itself needs one column.
         let columns = columns.saturating_sub(1).max(1);
         let mut before = String::new();
         let mut column = 0;
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(line.window(5), ("efgh".to_owned(), 4));
         line.handle(&Key::Home);
         assert_eq!(line.window(5), ("abcd".to_owned(), 0));
-        // A default of the server's is shown escaped, and kept as it is.
+        // A server's default is shown escaped, and kept unchanged.
         let line = Line::new("a\x1bb");
         assert_eq!(line.window(20).0, "a\\u{1b}b");
         assert_eq!(line.text(), "a\x1bb");

@@ -1,5 +1,5 @@
-//! Owns how a person is brought to a login: the address whole and always, the browser where it can be seen, and a
-//! line to paste into, for whoever logs in elsewhere.
+//! Guides a person through a login: shows the whole URL, opens a browser where the person can see
+//! it, and offers a line to paste the callback URL into, for logins on another machine.
 
 use std::io::{self, BufRead as _, Read as _};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::look::{Picture, Room, Row, Wrap, bounded, wrapped};
 use super::terminal::{Absent, Dialog, Terminal, room};
 use crate::print::{BAD, FAINT, HINT, NAME, Printer, STRONG, clock};
 
-/// Brings the person at the terminal to a login.
+/// Asks the person at the terminal to log in.
 pub(crate) struct Login {
     pub(super) terminal: Result<Arc<Terminal>, Absent>,
     pub(super) browser: Browser,
@@ -26,7 +26,7 @@ pub(crate) struct Login {
     pub(super) printer: Printer,
 }
 
-/// Of what an authorization server says of itself.
+/// How many characters of an authorization server's text are shown.
 const LONGEST: usize = 300;
 
 impl Login {
@@ -69,12 +69,12 @@ impl Login {
                     never = opening => never,
                 }
             }
-            // Whoever began this knew of nobody to ask.
+            // The login began although nobody can be asked.
             Err(Absent::NoTerminal) => PageReply::GaveUp,
         }
     }
 
-    /// The page is known, and what was brought from there was of no use.
+    /// Asks again after the pasted URL was rejected.
     async fn ask_again(&self, page: &LoginPage, why: &str) -> PageReply {
         let rows = wrapped(HINT, why, Wrap { columns: room().columns, indent: 2, most: 4 });
         match &self.terminal {
@@ -90,18 +90,19 @@ impl Login {
         }
     }
 
-    /// Over SSH the address that one is sent to is that of the machine one sits at: nobody is there.
+    /// Returns whether the callback cannot reach us: over SSH, it goes to the machine that the
+    /// person sits at.
     fn is_away(&self, page: &LoginPage) -> bool {
         !page.listening || self.reach != Reach::Here
     }
 
-    /// Asks until something is pasted, or nobody waits for it any more.
+    /// Shows the paste dialog until a URL is pasted or the login is completed otherwise.
     async fn ask_at(&self, terminal: &Terminal, page: &LoginPage, heading: &[Row]) -> PageReply {
         let paste = || Paste::new(self.is_away(page), page);
         let failure = {
             let mut asking = std::pin::pin!(terminal.ask(heading, paste()));
             tokio::select! {
-                // The address is on the screen before a browser can fail.
+                // Biased, so that the URL is on the screen before the browser can fail.
                 biased;
                 reply = &mut asking => return reply.unwrap_or(PageReply::GaveUp),
                 why = self.open(page.url.as_str()) => match why {
@@ -110,12 +111,13 @@ impl Login {
                 },
             }
         };
-        // Said above the question, which is asked anew.
+        // Shown above the dialog, which is started anew.
         let reply = terminal.ask(&[failed(&failure)], paste()).await;
         reply.unwrap_or(PageReply::GaveUp)
     }
 
-    /// Asks whether the page of somebody else is meant. A yes is chosen, or typed in where nothing can be drawn.
+    /// Asks whether a login page at another host is acceptable. On a dumb terminal, `yes` has to be
+    /// typed.
     async fn ask_host(&self, question: OtherHost) -> HostReply {
         let columns = room().columns;
         let from = From { server: &question.server, during: None };
@@ -169,7 +171,7 @@ impl Login {
         std::future::pending::<()>().await;
     }
 
-    /// Why the browser could not be opened, if one was to be.
+    /// Opens the browser, and returns the error if that fails.
     async fn open(&self, url: &str) -> Option<String> {
         match self.reach {
             Reach::Here => self.browser.open(url).await.err(),
@@ -177,7 +179,7 @@ impl Login {
         }
     }
 
-    /// Without a terminal that could be drawn on.
+    /// Prints rows on a terminal that cannot draw dialogs.
     fn tell(&self, rows: &[Row]) {
         let color = self.printer.notes_in_color();
         for row in rows {
@@ -200,7 +202,7 @@ impl LoginPrompt for Login {
     }
 
     fn has_browser(&self) -> bool {
-        // Whoever wants none to be opened here has one all the same.
+        // A person who disabled the browser for this command has one all the same.
         matches!(self.reach, Reach::Here | Reach::Unwanted)
     }
 
@@ -209,14 +211,14 @@ impl LoginPrompt for Login {
     }
 }
 
-/// Who wants to know who you are, and who vouches for it.
+/// Formats the server that wants the login, and the authorization server.
 fn asked(from: From<'_>, issuer: &str, columns: usize) -> Vec<Row> {
     let mut rows = from.heading("wants you to log in", columns);
     rows.push(Row::of(Style::new(), "    at ").then(NAME, &bounded(issuer, LONGEST)));
     rows
 }
 
-/// What a person gives away, as far as it was said.
+/// Formats the requested scopes, if there are any.
 fn asked_for(scopes: &[String], columns: usize) -> Vec<Row> {
     if scopes.is_empty() {
         return Vec::new();
@@ -225,7 +227,7 @@ fn asked_for(scopes: &[String], columns: usize) -> Vec<Row> {
     wrapped(FAINT, &scopes, Wrap { columns, indent: 4, most: 6 })
 }
 
-/// An address on a line of its own, unbroken: terminals make it one that can be clicked on.
+/// Formats a URL on a line of its own, unbroken: terminals make it clickable.
 fn address(how: &str, url: &str, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for warning in Look::at(url).map(|look| look.warnings).unwrap_or_default() {
@@ -243,13 +245,13 @@ fn failed(why: &str) -> Row {
 
 const PASTE: &str = "  once you have logged in, paste the address you were sent to:";
 
-/// A line to paste into.
+/// A line to paste the callback URL into.
 struct Paste<C> {
     line: Line,
     away: bool,
-    /// Says what is wrong with a line.
+    /// Validates the pasted text.
     check: C,
-    /// What was wrong with the last.
+    /// Problem of the last pasted text.
     wrong: Option<String>,
 }
 
@@ -276,7 +278,8 @@ impl<C: Fn(&str) -> Result<(), String>> Dialog for Paste<C> {
                 if text.is_empty() {
                     return None;
                 }
-                // Where it is seen, it can be mended: people paste the address of the login page, or half of one.
+                // Checked here, where it can be corrected: people paste the URL of the login page,
+                // or half of a URL.
                 self.wrong = (self.check)(&text).err();
                 self.wrong.is_none().then_some(PageReply::Pasted(text))
             }
@@ -313,7 +316,7 @@ impl<C: Fn(&str) -> Result<(), String>> Dialog for Paste<C> {
     }
 }
 
-/// Until the code was typed in elsewhere.
+/// Shown until the device code was entered elsewhere.
 struct Waiting(String);
 
 impl Dialog for Waiting {
@@ -331,14 +334,14 @@ impl Dialog for Waiting {
     }
 }
 
-/// More than anybody pastes.
+/// Longest line of input, in bytes.
 const LONGEST_LINE: u64 = 16 * 1024;
 
 async fn pasted() -> PageReply {
     line().await.map_or(PageReply::GaveUp, PageReply::Pasted)
 }
 
-/// The next line of stdin that has something on it, or its end.
+/// Reads the next line of stdin that is not blank, or returns `None` at its end.
 async fn line() -> Option<String> {
     let read = || {
         loop {
@@ -386,7 +389,7 @@ mod tests {
         assert_eq!(press(&[other, Key::Enter]), None);
     }
 
-    /// What an authorization server calls itself cannot move the cursor, and its address is not broken.
+    /// The authorization server's name cannot move the cursor, and its URL is not broken.
     #[test]
     fn an_address_stays_whole_and_a_name_harmless() {
         let url = format!("https://as.example/{}", "a".repeat(200));

@@ -1,28 +1,28 @@
-//! Owns how a dialog looks: rows of styled text that never run past the window, so that what was drawn can
-//! be counted and taken away again.
+//! Lays out dialogs: rows of styled text that never exceed the window, so that the terminal can
+//! count and erase what was drawn.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthChar as _;
 
 use crate::print::escape;
 
-/// One row.
+/// One row of styled text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     parts: Vec<(Style, String)>,
     whole: bool,
 }
 
-/// What is shown at one moment.
+/// What a dialog shows at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Picture {
-    /// From top to bottom.
+    /// Rows from top to bottom.
     pub(super) rows: Vec<Row>,
-    /// Where the cursor stands, as row and column, if something is typed.
+    /// Row and column of the cursor, if there is an input.
     pub(super) cursor: Option<(usize, usize)>,
 }
 
-/// How much room there is.
+/// Columns and rows that a dialog may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
     pub(super) columns: usize,
@@ -30,31 +30,31 @@ pub(super) struct Room {
 }
 
 impl Row {
-    /// A row of one style. `text` may be a server's.
+    /// Creates a row of one style. `text` may come from a server.
     pub(super) fn of(style: Style, text: &str) -> Self {
         Self::default().then(style, text)
     }
 
-    /// A row that is never cut, and so may take several lines. Only in a heading, which is not taken away again: what
-    /// is whole can be clicked on and copied.
+    /// Creates a row that is never truncated, and so may take several lines. It is only for
+    /// headings, which are not erased: an unbroken URL can be clicked and copied.
     pub(super) fn whole(style: Style, text: &str) -> Self {
         Self { whole: true, ..Self::of(style, text) }
     }
 
-    /// More of it. `text` may be a server's.
+    /// Appends text. `text` may come from a server.
     #[must_use]
     pub(super) fn then(mut self, style: Style, text: &str) -> Self {
         self.parts.push((style, escape::line(text).into_owned()));
         self
     }
 
-    /// The text alone, cut to so many columns.
+    /// Returns the text without styles, truncated to `columns`.
     #[cfg(test)]
     pub(super) fn plain(&self, columns: usize) -> String {
         self.cut(columns).parts.into_iter().map(|(_, text)| text).collect()
     }
 
-    /// As it is written to a terminal, cut to so many columns.
+    /// Renders the row for a terminal, truncated to `columns`.
     pub(super) fn painted(&self, columns: usize, color: bool) -> String {
         let paint = |(style, text): (Style, String)| {
             if color { format!("{style}{text}{style:#}") } else { text }
@@ -62,7 +62,7 @@ impl Row {
         self.cut(columns).parts.into_iter().map(paint).collect()
     }
 
-    /// How many columns it takes, uncut.
+    /// Returns the width in columns, untruncated.
     pub(super) fn width(&self) -> usize {
         self.parts.iter().map(|(_, text)| width(text)).sum()
     }
@@ -83,7 +83,7 @@ impl Row {
             let mut kept = String::new();
             for c in text.chars() {
                 let wide = c.width().unwrap_or(0);
-                // One column stays for the sign that something is missing.
+                // One column is left for the ellipsis.
                 if wide + 1 > left {
                     break;
                 }
@@ -106,24 +106,24 @@ impl Picture {
         self.rows.push(row);
     }
 
-    /// Adds a text of several lines, wrapped, indented, and no more than `most` rows of it.
+    /// Adds text as wrapped and indented rows.
     pub(super) fn block(&mut self, style: Style, text: &str, room: Wrap) {
         self.rows.extend(wrapped(style, text, room));
     }
 }
 
-/// How a text is fitted in.
+/// How text is wrapped into rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wrap {
-    /// Of the window.
+    /// Width of the window.
     pub(super) columns: usize,
-    /// Before each row.
+    /// Indentation of each row.
     pub(super) indent: usize,
-    /// Rows. What does not fit is said to be missing.
+    /// Most rows. Longer text is truncated with a note.
     pub(super) most: usize,
 }
 
-/// A text in rows. No row of it begins at the edge, so none can pass for ours.
+/// Wraps text into rows. All are indented, so that no row of a server's text can pass for ours.
 pub(super) fn wrapped(style: Style, text: &str, wrap: Wrap) -> Vec<Row> {
     let columns = wrap.columns.saturating_sub(wrap.indent).max(10);
     let text = escape::text(text.trim_end());
@@ -142,7 +142,7 @@ pub(super) fn wrapped(style: Style, text: &str, wrap: Wrap) -> Vec<Row> {
     lines.into_iter().map(|line| Row::of(Style::new(), &indent).then(style, &line)).collect()
 }
 
-/// Breaks a line between words where it can.
+/// Wraps a line, between words where possible.
 fn fold(line: &str, columns: usize, out: &mut Vec<String>) {
     let mut row = String::new();
     let mut used = 0;
@@ -168,12 +168,12 @@ fn fold(line: &str, columns: usize, out: &mut Vec<String>) {
     out.push(row.trim_end().to_owned());
 }
 
-/// How many columns a text takes.
+/// Returns the width of a text in columns.
 pub(super) fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// At most so many characters of something that may be endless, with what is missing told.
+/// Truncates text that may be endless, and says how much is missing.
 pub(super) fn bounded(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Owns choosing from a list: one of it, or some.
+//! Lets the person choose one or several items of a list.
 
 use anstyle::Style;
 
@@ -6,7 +6,7 @@ use super::key::Key;
 use super::look::Row;
 use crate::print::{FAINT, NAME};
 
-/// A list, and where in it one is.
+/// A list of items with a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Menu {
     items: Vec<Item>,
@@ -14,11 +14,11 @@ pub(super) struct Menu {
     kind: Kind,
 }
 
-/// One line of it. The texts may be a server's.
+/// An item of the list. Its texts may come from a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) title: String,
-    /// Beside it, less important.
+    /// Less important text beside the title.
     pub(super) more: String,
     chosen: bool,
 }
@@ -46,27 +46,27 @@ impl Item {
 }
 
 impl Menu {
-    /// One of them is chosen: that at the cursor.
+    /// Creates a list of which the item at the cursor is chosen.
     pub(super) fn one(items: Vec<Item>, at: usize) -> Self {
         Self { at: at.min(items.len().saturating_sub(1)), items, kind: Kind::One }
     }
 
-    /// Each is chosen or not.
+    /// Creates a list of which each item is chosen or not.
     pub(super) fn some(items: Vec<Item>) -> Self {
         Self { items, at: 0, kind: Kind::Some }
     }
 
-    /// Where the cursor is.
+    /// Returns the position of the cursor.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// Those that are chosen, of a list where each can be.
+    /// Returns the chosen items of a list with several choices.
     pub(super) fn chosen(&self) -> impl Iterator<Item = usize> {
         self.items.iter().enumerate().filter(|(_, item)| item.chosen).map(|(at, _)| at)
     }
 
-    /// Whether the key was for the list.
+    /// Handles a key, and returns whether the list used it.
     pub(super) fn handle(&mut self, key: &Key) -> bool {
         let count = self.items.len().max(1);
         match key {
@@ -85,7 +85,7 @@ impl Menu {
         true
     }
 
-    /// To the next that begins so.
+    /// Moves to the next item that begins with this character.
     fn jump(&mut self, typed: char) {
         let begins = |item: &Item| {
             let first = item.title.trim_start().chars().next();
@@ -96,7 +96,7 @@ impl Menu {
         self.at = found.unwrap_or(self.at);
     }
 
-    /// No more than `most` rows, with the cursor among them.
+    /// Returns at most `max_rows` rows, including the one at the cursor.
     pub(super) fn rows(&self, most: usize) -> Vec<Row> {
         let most = most.clamp(3, self.items.len().max(3));
         let first = self.at.saturating_sub(most / 2).min(self.items.len().saturating_sub(most));
@@ -105,7 +105,7 @@ impl Menu {
         let row = |(at, item): (usize, &Item)| {
             let here = at == self.at;
             let hidden = (at == first && first > 0) || (at + 1 == last && last < self.items.len());
-            // A mark for the eye, and for those without colours.
+            // A marker, also for those who see no colors.
             let edge = if here {
                 "> "
             } else if hidden {

@@ -1,5 +1,6 @@
-//! Owns the consent to a page: what it is shown by, and the ways to answer. Nothing is fetched, and nothing
-//! is opened without a yes (EL-09).
+//! Asks for consent to open a URL, and shows what it leads to. Nothing is fetched, and nothing is
+//! opened without a yes.
+// EL-09.
 
 use anstyle::Style;
 use bowline::host::page::Look;
@@ -11,19 +12,19 @@ use super::menu::{Item, Menu};
 use super::terminal::Dialog;
 use crate::print::{BAD, FAINT, HINT, STRONG};
 
-/// Whether to go there.
+/// Asks whether to open the URL.
 pub(super) struct Consent(Menu);
 
-/// What the person said.
+/// The person's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Yes, and we open it.
+    /// Accept, and open the URL.
     Open,
-    /// Yes, and the person opens it.
+    /// Accept; the person opens the URL.
     ByHand,
-    /// No.
+    /// Decline.
     Decline,
-    /// Neither.
+    /// Dismiss without an answer.
     Cancel,
 }
 
@@ -35,7 +36,7 @@ const CHOICES: [(&str, &str, Choice); 4] = [
 ];
 
 impl Consent {
-    /// Begins at the no: a yes takes more than one key.
+    /// Creates the dialog with the cursor at the no, so that a yes takes more than one key.
     pub(super) fn new() -> Self {
         let items = CHOICES.map(|(title, more, _)| Item::new(title).more(more));
         Self(Menu::one(items.into(), 2))
@@ -63,7 +64,7 @@ impl Dialog for Consent {
     }
 }
 
-/// The address, whole, with the host set off, and what to beware of.
+/// Formats the whole URL with its host emphasized, and the warnings.
 pub(super) fn heading(look: &Look, columns: usize) -> Vec<Row> {
     let mut rows = address(look, columns);
     rows.push(Row::of(Style::new(), "    it leads to ").then(STRONG, &look.host));
@@ -74,17 +75,17 @@ pub(super) fn heading(look: &Look, columns: usize) -> Vec<Row> {
     rows
 }
 
-/// The address, whole, with the host set off.
+/// Formats the whole URL with its host emphasized.
 pub(super) fn address(look: &Look, columns: usize) -> Vec<Row> {
     let url = look.url.as_str();
-    // The host stands behind whatever comes before an `@`, and is not looked for where it could be a decoy.
+    // The host follows the last `@` of the authority; what stands before it may be a decoy.
     let authority = url.find("://").map_or(0, |at| at + 3);
     let end = url[authority..].find(['/', '?', '#']).map_or(url.len(), |at| authority + at);
     let host = url[authority..end].rfind('@').map_or(authority, |at| authority + at + 1);
     let mut rows = Vec::new();
     let (mut row, mut used) = (Row::of(Style::new(), "    "), 4);
     for (at, c) in url.char_indices() {
-        // It is ASCII, and one column each.
+        // The URL is ASCII, so each character is one column wide.
         if used + 1 > columns {
             rows.push(std::mem::take(&mut row));
             (row, used) = (Row::of(Style::new(), "    "), 4);
@@ -97,7 +98,7 @@ pub(super) fn address(look: &Look, columns: usize) -> Vec<Row> {
     rows
 }
 
-/// How it goes on after a yes.
+/// Formats what happens after a yes.
 pub(super) fn onward(request: &PageRequest, columns: usize) -> Vec<Row> {
     let text = format!(
         "What you do there is between you and `{}`, which goes on when you are done. Ctrl-C gives up.",
@@ -106,7 +107,7 @@ pub(super) fn onward(request: &PageRequest, columns: usize) -> Vec<Row> {
     wrapped(HINT, &text, Wrap { columns, indent: 2, most: 4 })
 }
 
-/// Whether the person is done at a page that a call waits for.
+/// Asks whether the person is done at a URL that a call waits for.
 pub(super) struct Waiting(Menu);
 
 impl Waiting {
@@ -146,13 +147,13 @@ mod tests {
         (rows.iter().map(|row| row.plain(40)).collect(), painted)
     }
 
-    /// The host as it is set off from the rest.
+    /// Returns the emphasized host.
     fn highlighted(painted: &str) -> String {
         let marked = STRONG.underline().to_string();
         painted.split(&marked).skip(1).filter_map(|part| part.chars().next()).collect()
     }
 
-    /// EL-09: all of it, and the right part of it set off.
+    /// EL-09: the whole URL is shown, with the right part emphasized.
     #[test]
     fn the_whole_address_is_shown_and_its_host_set_off() {
         let long = format!("https://example.org/{}", "a".repeat(100));

@@ -1,4 +1,4 @@
-//! Owns how a passphrase is asked for: without showing it, and twice where a slip would lock its owner out.
+//! Asks for a passphrase without showing it, and twice where a typo would lock its owner out.
 
 use anstyle::Style;
 use bowline::config::Secret;
@@ -9,7 +9,8 @@ use super::look::{Picture, Room, Row};
 use super::terminal::{Dialog, NoAnswer, Terminal};
 use crate::print::{FAINT, HINT};
 
-/// Asks, twice if it is a new one, until both are the same. `None`: nobody wants to say.
+/// Asks for a passphrase; a new one twice until both are equal. `None` means that the person gave
+/// up.
 pub(super) async fn ask(terminal: &Terminal, new: bool) -> Result<Option<Secret>, NoAnswer> {
     let mut trouble = None;
     loop {
@@ -31,14 +32,14 @@ pub(super) async fn ask(terminal: &Terminal, new: bool) -> Result<Option<Secret>
     }
 }
 
-/// Whether a new one keeps anybody out.
+/// Checks that a new passphrase is strong enough.
 pub(super) fn is_enough(passphrase: &str) -> Result<(), &'static str> {
     if passphrase.chars().count() < SHORTEST { Err("it has to have 8 characters at least") } else { Ok(()) }
 }
 
 const SHORTEST: usize = 8;
 
-/// A line that is not shown.
+/// A line of input that is not shown.
 struct Hidden {
     label: &'static str,
     trouble: Option<&'static str>,

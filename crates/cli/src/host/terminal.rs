@@ -1,5 +1,7 @@
-//! Owns the terminal while a person is asked: raw keys in, pictures out, and everything put back however it
-//! ends: an answer, a panic, a signal, or a server that no longer wants to know (CN-04).
+//! Controls the terminal while a person is asked: reads raw keys, draws frames, and restores
+//! everything however the dialog ends: an answer, a panic, a signal, or a server that cancels its
+//! request.
+// CN-04.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -16,19 +18,19 @@ use super::key::Key;
 use super::look::{Picture, Room, Row};
 use crate::print::curtain::Curtain;
 
-/// Something to ask, as a state that keys change.
+/// A question as a state machine that keys change.
 pub(super) trait Dialog {
-    /// How it ends.
+    /// What the dialog results in.
     type Answer;
 
-    /// Takes a key, and may be done with it.
+    /// Handles a key, and returns the result if it ends the dialog.
     fn press(&mut self, key: &Key) -> Option<Self::Answer>;
 
-    /// What it looks like now.
+    /// Draws the current state.
     fn draw(&self, room: Room) -> Picture;
 }
 
-/// The terminal, for one question at a time.
+/// The terminal, which shows one dialog at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Terminal {
     color: bool,
@@ -37,16 +39,16 @@ pub(crate) struct Terminal {
     dismissed: CancellationToken,
 }
 
-/// Why nobody can be asked.
+/// Why no dialog can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
     NoTerminal,
-    /// It says of itself that it only prints.
+    /// `TERM` says that the terminal can only print.
     Dumb,
 }
 
 impl Absent {
-    /// After `as`.
+    /// Returns the reason, as a phrase that follows `as`.
     pub(super) fn why(self) -> &'static str {
         match self {
             Self::NoTerminal => "there is no terminal to ask you on",
@@ -54,7 +56,7 @@ impl Absent {
         }
     }
 
-    /// Where it would be otherwise.
+    /// Returns where or how the command could ask.
     pub(super) fn elsewhere(self) -> &'static str {
         match self {
             Self::NoTerminal => "in a terminal",
@@ -63,13 +65,13 @@ impl Absent {
     }
 }
 
-/// Nobody answers: the terminal is gone, or we leave.
+/// There is no answer: the terminal is gone, or the process ends.
 #[derive(Debug)]
 pub(super) struct NoAnswer;
 
 impl Terminal {
-    /// The terminal, if somebody sits at it: keys come from stdin, and what is asked goes to stderr, so that
-    /// stdout stays what it is.
+    /// Opens the terminal, if a person sits at it: keys come from stdin, and dialogs go to stderr,
+    /// so that stdout is not affected.
     pub(super) fn find(dumb: bool, color: bool) -> Result<Self, Absent> {
         match io::stdin().is_terminal() && io::stderr().is_terminal() {
             false => Err(Absent::NoTerminal),
@@ -78,15 +80,16 @@ impl Terminal {
         }
     }
 
-    /// Shows `heading`, which stays, and below it the dialog, which goes when it is done.
+    /// Shows `heading`, which stays, and below it the dialog, which is erased when it ends.
     ///
-    /// Ctrl-C is passed on as an interrupt, and there is no answer then. Dropping the future takes the dialog
-    /// away.
+    /// Ctrl-C is passed on as an interrupt, without an answer. Dropping the future erases the
+    /// dialog.
     pub(super) async fn ask<D: Dialog>(&self, heading: &[Row], mut dialog: D) -> Result<D::Answer, NoAnswer> {
-        // In turn: two questions at once cannot be told apart.
+        // One dialog at a time: two questions at once could not be told apart.
         let floor = self.floor.lock().await;
-        // Before anything is read. The thread of a stream that was just dropped is woken to give back the reader, which
-        // a new stream needs; a read in between can take that wake-up, and then the new one waits for a key.
+        // Created before anything is read. The thread of a stream that was just dropped is woken to
+        // give back the reader, which a new stream needs; a read in between can take that wake-up,
+        // and then the new stream waits for a key.
         let mut events = EventStream::new();
         let mut stage = Stage::enter(self.color).map_err(|_| NoAnswer)?;
         discard_early_keys(&mut events).await;
@@ -102,7 +105,7 @@ impl Terminal {
                 Some(Key::Interrupt) => {
                     drop((events, stage, floor));
                     self.interrupted.notify_one();
-                    // What the call was for is gone as well. No answer leaves before that is.
+                    // The call is about to be canceled, and no answer must be sent before that.
                     self.dismissed.cancelled().await;
                     return Err(NoAnswer);
                 }
@@ -119,7 +122,7 @@ impl Terminal {
         answer
     }
 
-    /// Lines that stay.
+    /// Prints rows that stay.
     pub(super) fn tell(&self, rows: &[Row]) {
         let columns = room().columns;
         let text: String = rows.iter().map(|row| row.painted(columns, self.color) + "\n").collect();
@@ -132,15 +135,15 @@ impl Terminal {
         self.interrupted.notified().await;
     }
 
-    /// Takes away whatever is asked, and waits until the terminal is as it was.
+    /// Dismisses the current dialog, and waits until the terminal is restored.
     pub(crate) async fn dismiss(&self) {
         self.dismissed.cancel();
         let _ = tokio::time::timeout(LEAVING, self.floor.lock()).await;
     }
 }
 
-/// What was typed before the question was seen is no answer to it. This does not wait; but whoever does later is woken
-/// by the waker that the first look left behind, so that it must be this task's.
+/// Discards keys that were typed before the question was shown. This does not wait, but it has to
+/// run in the task that waits later: that one is woken by the waker of the first poll.
 async fn discard_early_keys(events: &mut EventStream) {
     std::future::poll_fn(|context| {
         for _ in 0..MAX_EARLY_KEYS {
@@ -153,27 +156,28 @@ async fn discard_early_keys(events: &mut EventStream) {
     .await;
 }
 
-/// For a dialog to be taken away.
+/// How long dismissing a dialog may take.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// How much room a dialog has: the last column stays free, as terminals differ in what they do there.
+/// Returns the size that a dialog may use. The last column stays free, since terminals differ in
+/// how they wrap there.
 pub(super) fn room() -> Room {
     let (columns, rows) = terminal_size::terminal_size_of(io::stderr())
         .map_or((80, 24), |(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
     Room { columns: columns.saturating_sub(1).max(20), rows: rows.saturating_sub(1).max(6) }
 }
 
-/// The terminal in its other state. Dropped, it is in the first again.
+/// The terminal in raw mode. Dropping it restores the terminal.
 struct Stage {
     color: bool,
-    /// How wide the rows are that were drawn, down to the one the cursor is in.
+    /// Widths of the drawn rows above the one with the cursor.
     above: Vec<usize>,
     _curtain: Curtain,
 }
 
-/// More is no person.
+/// More pending keys are not from a person.
 const MAX_EARLY_KEYS: usize = 10_000;
-/// Pasted text is marked as such.
+/// Turns bracketed paste on, which marks pasted text.
 const ENTER: &str = "\x1b[?2004h";
 const LEAVE: &str = "\x1b[?2004l\x1b[?25h";
 
@@ -216,8 +220,8 @@ impl Stage {
         self.above = shown[..row.min(shown.len())].iter().map(|row| row.width().min(columns)).collect();
     }
 
-    /// To where the picture begins, with nothing below. A window that is narrower than before has broken the
-    /// rows that no longer fit.
+    /// Moves to the first row of the frame and clears everything below. A window that became
+    /// narrower has wrapped rows that no longer fit.
     fn top(&self, columns: usize) -> String {
         let up: usize = self.above.iter().map(|width| width.div_ceil(columns + 1).max(1)).sum();
         let up = if up > 0 { format!("\x1b[{up}A") } else { String::new() };
@@ -227,7 +231,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // A terminal that is gone need not be given back.
+        // A terminal that is gone need not be restored.
         write(&format!("{}{LEAVE}", self.top(room().columns)));
         let _ = disable_raw_mode();
     }

@@ -1,4 +1,4 @@
-//! Dialogs as a person uses them: keys in, pictures and answers out, no terminal.
+//! Tests dialogs without a terminal: keys in, frames and answers out.
 
 use bowline::view::{Answer, Elicitation, Form};
 use bowline::wire::Json;
@@ -13,7 +13,7 @@ use super::terminal::Dialog;
 
 const ROOM: Room = Room { columns: 60, rows: 20 };
 
-/// The properties as text: a form keeps their order.
+/// Builds a form from properties as JSON text, which keeps their order.
 fn form(properties: &str, required: &[&str]) -> Form {
     let required = json!(required);
     let schema = format!(r#"{{"type":"object","properties":{{{properties}}},"required":{required}}}"#);
@@ -104,7 +104,7 @@ fn el_07_what_does_not_fit_is_said_and_tried_again() {
     assert_eq!(keys(&mut dialog, &typed("17")), None);
     let shown = screen(&dialog);
     assert!(shown.contains("2/6  age") && shown.contains("must be at least 18"), "{shown}");
-    // The complaint goes with the next key, and types stay what they are.
+    // The problem disappears with the next key, and types are preserved.
     dialog.press(&Key::Backspace);
     assert!(!screen(&dialog).contains("must be"), "{}", screen(&dialog));
     keys(&mut dialog, &typed("8"));
@@ -127,7 +127,7 @@ fn el_03_an_answer_is_looked_over_and_edited() {
     keys(&mut dialog, &[Key::Enter, Key::Enter, Key::Down, Key::Enter, Key::CutLine]);
     keys(&mut dialog, &typed("uno"));
     assert!(screen(&dialog).contains("> a: uno"), "{}", screen(&dialog));
-    // What may be left out is left out when it is cleared.
+    // An optional field that is cleared is left out.
     keys(&mut dialog, &[Key::Down, Key::Enter, Key::CutLine, Key::Enter, Key::Home]);
     assert!(screen(&dialog).contains("b: (left out)"), "{}", screen(&dialog));
     assert_eq!(content(dialog.press(&Key::Enter)), json!({"a": "uno"}));
@@ -139,7 +139,7 @@ fn el_08_no_is_not_the_same_as_nothing() {
     assert_eq!(dialog().press(&Key::Escape), Some(Answer::Cancel));
     assert_eq!(keys(&mut dialog(), &[Key::Down, Key::Enter]), Some(Answer::Decline));
     assert_eq!(keys(&mut dialog(), &[Key::Up, Key::Enter]), Some(Answer::Cancel));
-    // From a field, and from the review.
+    // Dismissed from a field, and from the review.
     assert_eq!(keys(&mut dialog(), &[Key::Enter, Key::Char('x'), Key::Escape]), Some(Answer::Cancel));
     let mut review = Filling::new(form("", &[]), &[]);
     assert!(screen(&review).contains("> Accept"), "{}", screen(&review));
@@ -148,7 +148,7 @@ fn el_08_no_is_not_the_same_as_nothing() {
     assert_eq!(content(review.press(&Key::Enter)), json!({}));
 }
 
-/// A default that its own field refuses is not sent for the person.
+/// A default that its own field rejects is not sent.
 #[test]
 fn a_wrong_default_has_to_be_mended() {
     let wrong = r#""age": {"type": "integer", "minimum": 18, "default": 3}"#;
@@ -198,7 +198,7 @@ fn prepared_answers_are_used_where_they_are_enough() {
     assert_eq!(content(Some(sent)), json!({"n": 3, "c": "d"}));
     assert_eq!(filled(&["n=1"]), Err(vec!["n must be at least 2".to_owned()]));
     assert_eq!(filled(&["c=x"]), Err(vec!["n must be filled in".to_owned()]));
-    // Meant for another form: nothing was said to this one.
+    // The answers are for another form, so this one gets none.
     assert_eq!(filled(&["other=1"]), Err(Vec::new()));
     assert_eq!(prepared(&["x=1"]).fill(&form("", &[])), Err(Vec::new()));
     for wrong in [&["n"][..], &["=1"], &["n=1", "n=2"]] {
@@ -229,7 +229,7 @@ fn sa_02_a_model_is_asked_as_the_person_wants() {
     edit.extend(typed("kind"));
     edit.extend([Key::Char('a'), Key::Enter]);
     assert_eq!(judge(&edit), Some(Judged::Changed("be kind".to_owned())));
-    // Escape leaves it as it was.
+    // Escape discards the edit.
     let left = [Key::Char('e'), Key::Enter, Key::CutLine, Key::Escape, Key::Char('a'), Key::Enter];
     assert_eq!(judge(&left), Some(Judged::Yes));
     let review = |keys: &[Key]| {

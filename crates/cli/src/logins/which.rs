@@ -1,7 +1,7 @@
-//! Owns which of the kept logins are meant by what was typed.
+//! Finds the stored logins that an argument refers to.
 //!
-//! A login is found by what it is kept under, never by what is shown of it: an address is shown without its query,
-//! and entries change after somebody has logged in.
+//! A login is matched by the id it is stored under, never by its displayed fields: URLs are shown
+//! without their query, and entries change after a login.
 
 use bowline::auth::{Account, Auth};
 use bowline::config::{self, Server, Transport};
@@ -12,16 +12,17 @@ use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use crate::settings::target::from_url;
 
-/// What was typed: a server, and the logins for it.
+/// The server and the logins that an argument refers to.
 pub(crate) struct Meant {
     /// The server as it is configured now, or why there is none.
     pub(crate) server: Outcome<Server>,
-    /// Its own login, or else those that were made under that name when the entry was another one.
+    /// The server's own login, or else the logins made under that name when the entry was
+    /// different.
     pub(crate) logins: Vec<Account>,
 }
 
 impl Meant {
-    /// What `typed` means among the logins that are kept.
+    /// Finds the logins for `typed` among those stored.
     pub(crate) fn by(typed: &str, kept: &[Account], auth: &Auth, settings: &Settings) -> Self {
         let server = settings.server(Some(typed), TargetArgs::default());
         let identity = server.as_ref().ok().and_then(|server| auth.identity(server));
@@ -34,8 +35,8 @@ impl Meant {
     }
 }
 
-/// Whether a login is listed under what was typed. One that was made by URL is listed without its query; a query that
-/// was typed means another tenant.
+/// Returns whether a login is listed under `typed`. A login made by URL is listed without its
+/// query, so a typed query means another tenant.
 fn is_named(login: &Account, typed: &str) -> bool {
     if !typed.contains("://") {
         return login.server == typed;
@@ -44,8 +45,8 @@ fn is_named(login: &Account, typed: &str) -> bool {
     http.url.query().is_none() && login.server == authority(&http) && login.url == shown(&http)
 }
 
-/// The server that a login was made for, to end it by: how it is reached, and what its client proves itself with. Its
-/// entry, if that still is about the same address; else what is known of the login has to do.
+/// Returns the server to end a login with: its entry, if that still has the same URL; otherwise a
+/// server built from what the login itself says.
 pub(crate) fn server_of(login: &Account, settings: &Settings) -> Outcome<Server> {
     if let Ok(server) = settings.server(Some(&login.server), TargetArgs::default())
         && let Transport::Http(http) | Transport::Sse(http) = &server.transport

@@ -1,4 +1,4 @@
-//! Owns how logins look: a block for people, lines for pipes, JSON for machines. Nothing in it is secret.
+//! Formats logins: a block for people, lines for pipes, JSON for machines. Nothing in it is secret.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -12,14 +12,14 @@ use super::table::Table;
 use super::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape};
 use crate::logins::Own;
 
-/// Who we are to one server.
+/// How we authenticate to one server.
 pub(crate) enum Identity {
-    /// A login that is kept.
+    /// By a stored login.
     Login(Box<Account>),
-    /// Headers of the configuration, which a login would be second to.
+    /// By headers of the configuration, which take precedence over a login.
     Headers {
         server: String,
-        /// Scheme, host and path.
+        /// URL without its query.
         url: String,
         how: Own,
     },
@@ -42,7 +42,7 @@ impl Own {
 }
 
 impl Identity {
-    /// For machines.
+    /// Formats the identity as JSON.
     pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Login(account) => to_json(account),
@@ -50,7 +50,7 @@ impl Identity {
         }
     }
 
-    /// The cells of a line in a pipe.
+    /// Returns the cells of a line in a pipe.
     fn cells(&self, now: SystemTime) -> [String; 8] {
         match self {
             Self::Login(account) => [
@@ -91,7 +91,7 @@ impl Identity {
     }
 }
 
-/// All of them, as stdout wants it.
+/// Formats all identities for stdout.
 pub(crate) fn render(all: &[Identity], now: SystemTime, printer: &Printer) -> String {
     if printer.on_terminal() {
         return all.iter().map(|one| one.block(now, printer)).collect();
@@ -103,7 +103,7 @@ pub(crate) fn render(all: &[Identity], now: SystemTime, printer: &Printer) -> St
     table.render(printer)
 }
 
-/// What came of a login.
+/// Formats the result of a login.
 pub(crate) fn logged_in(account: &Account, kept: &Opened, now: SystemTime, printer: &Printer) -> String {
     let who = name(account).map(|name| format!(" as {}", escape::line(&name))).unwrap_or_default();
     let title = printer.paint(GOOD, &format!("logged in to {}{who}", escape::line(&account.server)));
@@ -111,7 +111,7 @@ pub(crate) fn logged_in(account: &Account, kept: &Opened, now: SystemTime, print
     format!("{title}\n{}{label}{}\n", facts(account, now, printer), escape::line(&place(kept)))
 }
 
-/// One login, for machines.
+/// Formats a login as JSON.
 pub(crate) fn to_json(account: &Account) -> Value {
     let (state, why) = match &account.state {
         AccountState::Ok => ("ok", None),
@@ -141,12 +141,12 @@ pub(crate) fn to_json(account: &Account) -> Value {
     })
 }
 
-/// Where they are, and what keeps others from reading them.
+/// Describes where logins are stored, and where their key is.
 pub(crate) fn place(kept: &Opened) -> String {
     format!("in {}, encrypted with a key in {}", kept.place, kept.key)
 }
 
-/// The same for machines.
+/// Describes the store as JSON.
 pub(crate) fn place_json(kept: &Opened) -> Value {
     let (key, file) = match &kept.key {
         KeyKind::Keyring => ("keyring", None),
@@ -187,7 +187,8 @@ fn state(account: &Account) -> (Style, String) {
     }
 }
 
-/// Who it is, as far as that is known: the label of the configuration, and what the authorization server calls them.
+/// Returns the account name: the label in the configuration, and what the authorization server
+/// calls it.
 fn name(account: &Account) -> Option<String> {
     match (&account.label, &account.who) {
         (Some(label), Some(who)) if label != who => Some(format!("{who} ({label})")),
@@ -199,7 +200,7 @@ fn expires(account: &Account, now: SystemTime) -> Option<String> {
     account.expires_at.map(|at| relative(at, now))
 }
 
-/// `in 52m 07s`, `3m 02s ago`.
+/// Formats a time relative to now: `in 52m 07s`, `3m 02s ago`.
 fn relative(at: SystemTime, now: SystemTime) -> String {
     match at.duration_since(now) {
         Ok(left) => format!("in {}", clock::span(left)),

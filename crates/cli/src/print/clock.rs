@@ -1,21 +1,21 @@
-//! Owns how points in time and longer spans read.
+//! Formats points in time and longer spans.
 
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// For machines: UTC, to the millisecond.
+/// Formats a time in UTC with milliseconds, for machines.
 pub(crate) fn utc(at: SystemTime) -> String {
     format!("{:.3}", stamp(at))
 }
 
-/// For a person beside a clock of their own: `14:03:07`.
+/// Formats a time of day in the local time zone: `14:03:07`.
 pub(crate) fn local(at: SystemTime) -> String {
     stamp(at).to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
-/// `42s`, `3m 07s`, `5h 02m`, `12d 3h`.
+/// Formats a span: `42s`, `3m 07s`, `5h 02m`, `12d 3h`.
 pub(crate) fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
@@ -27,7 +27,7 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-/// How long ago. A clock that was set back gives nothing.
+/// Returns the time since `at`, or zero if the clock was set back.
 pub(crate) fn since(now: SystemTime, at: SystemTime) -> Duration {
     now.duration_since(at).unwrap_or_default()
 }

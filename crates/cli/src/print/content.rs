@@ -1,5 +1,5 @@
-//! Owns how content reads: text as text, tables where there is something to tabulate, pictures drawn or saved,
-//! and everything else said in a line.
+//! Prints content: text as text, lists of objects as tables, pictures drawn or saved, and
+//! everything else described on one line.
 
 use std::cell::Cell;
 use std::io;
@@ -13,17 +13,18 @@ use super::{FAINT, Printer, escape, json, units};
 use crate::args::ContentArgs;
 use crate::settings::Settings;
 
-/// Shows the content of one server's answer.
+/// Prints the content of a server's response.
 pub(crate) struct Viewer<'a> {
     printer: &'a Printer,
     media: Media<'a>,
-    /// The command that reads a link.
+    /// Command that reads a link.
     how_to_read: Option<String>,
     links: Cell<usize>,
 }
 
 impl<'a> Viewer<'a> {
-    /// Files are named after `stem`. The folder for them is made now: a wrong path must not cost a call.
+    /// Creates a viewer that saves files under names that begin with `stem`. Their folder is
+    /// created now: a wrong path must not cost a call.
     pub(crate) fn new(settings: &'a Settings, args: ContentArgs, stem: &str) -> Result<Self, String> {
         let ContentArgs { save, images } = args;
         let saver = Saver::new(save, stem);
@@ -32,8 +33,8 @@ impl<'a> Viewer<'a> {
         Ok(Self { printer: &settings.printer, media, how_to_read: None, links: Cell::new(0) })
     }
 
-    /// How the server was named, for whoever wants to read a link. A URL is not repeated: people put keys into
-    /// them.
+    /// Sets the server for the command that reads a link. A URL is not repeated, since it may hold
+    /// a key.
     pub(crate) fn from(mut self, server: Option<&str>) -> Self {
         self.how_to_read = Some(match server {
             Some(url) if url.contains("://") => "bowline read SERVER URI".to_owned(),
@@ -43,7 +44,8 @@ impl<'a> Viewer<'a> {
         self
     }
 
-    /// Shows what a tool gave (TL-04, TL-05). What only repeats the structured content is not shown twice.
+    /// Prints the result of a tool. Text that only repeats the structured content is left out.
+    // TL-04, TL-05.
     pub(crate) fn result(&self, result: &CallToolResult) -> io::Result<()> {
         let structured = result.structured.as_ref().map(|json| Structured::of(json, &result.content));
         for block in &result.content {
@@ -66,12 +68,12 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Shows one block.
+    /// Prints one content block.
     pub(crate) fn block(&self, content: &Content) -> io::Result<()> {
         let hints = hints(&content.annotations());
         match content {
             Content::Text(block) => {
-                // In a pipe the text is all there is to it.
+                // In a pipe, only the text is printed.
                 if self.printer.on_terminal() && !hints.is_empty() {
                     self.aside(&hints.join(", "))?;
                 }
@@ -93,7 +95,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Shows one part of a resource.
+    /// Prints one part of a resource.
     pub(crate) fn contents(&self, part: &ResourceContents) -> io::Result<()> {
         match &part.body {
             Body::Text(text) => self.printer.text(&text.get()),
@@ -101,7 +103,8 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Saves what `--save` asks for, where the content itself goes to a machine as it came.
+    /// Saves the blocks if `--save` is given, for machine output, which carries the content
+    /// unchanged.
     pub(crate) fn save_blocks<'b>(&self, blocks: impl IntoIterator<Item = &'b Content>) -> io::Result<()> {
         for block in blocks {
             match block {
@@ -118,7 +121,7 @@ impl<'a> Viewer<'a> {
         Ok(())
     }
 
-    /// The same for the parts of a resource.
+    /// Saves the parts of a resource if `--save` is given.
     pub(crate) fn save_contents<'b>(
         &self,
         parts: impl IntoIterator<Item = &'b ResourceContents>,
@@ -135,12 +138,12 @@ impl<'a> Viewer<'a> {
         self.media.save(self.printer, Blob { noun, base64, mime })
     }
 
-    /// Says whose contents follow.
+    /// Prints the URI of the contents that follow.
     pub(crate) fn heading(&self, part: &ResourceContents) -> io::Result<()> {
         self.heading_with(part, &[])
     }
 
-    /// Says how to get at what was only linked to.
+    /// Notes how to read the links that were printed.
     pub(crate) fn finish(&self) {
         if let (1.., Some(how)) = (self.links.take(), &self.how_to_read) {
             self.printer.note(&format!("to read a link: {how}"));
@@ -170,7 +173,7 @@ impl<'a> Viewer<'a> {
         self.aside(&with(shown.line, hints))
     }
 
-    /// Our own words among the content.
+    /// Prints a remark of our own among the content.
     fn aside(&self, text: &str) -> io::Result<()> {
         let line = self.printer.paint(FAINT, &format!("[{}]", escape::line(text)));
         self.printer.line(&line)
@@ -185,7 +188,8 @@ fn with(mut line: String, hints: &[String]) -> String {
     line
 }
 
-/// What the server suggests about a block (RS-06), where that says anything: both audiences are everybody.
+/// Lists the server's annotations of a block. An audience of both roles says nothing.
+// RS-06.
 fn hints(annotations: &Annotations) -> Vec<String> {
     let mut hints = Vec::new();
     if let [only] = annotations.audience.as_slice() {

@@ -1,5 +1,5 @@
-//! Owns what may be written to the terminal while a person is asked something: nothing but the question.
-//! Notes and logs wait until it is answered; a progress bar is taken away and comes back by itself.
+//! Holds back output to the terminal while a dialog is open. Notes and logs are written when it
+//! ends; a progress bar is erased and comes back by itself.
 
 use std::io::{self, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,19 +9,19 @@ use indicatif::TermLike;
 
 use super::stderr;
 
-/// Dropped, it lets through what was held back.
+/// Holds back output until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Curtain(());
 
-/// One for the process, as there is one terminal.
+/// The one state of the process, as there is one terminal.
 static STAGE: Mutex<Stage> = Mutex::new(Stage { held: None, bar: false, lost: 0 });
 
 struct Stage {
-    /// What waits, while the curtain is down.
+    /// Texts that are held back, while a dialog is open.
     held: Option<Vec<Held>>,
-    /// What did not fit.
+    /// How many texts were dropped.
     lost: usize,
-    /// Whether a progress bar stands in the line of the cursor.
+    /// Whether a progress bar is in the line of the cursor.
     bar: bool,
 }
 
@@ -31,18 +31,19 @@ struct Held {
     color: ColorChoice,
 }
 
-/// Where a text was to go.
+/// Where a text is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
     Stdout,
     Stderr,
 }
 
-/// How many texts wait. A person who does not answer must not cost memory without end.
+/// How many texts are held back. A dialog that nobody answers must not use unbounded memory.
 const MOST: usize = 1000;
 
 impl Curtain {
-    /// Takes the bar away and holds back what others write. The caller sees to it that there is one at a time.
+    /// Erases the progress bar and starts to hold back output. The caller makes sure that only one
+    /// exists at a time.
     pub(crate) fn fall() -> Self {
         let mut stage = stage();
         if std::mem::take(&mut stage.bar) {
@@ -76,7 +77,7 @@ impl Drop for Curtain {
     }
 }
 
-/// Whether `text` has been kept for later.
+/// Holds `text` back while a dialog is open, and returns whether it did.
 pub(super) fn holds(to: To, text: &str, color: ColorChoice) -> bool {
     let mut stage = stage();
     let Some(held) = &mut stage.held else { return false };
@@ -88,17 +89,17 @@ pub(super) fn holds(to: To, text: &str, color: ColorChoice) -> bool {
     true
 }
 
-/// The texts that wait.
+/// Returns the texts that are held back.
 #[cfg(test)]
 pub(super) fn waiting() -> Vec<String> {
     stage().held.iter().flatten().map(|held| held.text.clone()).collect()
 }
 
-/// The terminal as a progress bar sees it: always there, and sometimes nobody looks.
+/// The terminal of a progress bar. It draws nothing while a dialog is open.
 #[derive(Debug)]
 pub(super) struct Bars;
 
-/// To the start of a line, and nothing on it.
+/// Moves to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[2K";
 
 impl Bars {
@@ -168,7 +169,7 @@ impl TermLike for Bars {
     }
 }
 
-/// A terminal that is gone needs no bar.
+/// Writes to stderr. Errors are ignored: a terminal that is gone needs no progress bar.
 fn say(text: &str) {
     let mut err = anstream::AutoStream::always_ansi(io::stderr().lock());
     let _ = err.write_all(text.as_bytes());

@@ -1,35 +1,35 @@
-//! Owns what of a server's text may reach a terminal. A server must not move the cursor, set a
-//! title, write to the clipboard, make text read in another order than it is in, or hide text from
-//! the person that a model reads.
+//! Escapes server text for a terminal. A server must not move the cursor, set a title, write to the
+//! clipboard, reorder text, or hide text from the person that a model reads.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Text of several lines: line ends and tabs stay.
+/// Escapes text of several lines; line ends and tabs are kept.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c == '\n' || c == '\t')
 }
 
-/// Text that has to stay on one line.
+/// Escapes text that has to stay on one line.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
 }
 
-/// Text of several lines within our own layout: what follows the first is indented, so that no
-/// line of it can pass for ours.
+/// Escapes text of several lines for use in our own layout. Lines after the first are indented, so
+/// that none of them can pass for ours.
 pub(crate) fn hanging(text: &str) -> String {
     self::text(text).trim_end().replace('\n', "\n    ")
 }
 
-/// What a terminal may act on, or leave out, instead of showing it.
+/// Returns whether a terminal may act on the character, or omit it, instead of showing it.
 pub(crate) fn is_active(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || is_invisible(c)
 }
 
-/// What is not seen where it stands, by the properties of Unicode: `Default_Ignorable_Code_Point` and the general
-/// category `Cf`. Blanks are not meant: they are seen as blanks, and so is the empty pattern of Braille.
+/// Returns whether a character is invisible by its Unicode properties:
+/// `Default_Ignorable_Code_Point` or the general category `Cf`. Blanks are not included, nor is the
+/// empty Braille pattern: they are seen as blanks.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' // soft hyphen
@@ -53,8 +53,8 @@ pub(crate) fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Whether a text holds something that a model reads and a person does not see. The selector that gives a pictograph
-/// its colour is no such thing: it is in ordinary texts, and says nothing else.
+/// Returns whether a text has characters that a model reads and a person does not see. The selector
+/// that chooses the color form of a pictograph does not count: it is common in ordinary text.
 pub(crate) fn hides_something(text: &str) -> bool {
     let before = std::iter::once(' ').chain(text.chars());
     text.chars().zip(before).any(|(c, before)| {
@@ -63,7 +63,7 @@ pub(crate) fn hides_something(text: &str) -> bool {
     })
 }
 
-/// [`hides_something`], for every text in a value, the names of its members included.
+/// Applies [`has_hidden_text`] to every string in a value, including member names.
 pub(crate) fn value_hides_something(value: &Value) -> bool {
     match value {
         Value::String(text) => hides_something(text),
@@ -75,7 +75,7 @@ pub(crate) fn value_hides_something(value: &Value) -> bool {
     }
 }
 
-/// Where the symbols are that exist in colour and without.
+/// Returns whether a symbol has both a color and a text form.
 fn is_pictograph(c: char) -> bool {
     matches!(c,
         '©' | '®' | '‼' | '⁉' | '™' | 'ℹ' | '〰' | '〽' | '㊗' | '㊙'
@@ -92,7 +92,7 @@ fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
-            // A line end of two characters is a line end.
+            // CR LF is a single line end.
             '\r' if stays('\n') && chars.peek() == Some(&'\n') => {}
             '\n' if !stays(c) => out.push_str("\\n"),
             '\t' if !stays(c) => out.push_str("\\t"),
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(text("\x1b[2J"), "\\u{1b}[2J");
     }
 
-    /// Compares with the tables of another project, for every character there is.
+    /// Compares with the tables of another project, for every character.
     #[test]
     fn everything_invisible_is_known_to_be() {
         let ignorable = regex::Regex::new(r"^[\p{Default_Ignorable_Code_Point}\p{Cf}]$").unwrap();

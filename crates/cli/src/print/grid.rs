@@ -1,15 +1,15 @@
-//! Owns tables whose columns a server chose: drawn to the width there is, each row on a line.
+//! Draws tables whose columns come from a server, fitted to the width, each row on one line.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{FAINT, Printer, STRONG, escape};
 
-/// A table. Its texts are a server's.
+/// A table. Its texts come from a server.
 pub(crate) struct Grid {
     pub(crate) columns: Vec<String>,
-    /// Each as long as there are columns.
+    /// Rows, each as long as `columns`.
     pub(crate) rows: Vec<Vec<Cell>>,
-    /// What is said of the rows that are left out.
+    /// Note about the rows that are left out.
     pub(crate) rest: Option<String>,
 }
 
@@ -25,14 +25,14 @@ impl Cell {
         Self { text, number: false }
     }
 
-    /// Numbers stand on the right.
+    /// Creates a cell that is aligned to the right.
     pub(crate) fn number(text: String) -> Self {
         Self { text, number: true }
     }
 }
 
 impl Grid {
-    /// The table for `printer`'s terminal, or nothing where it is too narrow for so many columns.
+    /// Renders the table for the terminal, or returns `None` if it is too narrow for the columns.
     pub(crate) fn render(&self, printer: &Printer) -> Option<String> {
         self.drawn(printer.width(), |kind, text| match kind {
             Kind::Header => printer.paint(STRONG, text),
@@ -90,14 +90,14 @@ enum Kind {
     Plain,
 }
 
-/// Between two columns.
+/// Space between two columns.
 const GAP: &str = "  ";
-/// The narrowest that a column may become.
+/// Smallest width of a column.
 const NARROWEST: usize = 6;
-/// More of a cell is not looked at: no terminal is that wide.
+/// How much of a cell is inspected: no terminal is wider.
 const LONGEST: usize = 400;
 
-/// The widths, with the widest columns made narrower until all fit.
+/// Shrinks the widest columns until all of them fit, or returns `None`.
 fn fitted(mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
     let room = width.checked_sub(GAP.len() * (widths.len() - 1))?;
     while widths.iter().sum::<usize>() > room {
@@ -110,21 +110,21 @@ fn fitted(mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
         }
         let excess = widths.iter().sum::<usize>() - room;
         let many = widths.iter().filter(|width| **width == widest).count();
-        // Down to the next widest, or as far as is needed.
+        // Shrinks to the next widest column, or as far as needed.
         let by = excess.div_ceil(many).min(widest - second.max(NARROWEST).min(widest - 1));
         widths.iter_mut().filter(|width| **width == widest).for_each(|width| *width -= by);
     }
     Some(widths)
 }
 
-/// On one line, harmless.
+/// Joins the text on one escaped line.
 fn flat(text: &str) -> String {
     let short: String = text.chars().take(LONGEST).collect();
     let words: Vec<&str> = short.split_whitespace().collect();
     escape::line(&words.join(" ")).into_owned()
 }
 
-/// No wider than `width`, with a mark where something is missing.
+/// Truncates text to `width` columns, with an ellipsis.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

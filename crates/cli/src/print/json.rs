@@ -1,11 +1,11 @@
-//! Owns how JSON looks on a terminal: indented, but otherwise as it came, order and numbers
-//! included. A parser in between would change both.
+//! Formats JSON for a terminal: indented, but with order and numbers unchanged, which a parser
+//! would not preserve.
 
 use std::fmt::Write as _;
 
 use super::escape::is_active;
 
-/// Indents valid JSON. What a terminal could act on is written as an escape, which is valid too.
+/// Indents valid JSON. Characters that a terminal could act on are written as JSON escapes.
 pub(crate) fn pretty(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + json.len() / 4);
     let mut depth = 0_usize;
@@ -43,11 +43,11 @@ pub(crate) fn pretty(json: &str) -> String {
     out
 }
 
-/// The same JSON, on the lines it is on, with what a terminal could act on written as an escape.
+/// Replaces characters that a terminal could act on by JSON escapes, and changes nothing else.
 pub(crate) fn inert(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
-        // Valid JSON has such characters in strings only.
+        // In valid JSON, such characters occur in strings only.
         if is_active(c) && !c.is_ascii_whitespace() { escape(c, &mut out) } else { out.push(c) }
     }
     out
@@ -60,7 +60,7 @@ fn escape(c: char, out: &mut String) {
     }
 }
 
-/// The rest of a string whose opening quote has been read.
+/// Copies the rest of a string whose opening quote has been read.
 fn string(chars: &mut impl Iterator<Item = char>, out: &mut String) {
     while let Some(c) = chars.next() {
         if is_active(c) {
@@ -76,7 +76,7 @@ fn string(chars: &mut impl Iterator<Item = char>, out: &mut String) {
     }
 }
 
-/// Nesting deeper than this is no longer indented further: a hostile depth would cost its square.
+/// Deeper nesting is not indented further: hostile depth would cost its square.
 const DEEPEST: usize = 40;
 
 fn line(out: &mut String, depth: usize) {

@@ -1,6 +1,5 @@
-//! Owns how a server's log reads: a line for each message, harmless, and no more of them than can be read.
-//!
-//! Whatever is in it is the server's, and untrusted (LG-03).
+//! Prints a server's log messages: one escaped line each, and no more of them than can be read.
+// LG-03: the content of log messages is untrusted.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,14 +13,14 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::{BAD, FAINT, HINT, NAME, Printer, clock, escape};
 
-/// The log message that an event is, if it is one.
+/// Returns the log message of an event, if it is one.
 pub(crate) fn message(event: &Event) -> Option<LogMessage> {
     let Event::Notification(said) = event else { return None };
     let Topic::Log(params) = Notification::topic(said) else { return None };
     LogMessage::decode(params).ok()
 }
 
-/// Waits for `work`, and prints to stderr what the server logs meanwhile.
+/// Waits for `work`, and prints the server's log messages to stderr meanwhile.
 pub(crate) async fn while_it_runs<T>(
     printer: &Printer,
     level: Level,
@@ -50,7 +49,7 @@ pub(crate) async fn while_it_runs<T>(
             },
         }
     };
-    // What came before the answer was logged before it.
+    // Messages before the response were logged before it, so they are printed too.
     loop {
         match events.try_recv() {
             Ok(event) => tell(&event),
@@ -62,19 +61,19 @@ pub(crate) async fn while_it_runs<T>(
     result
 }
 
-/// Says that lines were not printed.
+/// Notes that lines were not printed.
 pub(crate) fn left_out_note(printer: &Printer, count: u64) {
     if count > 0 {
         printer.note(&format!("{count} log lines more came than can be read; they are left out"));
     }
 }
 
-/// Says that messages came faster than they could be taken.
+/// Notes that messages arrived faster than they could be read.
 pub(crate) fn missed(printer: &Printer, count: u64) {
     printer.note(&format!("{count} messages of the server were missed"));
 }
 
-/// `14:03:07  warning    db  the disk is full`
+/// Formats a message for a terminal: `14:03:07  warning    db  the disk is full`.
 pub(crate) fn for_people(message: &LogMessage, paint: impl Fn(Style, &str) -> String) -> String {
     let style = match message.level {
         Level::Debug => FAINT,
@@ -93,7 +92,7 @@ pub(crate) fn for_people(message: &LogMessage, paint: impl Fn(Style, &str) -> St
     line
 }
 
-/// The same in a pipe: time, level, logger, data, separated by tabs.
+/// Formats a message for a pipe: time, level, logger and data, separated by tabs.
 pub(crate) fn for_pipes(message: &LogMessage) -> String {
     let time = clock::utc(SystemTime::now());
     let (level, data) = (message.level.as_str(), data(message));
@@ -101,7 +100,7 @@ pub(crate) fn for_pipes(message: &LogMessage) -> String {
     format!("{time}\t{level}\t{}\t{}", escape::line(&short(logger, LONGEST_NAME)), escape::line(&data))
 }
 
-/// The same for machines, whole.
+/// Formats a message as JSON, untruncated.
 pub(crate) fn for_machines(message: &LogMessage, server: &str) -> String {
     let data = message.data.decode::<Value>().unwrap_or_default();
     let object = json!({
@@ -114,7 +113,7 @@ pub(crate) fn for_machines(message: &LogMessage, server: &str) -> String {
     object.to_string()
 }
 
-/// Text as it is, all else as JSON.
+/// Returns the data of a message: a string as text, everything else as JSON.
 fn data(message: &LogMessage) -> String {
     let text = message.data.decode::<String>().unwrap_or_else(|_| Json::as_str(&message.data).to_owned());
     short(&text, LONGEST)
@@ -127,13 +126,14 @@ fn short(text: &str, most: usize) -> String {
     }
 }
 
-/// As wide as the widest level.
+/// Width of the longest level name.
 const LEVEL: usize = 9;
 /// How much of a message is shown to a person; machines get all of it.
 const LONGEST: usize = 4_000;
 const LONGEST_NAME: usize = 80;
 
-/// Keeps a server from saying more than anybody could read (LG-03).
+/// Limits how many lines of a server are printed in each [`RATE_WINDOW`].
+// LG-03.
 pub(crate) struct Flood {
     since: Instant,
     count: u32,
@@ -144,13 +144,13 @@ pub(crate) struct Flood {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admitted {
     Yes {
-        /// How many before it were not.
+        /// How many lines before it were omitted.
         left_out: u64,
     },
     No,
 }
 
-/// Lines in one [`SPAN`].
+/// Most lines in one [`RATE_WINDOW`].
 const MOST: u32 = 500;
 const SPAN: Duration = Duration::from_secs(1);
 
@@ -159,7 +159,7 @@ impl Flood {
         Self { since: Instant::now(), count: 0, left_out: 0 }
     }
 
-    /// Whether one more may be printed now.
+    /// Decides whether one more line may be printed now.
     pub(crate) fn admit(&mut self, now: Instant) -> Admitted {
         if now.duration_since(self.since) >= SPAN {
             (self.since, self.count) = (now, 0);
@@ -172,7 +172,7 @@ impl Flood {
         Admitted::Yes { left_out: self.end() }
     }
 
-    /// How many were left out that have not been told.
+    /// Returns how many lines were omitted since the last call.
     pub(crate) fn end(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
     }
@@ -188,7 +188,7 @@ mod tests {
 
     fn plain(params: &Value) -> String {
         let line = for_people(&of(params), |_, text| text.to_owned());
-        // Without the time.
+        // Drops the time.
         line[10..].to_owned()
     }
 

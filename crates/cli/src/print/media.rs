@@ -1,4 +1,4 @@
-//! Owns what becomes of a picture, a sound or any other bytes: drawn where the terminal can, else saved.
+//! Shows pictures, sounds and other binary content: drawn if the terminal can, else saved.
 
 mod ask;
 pub(crate) mod base64;
@@ -21,29 +21,29 @@ use super::save::{Saved, Saver};
 use super::{Printer, units};
 use crate::args::Images;
 
-/// Shows what is not text.
+/// Shows binary content.
 pub(crate) struct Media<'a> {
     env: &'a dyn Environment,
     wanted: Images,
     saver: Saver,
-    /// How the terminal draws, once that mattered.
+    /// Graphics protocol of the terminal, once detected.
     protocol: OnceLock<Option<Protocol>>,
 }
 
-/// Bytes that came in Base64, and what the server says of them.
+/// Base64 data, and the server's description of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Blob<'a> {
-    /// What it is called where its bytes say nothing.
+    /// What it is called if its bytes do not tell.
     pub(crate) noun: &'a str,
     pub(crate) base64: &'a str,
     pub(crate) mime: Option<&'a str>,
 }
 
-/// What became of bytes.
+/// What is printed about binary content.
 pub(crate) struct Shown {
-    /// What a terminal is sent to draw them.
+    /// Terminal sequence that draws it.
     pub(crate) drawing: Option<String>,
-    /// In a line: what they are, how large, and where they lie.
+    /// One line: what it is, its size, and where it was saved.
     pub(crate) line: String,
 }
 
@@ -52,14 +52,14 @@ impl<'a> Media<'a> {
         Self { env, wanted, saver, protocol: OnceLock::new() }
     }
 
-    /// Draws or saves. Only a file that cannot be written is an error.
+    /// Draws or saves the content. It fails only if a file cannot be written.
     pub(crate) fn show(&self, printer: &Printer, blob: Blob<'_>) -> io::Result<Shown> {
         let kind = Kind::of(&base64::head(blob.base64));
         let what = what(blob, kind);
         let invalid = || Ok(Shown { drawing: None, line: format!("{what}, not valid Base64") });
         let picture = kind.filter(|kind| kind.mime.starts_with("image/"));
         let drawn = match picture.zip(self.protocol(printer).filter(|_| picture.is_some())) {
-            // Before its bytes are all in memory.
+            // Checked before all bytes are in memory.
             Some(_) if base64::estimated(blob.base64.len()) > picture::LARGEST_FILE => {
                 Some(Err("too large to draw"))
             }
@@ -89,7 +89,7 @@ impl<'a> Media<'a> {
         Ok(Shown { drawing, line: facts.join(", ") })
     }
 
-    /// Saves, if a folder was named for that, and tells where to on stderr.
+    /// Saves the content if a folder was named, and notes the path on stderr.
     pub(crate) fn save(&self, printer: &Printer, blob: Blob<'_>) -> io::Result<()> {
         if !self.saver.was_asked_for() {
             return Ok(());
@@ -115,7 +115,7 @@ impl<'a> Media<'a> {
     }
 }
 
-/// The drawing, and how many pixels it has. The error says why there is none.
+/// Returns the drawing and its size in pixels, or why there is none.
 fn draw(
     protocol: Protocol,
     bytes: &[u8],
@@ -127,7 +127,7 @@ fn draw(
     Ok((drawing, format!("{}x{}", picture.width, picture.height)))
 }
 
-/// `image image/png`, and what the server says where that is something else.
+/// Describes the content, such as `image image/png`, and the server's type if it differs.
 fn what(blob: Blob<'_>, kind: Option<Kind>) -> String {
     let noun = blob.noun;
     match (kind, blob.mime.filter(|mime| !mime.is_empty())) {

@@ -1,4 +1,4 @@
-//! Owns how the processes of servers look: a tree for people, lines for pipes, JSON for machines.
+//! Formats server processes: a tree for people, lines for pipes, JSON for machines.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::table::Table;
 use super::{BAD, FAINT, NAME, Printer, STRONG, clock, escape, units};
 
-/// For machines.
+/// Formats the processes as JSON.
 pub(crate) fn to_json(entries: &[Entry]) -> Value {
     let servers = entries.iter().map(|entry| {
         let processes = entry.processes.iter().map(|process| {
@@ -35,7 +35,7 @@ pub(crate) fn to_json(entries: &[Entry]) -> Value {
     json!({ "servers": servers.collect::<Vec<_>>() })
 }
 
-/// As stdout wants it.
+/// Formats the processes for stdout.
 pub(crate) fn render(entries: &[Entry], printer: &Printer) -> String {
     if printer.on_terminal() {
         return tree(entries, SystemTime::now(), printer);
@@ -56,7 +56,7 @@ pub(crate) fn render(entries: &[Entry], printer: &Printer) -> String {
     table.render(printer)
 }
 
-/// One block for each server.
+/// Formats one block for each server.
 fn tree(entries: &[Entry], now: SystemTime, printer: &Printer) -> String {
     let mut out = String::new();
     for entry in entries {
@@ -77,11 +77,11 @@ fn tree(entries: &[Entry], now: SystemTime, printer: &Printer) -> String {
     out
 }
 
-/// What stands before each process, so that it hangs below the one that started it.
+/// Returns the branch before each process, which hangs below the one that started it.
 fn branches(depths: &[usize]) -> Vec<String> {
     let branch = |(at, &own): (usize, &usize)| {
         let after = &depths[at + 1..];
-        // Whether another of this depth follows below the same parent.
+        // Whether another process of this depth follows below the same parent.
         let goes_on = |depth: usize| after.iter().take_while(|it| **it >= depth).any(|it| *it == depth);
         let above = (0..own.min(DEEPEST)).map(|depth| if goes_on(depth) { "│  " } else { "   " });
         above.chain([if goes_on(own) { "├─ " } else { "└─ " }]).collect()
@@ -89,19 +89,19 @@ fn branches(depths: &[usize]) -> Vec<String> {
     depths.iter().enumerate().map(branch).collect()
 }
 
-/// Deeper than this is no longer indented further.
+/// Deeper processes are not indented further.
 const DEEPEST: usize = 20;
 
 fn owner(entry: &Entry) -> String {
     if entry.is_orphan { format!("owner {} is gone", entry.owner) } else { format!("owner {}", entry.owner) }
 }
 
-/// Of all its processes. What they share is counted for each.
+/// Returns the memory of all processes of a server. Shared memory is counted for each.
 pub(crate) fn memory(entry: &Entry) -> u64 {
     entry.processes.iter().map(|process| process.memory).sum()
 }
 
-/// `45 MB`.
+/// Formats a size, such as `45 MB`.
 pub(crate) fn size(bytes: u64) -> String {
     units::bytes(usize::try_from(bytes).unwrap_or(usize::MAX))
 }

@@ -1,4 +1,4 @@
-//! Owns the progress bar: what a server reports while a call runs, on stderr of a terminal only.
+//! Shows a progress bar on stderr while a call runs, if that is a terminal.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Printer, curtain, escape};
 
-/// A bar that shows nothing where nothing can move.
+/// A progress bar, which is hidden if stderr cannot be animated.
 #[derive(Clone)]
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A spinner until the server says more.
+    /// Shows a spinner until the server reports progress.
     pub(crate) fn start(printer: &Printer, what: &str) -> Self {
         let bar = ProgressBar::no_length();
         if !printer.can_animate() {
@@ -26,7 +26,7 @@ impl Bar {
         Self(bar)
     }
 
-    /// What the server reported. Called from the task that reads the connection.
+    /// Shows the reported progress. It is called from the task that reads the connection.
     pub(crate) fn update(&self, progress: &Progress) {
         let bar = &self.0;
         if bar.is_hidden() {
@@ -46,7 +46,7 @@ impl Bar {
         }
     }
 
-    /// Takes it off the screen.
+    /// Erases the bar.
     pub(crate) fn finish(&self) {
         self.0.finish_and_clear();
     }
@@ -59,7 +59,7 @@ fn style(template: &str) -> ProgressStyle {
         .tick_strings(&["|", "/", "-", "\\", " "])
 }
 
-/// How far it is, if the server gave a total that makes sense.
+/// Returns the progress in thousandths, if the server gave a sensible total.
 fn permille(progress: &Progress) -> Option<u64> {
     let total = progress.total.filter(|total| *total > 0.0)?;
     let share = (progress.progress / total).clamp(0.0, 1.0);

@@ -1,4 +1,4 @@
-//! Owns how a failure looks: the error, its facts, a blank line, and `hint:`.
+//! Formats a failure: the error, its facts, a blank line, and `hint:`.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::escape;
 use crate::failure::{Fact, Report};
 
 impl Report {
-    /// For people. Everything in it may hold a server's words, so all of it is escaped.
+    /// Formats the report for people. Any of it may contain server text, so all of it is escaped.
     pub(super) fn to_text(&self, bad: Style, hint: Style) -> String {
         let mut out = format!("{bad}error:{bad:#} {}\n", escape::hanging(&self.message));
         for Fact { label, lines } in &self.facts {
@@ -30,7 +30,7 @@ impl Report {
         out
     }
 
-    /// For machines: one object on one line.
+    /// Formats the report as a JSON object on one line.
     pub(super) fn to_json(&self) -> String {
         let mut error = Map::new();
         error.insert("kind".into(), self.exit.name().into());

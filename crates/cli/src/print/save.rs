@@ -1,4 +1,4 @@
-//! Owns the files that binary content is saved to. Names are ours: a server's could point anywhere.
+//! Saves binary content to files. We choose their names: a server's could point anywhere.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 
 use super::media::base64::{Undecoded, decode_into};
 
-/// Where binary content goes.
+/// Saves binary content.
 pub(crate) struct Saver {
-    /// The folder that was asked for.
+    /// Folder that was asked for.
     folder: Option<PathBuf>,
-    /// The one that was made because none was.
+    /// Temporary folder that was created because none was asked for.
     own: OnceLock<PathBuf>,
     stem: String,
 }
@@ -24,8 +24,8 @@ pub(crate) struct Saved {
 }
 
 impl Saver {
-    /// Saves below `folder`, under names that begin like `name`. Without one, a folder for this run alone
-    /// is made where the system keeps what may be forgotten.
+    /// Saves to `folder` under names that begin with `name`. Without a folder, one for this run
+    /// alone is created among the system's temporary files.
     pub(crate) fn new(folder: Option<PathBuf>, name: &str) -> Self {
         let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let stem: String = name.chars().map(safe).take(40).collect();
@@ -34,18 +34,18 @@ impl Saver {
         Self { folder, own: OnceLock::new(), stem }
     }
 
-    /// Makes the folder. Before anything is sent: a wrong path must not cost a call.
+    /// Creates the folder before anything is sent: a wrong path must not cost a call.
     pub(crate) fn prepare(&self) -> Result<(), String> {
         let Some(folder) = &self.folder else { return Ok(()) };
         fs::create_dir_all(folder).map_err(|error| format!("cannot save to {}: {error}", folder.display()))
     }
 
-    /// Whether a folder was asked for: then everything goes there, shown or not.
+    /// Returns whether a folder was asked for: then everything is saved, shown or not.
     pub(crate) fn was_asked_for(&self) -> bool {
         self.folder.is_some()
     }
 
-    /// Saves the bytes of a Base64 text into a new file. `None` if it is none.
+    /// Saves Base64 data into a new file. Returns `None` if it is invalid.
     pub(crate) fn save(&self, base64: &str, extension: &str) -> io::Result<Option<Saved>> {
         let folder = self.folder()?;
         let named = |error: io::Error| {
@@ -56,7 +56,7 @@ impl Saver {
             Ok(size) => Ok(Some(Saved { path, size })),
             Err(failed) => {
                 drop(file);
-                // Half a file helps nobody. If it cannot be taken away, it stays as it is.
+                // Half a file is of no use. If it cannot be removed, it stays.
                 let _ = fs::remove_file(&path);
                 match failed {
                     Undecoded::Invalid => Ok(None),
@@ -78,7 +78,7 @@ impl Saver {
         Ok(self.own.get_or_init(|| made))
     }
 
-    /// The first free number. Nothing is overwritten.
+    /// Creates the file with the first free number. Nothing is overwritten.
     fn create(&self, folder: &Path, extension: &str) -> io::Result<(PathBuf, File)> {
         for number in 1..=MOST {
             let path = folder.join(format!("{}-{number}.{extension}", self.stem));
@@ -94,8 +94,8 @@ impl Saver {
 
 const MOST: u32 = 10_000;
 
-/// A new folder that only this user can look into. Where anybody may write, a name that others can guess
-/// could be theirs already.
+/// Creates a folder that only this user can read. Its name is random: where anybody may write, a
+/// predictable name could exist already.
 fn private_folder() -> io::Result<PathBuf> {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut builder = fs::DirBuilder::new();

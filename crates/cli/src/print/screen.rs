@@ -1,32 +1,32 @@
-//! Owns the terminal while something is drawn in place.
+//! Draws on the alternate screen of the terminal.
 //!
-//! It is drawn on the terminal's other screen, so what was there before is there again after, and a resized
-//! window cannot smear it. A handful of control sequences that every terminal knows is all it takes: nothing
-//! is typed into this view, so no library for that is needed.
+//! The alternate screen leaves the previous content intact, and a resized window cannot smear it.
+//! Nothing is typed into this view, so a few control sequences that every terminal knows are
+//! enough, and no library is needed.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use anstream::AutoStream;
 
-/// The terminal's other screen. Dropped, it gives the terminal back as it was, also in a panic.
+/// The alternate screen. Dropping it restores the terminal, also in a panic.
 pub(crate) struct Screen {
-    /// What it shows.
+    /// Frame that is shown.
     shown: String,
 }
 
-/// The other screen, without a cursor, and with long lines cut where the window is too narrow for them.
+/// Switches to the alternate screen, hides the cursor, and turns line wrapping off.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 impl Screen {
-    /// Takes the terminal.
+    /// Switches to the alternate screen.
     pub(crate) fn enter() -> io::Result<Self> {
         write(ENTER)?;
         Ok(Self { shown: String::new() })
     }
 
-    /// Shows these lines, which are no more than the terminal has rows.
+    /// Shows these lines, which must fit the rows of the terminal.
     pub(crate) fn draw(&mut self, lines: &[String]) -> io::Result<()> {
         let frame = frame(lines);
         if frame == self.shown {
@@ -37,7 +37,7 @@ impl Screen {
         Ok(())
     }
 
-    /// How many columns and rows there are now.
+    /// Returns the current columns and rows.
     pub(crate) fn size() -> (usize, usize) {
         terminal_size::terminal_size().map_or((80, 24), |(columns, rows)| {
             (usize::from(columns.0).clamp(40, 240), usize::from(rows.0).max(3))
@@ -47,13 +47,13 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone need not be given back.
+        // A terminal that is gone need not be restored.
         let _ = write(LEAVE);
     }
 }
 
-/// One picture, shown at once where the terminal can do that: from the top, each line cleared to its end,
-/// and everything below.
+/// Builds a frame that is shown at once where the terminal supports it: from the top, each line
+/// cleared to its end, and everything below.
 fn frame(lines: &[String]) -> String {
     let mut out = String::from("\x1b[?2026h\x1b[H");
     for (at, line) in lines.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Owns how the state of many servers looks: a table for people, lines for pipes, JSON for machines.
+//! Formats the status of servers: a table for people, lines for pipes, JSON for machines.
 
 use std::time::{Instant, SystemTime};
 
@@ -12,7 +12,7 @@ use super::table::Table;
 use super::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape, units};
 use crate::settings::many::{Other, Why};
 
-/// One server, as it is shown.
+/// The status of one server.
 pub(crate) struct Row {
     name: String,
     state: &'static str,
@@ -25,12 +25,12 @@ pub(crate) struct Row {
     sessions_lost: u64,
     attempt: u32,
     fault: Option<(SystemTime, Fault)>,
-    /// What is wrong with its entry.
+    /// Problem of its configuration entry.
     detail: Option<String>,
     next_attempt: Option<Instant>,
 }
 
-/// The moment that times are told from.
+/// The time that spans are relative to.
 #[derive(Clone, Copy)]
 pub(crate) struct Now {
     clock: SystemTime,
@@ -42,7 +42,7 @@ impl Now {
         Self { clock: SystemTime::now(), instant: Instant::now() }
     }
 
-    /// In UTC, for machines.
+    /// Formats the time in UTC, for machines.
     pub(crate) fn utc(self) -> String {
         clock::utc(self.clock)
     }
@@ -124,7 +124,7 @@ impl Row {
         })
     }
 
-    /// The cells of a line in a pipe.
+    /// Returns the cells of a line in a pipe.
     pub(crate) fn cells(&self, now: Now) -> [String; 8] {
         [
             self.name.clone(),
@@ -142,7 +142,7 @@ impl Row {
         &self.name
     }
 
-    /// Whether somebody may want to look at it.
+    /// Returns whether the server may need attention.
     pub(crate) fn is_troubled(&self) -> bool {
         self.style == BAD || self.style == HINT
     }
@@ -166,7 +166,7 @@ impl Row {
         self.fault.as_ref().map(|(_, fault)| fault.to_string()).or_else(|| self.detail.clone())
     }
 
-    /// What went wrong, when, and what comes next: the line below a row.
+    /// Returns the line below a row: what went wrong, when, and the next attempt.
     fn remark(&self, now: Now) -> Option<String> {
         let mut remark = self.error()?;
         if let Some((at, _)) = &self.fault {
@@ -174,7 +174,7 @@ impl Row {
             remark = format!("{ago} ago: {remark}");
         }
         if let Some(next) = self.next_attempt {
-            // Counted in whole seconds: it is looked at while it runs down.
+            // In whole seconds, since it is watched while it counts down.
             let wait = next.saturating_duration_since(now.instant).as_secs_f64().ceil();
             remark = format!("next attempt in {wait:.0}s; {remark}");
         }
@@ -182,7 +182,7 @@ impl Row {
     }
 }
 
-/// All of them, as stdout wants it.
+/// Formats all rows for stdout.
 pub(crate) fn render(rows: &[Row], now: Now, printer: &Printer) -> String {
     if printer.on_terminal() {
         let mut out = String::new();
@@ -199,7 +199,7 @@ pub(crate) fn render(rows: &[Row], now: Now, printer: &Printer) -> String {
     table.render(printer)
 }
 
-/// A table of this width, one or two lines for each server.
+/// Formats the table with this width, one or two lines for each server.
 pub(crate) fn drawn(rows: &[Row], now: Now, width: usize, printer: &Printer) -> Vec<String> {
     let names: Vec<_> = rows.iter().map(|row| cut(&escape::line(&row.name), WIDEST_NAME)).collect();
     let name = names.iter().map(|name| name.width()).chain([6]).max().unwrap_or(6);
@@ -233,12 +233,12 @@ pub(crate) fn drawn(rows: &[Row], now: Now, width: usize, printer: &Printer) -> 
 }
 
 const HEAD: &str = "STATE        PROTOCOL           VIA    UP       RECOVERED";
-/// As wide as the widest state.
+/// Width of the longest state name.
 const STATE: usize = 11;
 const WIDEST_NAME: usize = 20;
 const INDENT: usize = 4;
 
-/// As much of the text as fits.
+/// Truncates text to `width` columns.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

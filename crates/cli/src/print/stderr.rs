@@ -1,5 +1,5 @@
-//! Owns who writes to stderr: whoever has something to say, or a thread of its own where nothing may wait
-//! for a reader. A host that never reads its pipe stops whoever writes to it once it is full.
+//! Writes to stderr, from a separate thread where no writer may block: a host that never reads its
+//! pipe blocks whoever writes to it once it is full.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 
-/// The thread's, once there is one.
+/// Queue of the writer thread, once there is one.
 static DETACHED: OnceLock<Queue> = OnceLock::new();
 
-/// How much waits to be written. What does not fit is counted instead.
+/// How many bytes wait to be written. Texts beyond are dropped and counted.
 const MOST_BYTES: usize = 256 * 1024;
-/// How long the end of the process waits for what is left.
+/// How long the end of the process waits for the queue.
 const DRAINING: Duration = Duration::from_millis(200);
 
-/// Writes, or has it written.
+/// Writes the text, or queues it for the writer thread.
 pub(crate) fn write(text: &str, color: ColorChoice) {
     match DETACHED.get() {
         Some(queue) => queue.push(text, color),
@@ -24,7 +24,7 @@ pub(crate) fn write(text: &str, color: ColorChoice) {
     }
 }
 
-/// From now on, nobody who writes waits.
+/// Starts the writer thread, so that no writer blocks from now on.
 pub(crate) fn detach() {
     let mut first = false;
     let queue = DETACHED.get_or_init(|| {
@@ -33,19 +33,19 @@ pub(crate) fn detach() {
     });
     if first {
         let thread = std::thread::Builder::new().name("stderr".to_owned());
-        // Without a thread nothing is told: to wait for a reader would be worse.
+        // Without a thread, nothing is written: blocking on a reader would be worse.
         let _ = thread.spawn(|| queue.write_all(write_now));
     }
 }
 
-/// Waits a little for what was said to be written.
+/// Waits briefly until the queue is written.
 pub(crate) fn drain() {
     if let Some(queue) = DETACHED.get() {
         queue.drain(DRAINING);
     }
 }
 
-/// A stderr that cannot be written to leaves nobody to tell.
+/// Writes the text. Errors are ignored, as there is nowhere to report them.
 fn write_now(text: &str, color: ColorChoice) {
     if super::curtain::holds(super::curtain::To::Stderr, text, color) {
         return;
@@ -65,16 +65,16 @@ struct Queue {
 struct Waiting {
     texts: VecDeque<(String, ColorChoice)>,
     bytes: usize,
-    /// What did not fit since the last that did.
+    /// How many texts were dropped since the last one that fitted.
     lost: usize,
-    /// One has been taken out, and is not written yet.
+    /// A text has been taken out and is not written yet.
     writing: bool,
 }
 
 impl Queue {
     fn push(&self, text: &str, color: ColorChoice) {
         let mut waiting = self.lock();
-        // Nothing goes in after something that did not, before that is told.
+        // Once a text was dropped, further ones are dropped until that is noted in its place.
         if waiting.lost > 0 || waiting.bytes + text.len() > MOST_BYTES {
             waiting.lost += 1;
             return;
@@ -84,7 +84,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// For ever.
+    /// Writes queued texts forever.
     fn write_all(&self, mut write: impl FnMut(&str, ColorChoice)) {
         loop {
             let (text, color) = self.take();
@@ -109,11 +109,11 @@ impl Queue {
 
     fn drain(&self, patience: Duration) {
         let busy = |waiting: &mut Waiting| waiting.writing || !waiting.texts.is_empty() || waiting.lost > 0;
-        // Whatever is not written by then is lost with the process.
+        // What is not written by then is lost with the process.
         let _ = self.changed.wait_timeout_while(self.lock(), patience, busy);
     }
 
-    /// Nothing panics while it is held; if it did, the state would still be whole.
+    /// Nothing panics while the lock is held; if it did, the state would still be consistent.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that is stuck costs memory up to a limit, and no time; what was lost is told in its place.
+    /// A blocked reader costs bounded memory and no time; dropped texts are noted in their place.
     #[test]
     fn what_nobody_reads_is_counted() {
         let queue: &'static Queue = Box::leak(Box::default());
@@ -139,7 +139,7 @@ mod tests {
         });
         let large = "x".repeat(MOST_BYTES / 2);
         queue.push("first", ColorChoice::Never);
-        // Taken out and being written, so that none of the limit is used.
+        // The first text is taken out and being written, so it does not count towards the limit.
         at_work.recv().unwrap();
         for text in [&*large, &large, "lost", "lost too"] {
             queue.push(text, ColorChoice::Never);

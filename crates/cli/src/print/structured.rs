@@ -1,4 +1,4 @@
-//! Owns how structured content reads: a list of objects as a table, text as text, all else as JSON.
+//! Formats structured content: a list of objects as a table, text as text, everything else as JSON.
 
 use bowline::view::Content;
 use bowline::wire::Json;
@@ -9,16 +9,16 @@ use serde_json::value::RawValue;
 use super::grid::{Cell, Grid};
 use super::{Printer, units};
 
-/// What is shown of a structured result.
+/// Structured content as it is shown.
 pub(crate) struct Structured {
     /// The value that is shown.
     json: Json,
-    /// What a text block says that says the same.
+    /// The whole value, to find text blocks that repeat it.
     same: Option<Value>,
     inner: Option<Value>,
 }
 
-/// How it is shown.
+/// The form in which it is shown.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Shown {
     Text(String),
@@ -26,11 +26,12 @@ pub(crate) enum Shown {
     Json(String),
 }
 
-/// Revisions before 2026-07-28 allow objects only, so libraries put other results under this name.
+/// Revisions before 2026-07-28 allow only objects, so libraries wrap other results in this member.
 const WRAPPER: &str = "result";
 
 impl Structured {
-    /// `structuredContent` beside these blocks. A wrapper around what a block says by itself is taken off.
+    /// Takes `structuredContent` with the content blocks. The wrapper is removed if a block has the
+    /// value without it.
     pub(crate) fn of(json: &Json, blocks: &[Content]) -> Self {
         let same = json.decode::<Value>().ok();
         let inner = same.as_ref().and_then(Value::as_object).filter(|members| members.len() == 1);
@@ -44,12 +45,12 @@ impl Structured {
         found
     }
 
-    /// Whether a block says the same, as servers are asked to do.
+    /// Returns whether a block repeats the value, as servers are asked to do.
     pub(crate) fn is_repeated_by(&self, block: &Content) -> bool {
         [&self.same, &self.inner].into_iter().flatten().any(|value| says(block, value))
     }
 
-    /// As `printer`'s stdout wants it: in a pipe it stays JSON, for programs that read it.
+    /// Renders the content for stdout. In a pipe it stays JSON, for programs that read it.
     pub(crate) fn shown(&self, printer: &Printer) -> Shown {
         if let Ok(text) = self.json.decode::<String>() {
             return Shown::Text(text);
@@ -71,7 +72,8 @@ fn says(block: &Content, value: &Value) -> bool {
     value.as_str() == Some(&*text) || serde_json::from_str::<Value>(&text).is_ok_and(|said| said == *value)
 }
 
-/// A list of objects with not too many members, or an object with such a list and nothing else, as a table.
+/// Renders a table from a list of objects with few members, or from an object that holds only such
+/// a list.
 fn table(json: &str, printer: &Printer) -> Option<String> {
     if let Ok(rows) = serde_json::from_str::<Rows>(json) {
         return grid(rows)?.render(printer);
@@ -107,7 +109,7 @@ fn grid(rows: Rows) -> Option<Grid> {
     Some(Grid { columns, rows, rest })
 }
 
-/// Text without its quotes, nothing for `null`, and all else as it came.
+/// Converts a value to a cell: text without quotes, nothing for `null`, everything else unchanged.
 fn cell(value: &RawValue) -> Cell {
     let json = value.get();
     match json.as_bytes().first() {
@@ -118,12 +120,12 @@ fn cell(value: &RawValue) -> Cell {
     }
 }
 
-/// More columns are no table that anybody could read.
+/// More columns are not shown as a table.
 const MOST_COLUMNS: usize = 16;
-/// More rows are counted.
+/// More rows are only counted.
 const MOST_ROWS: usize = 1_000;
 
-/// The members of an object in their order, which a map would lose.
+/// The members of an object in their order, which a map would not keep.
 struct Members(Vec<(String, Box<RawValue>)>);
 
 /// The first elements of a list of objects, and how many more there are.
@@ -145,7 +147,7 @@ impl<'de> Deserialize<'de> for Members {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry::<String, Box<RawValue>>()? {
-                    // One too many is enough to see that it is too many.
+                    // One member too many is enough to reject the table.
                     if members.len() <= MOST_COLUMNS {
                         members.push(member);
                     }

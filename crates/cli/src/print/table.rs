@@ -1,33 +1,33 @@
-//! Owns lists: a table that fits the terminal, or one line per entry with tabs in a pipe.
+//! Formats lists: a table that fits the terminal, or in a pipe one line per row with tabs.
 
 use unicode_width::UnicodeWidthStr as _;
 
 use super::escape;
 use super::{FAINT, NAME, Printer, STRONG};
 
-/// Rows of equal length. The last column is wrapped to what is left of the width.
+/// Rows of equal length. The last column is wrapped to the remaining width.
 pub(crate) struct Table<const N: usize> {
     headers: [&'static str; N],
     rows: Vec<[String; N]>,
 }
 
 impl<const N: usize> Table<N> {
-    /// A table with no rows yet.
+    /// Creates a table without rows.
     pub(crate) fn new(headers: [&'static str; N]) -> Self {
         Self { headers, rows: Vec::new() }
     }
 
-    /// Adds a row of server text.
+    /// Adds a row, which may hold server text.
     pub(crate) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells);
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// As `printer`'s stdout wants it.
+    /// Renders the table for stdout.
     pub(crate) fn render(&self, printer: &Printer) -> String {
         if printer.on_terminal() {
             let paint = |kind: Kind, text: &str| match kind {
@@ -42,7 +42,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// One line per row, cells whole and separated by tabs: stable, and easy to cut.
+    /// Formats one line per row with whole cells separated by tabs: stable, and easy to parse.
     fn lines(&self) -> String {
         let mut out = String::new();
         for row in &self.rows {
@@ -105,21 +105,21 @@ enum Kind {
     Plain,
 }
 
-/// Between two columns.
+/// Space between two columns.
 const GAP: usize = 2;
-/// The widest that a column other than the last may be.
+/// Greatest width of a column other than the last.
 const WIDEST: usize = 36;
-/// The narrowest that the last may be, however little room there is.
+/// Smallest width of the last column, however narrow the terminal is.
 const NARROWEST: usize = 20;
 
-/// The first paragraph on one line: the rest is for models, and in the machine output.
+/// Returns the first paragraph on one line; the rest is for models, and in the machine output.
 fn flat(text: &str) -> String {
     let paragraph = text.trim().split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = paragraph.split_whitespace().collect();
     escape::line(&words.join(" ")).into_owned()
 }
 
-/// Cuts at spaces where there are any, and in the middle of a word where there are none.
+/// Wraps at spaces where there are any, and otherwise inside a word.
 fn wrap(text: &str, width: usize) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
@@ -138,7 +138,7 @@ fn wrap(text: &str, width: usize) -> Vec<&str> {
     lines
 }
 
-/// How many bytes of `text` fit into `width` columns: at least one character.
+/// Returns how many bytes of `text` fit into `width` columns: at least one character.
 fn fitting(text: &str, width: usize) -> usize {
     let mut used = 0;
     for (at, c) in text.char_indices() {

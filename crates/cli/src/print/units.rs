@@ -1,8 +1,8 @@
-//! Owns how sizes and times read.
+//! Formats sizes, short times and counts.
 
 use std::time::Duration;
 
-/// `512 B`, `1.5 kB`, `12 MB`.
+/// Formats a size: `512 B`, `1.5 kB`, `12 MB`.
 pub(crate) fn bytes(count: usize) -> String {
     const UNITS: [&str; 4] = ["B", "kB", "MB", "GB"];
     let mut unit = 0;
@@ -16,7 +16,7 @@ pub(crate) fn bytes(count: usize) -> String {
     format!("{size:.digits$} {}", UNITS[unit])
 }
 
-/// `0.84 ms`, `12.3 ms`, `1.52 s`.
+/// Formats a short time: `0.84 ms`, `12.3 ms`, `1.52 s`.
 pub(crate) fn time(time: Duration) -> String {
     let millis = time.as_secs_f64() * 1000.0;
     match millis {
@@ -26,7 +26,7 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-/// `1 tool`, `2 tools`.
+/// Formats a count with its noun: `1 tool`, `2 tools`.
 pub(crate) fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,5 +1,5 @@
-//! Owns the end of connections: a server that is slow to end holds up neither the result nor the error of a command,
-//! only the end of its process.
+//! Closes connections in the background: a server that is slow to end delays neither the result nor
+//! the error of a command, only the end of its process.
 
 use std::mem;
 use std::pin::pin;
@@ -28,7 +28,7 @@ impl Closings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(closed);
     }
 
-    /// Resolves when every connection is closed that was left until now.
+    /// Waits until every connection that was handed over is closed.
     pub(crate) async fn wait(&self) {
         let closings = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         futures_util::future::join_all(closings).await;
@@ -45,8 +45,8 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// Waits for `closed`, at most [`CLOSING_TIMEOUT`], and for a refresh of the login, as long as that takes. The next
-    /// signal waits for nothing but a refresh of the login, the one after it for nothing.
+    /// Waits for `closed`, at most [`CLOSING_TIMEOUT`], and for a refresh of the login, without a
+    /// limit. The next signal waits only for the refresh, the one after it for nothing.
     pub(super) async fn finish(self, closed: impl Future<Output = ()>) {
         let Self { client, mut interrupt, interrupted, refreshes } = self;
         if interrupted && is_refreshing(&client) {
@@ -58,10 +58,11 @@ impl Leaving {
                 if is_refreshing(&client) {
                     refreshes.tell(client.name());
                 }
-                // The server is told that we leave; one that does not listen is left all the same.
+                // A server that does not react to the close is abandoned.
                 let _ = timeout(CLOSING_TIMEOUT, closed).await;
             }
-            // A connection is closed before a slow authorization server has answered, or a full disk has room.
+            // Closing can finish before a slow authorization server has responded or a full disk
+            // has room.
             client.settle_login().await
         };
         let signal = tokio::select! {
@@ -70,8 +71,8 @@ impl Leaving {
         };
         if is_refreshing(&client) {
             refreshes.tell(client.name());
-            // What an authorization server gives and nobody writes down is the end of the login, which takes longer
-            // to have again than this.
+            // A refreshed token that is not stored ends the login, and a new login takes longer
+            // than this wait.
             tokio::select! {
                 settled = client.settle_login() => refreshes.record(client.name(), settled),
                 _ = interrupt.next() => refreshes.give_up(),
@@ -82,10 +83,11 @@ impl Leaving {
     }
 }
 
-/// Whether a login is being refreshed, or not written down. No other refresh begins after that: it is asked when we leave.
+/// Returns whether a login is being refreshed or not yet stored. It is asked when the connection
+/// closes, after which no other refresh begins.
 fn is_refreshing(client: &Client) -> bool {
     client.settle_login().now_or_never().is_none()
 }
 
-/// Longer than a process is given to end: stdin closed, then TERM, then KILL.
+/// Longer than a server process gets to end: stdin closed, then TERM, then KILL.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(15);

@@ -1,5 +1,5 @@
-//! Owns the refreshes of logins that a command waits for: what they wait for is told, no command ends before what they
-//! brought is written down, and a login that could not be kept is an error.
+//! Tracks the token refreshes that a command waits for: it notes what they wait for, keeps the
+//! process from ending before new tokens are stored, and reports logins that were lost.
 
 use std::mem::discriminant;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,36 +20,36 @@ use crate::interrupt::Interrupt;
 use crate::logins;
 use crate::print::Printer;
 
-/// The logins that this process uses. Clones are the same.
+/// The logins that this process uses. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Refreshes(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     used: Vec<Arc<Used>>,
-    /// What could not be kept.
+    /// Logins that could not be stored.
     lost: Vec<Report>,
-    /// Nothing is waited for any more: a person had enough, or the time is over.
+    /// Nothing is waited for any more, after a second signal or a failure.
     over: bool,
 }
 
-/// A login that is used.
+/// A login that is in use.
 struct Used {
     identity: Identity,
     server: String,
-    /// What to run to log in again.
+    /// Command that logs in again.
     login: Option<String>,
     printer: Printer,
-    /// It was told that the authorization server is waited for.
+    /// A note has said that the authorization server is waited for.
     told_refreshing: AtomicBool,
-    /// It was told that another process is waited for.
+    /// A note has said that another process is waited for.
     told_other: AtomicBool,
-    /// It was told that what was had cannot be written down.
+    /// A note has said that the new tokens cannot be stored.
     told_unwritten: AtomicBool,
 }
 
 impl Refreshes {
-    /// Has every identity that is made with `auth` watched, and waited for before the process ends.
+    /// Tracks every identity that is created with `auth`.
     pub(crate) fn watch(&self, auth: Auth, printer: &Printer) -> Auth {
         let (refreshes, printer) = (self.clone(), printer.clone());
         auth.on_identity(move |server, identity| refreshes.add(server, identity, &printer))
@@ -71,13 +71,13 @@ impl Refreshes {
         self.state().used.push(used);
     }
 
-    /// Tells what a refresh of the login to `server` waits for, unless that was told before.
+    /// Notes what a refresh of the login to `server` waits for, unless that was noted before.
     pub(super) fn tell(&self, server: &str) {
         let used = self.state().used.clone();
         used.iter().filter(|used| used.server == server).for_each(|used| used.tell_waiting());
     }
 
-    /// What came of a login that was waited for.
+    /// Records the outcome of a login that was waited for.
     pub(super) fn record(&self, server: &str, settled: Result<(), AuthError>) {
         let Err(error) = settled else { return };
         let mut state = self.state();
@@ -86,7 +86,7 @@ impl Refreshes {
         state.lost.push(lost(&error, used.as_ref().and_then(|used| used.login.as_deref())));
     }
 
-    /// Waits for nothing any more, and records what is lost by that.
+    /// Stops waiting, and records the logins that may be lost by that.
     pub(super) fn give_up(&self) {
         let mut state = self.state();
         state.over = true;
@@ -94,9 +94,10 @@ impl Refreshes {
         state.lost.extend(at_stake);
     }
 
-    /// Waits for every refresh that is still under way, and tells which logins were lost. Says whether any was.
+    /// Waits for every refresh that is still running, and reports the logins that were lost.
+    /// Returns whether there are any.
     ///
-    /// The second signal ends the wait: hosts send two different ones at once to whatever they end.
+    /// The second signal ends the wait: hosts send two different signals at once.
     pub(crate) async fn settle(&self, printer: &Printer) -> bool {
         let used = if self.state().over { Vec::new() } else { self.state().used.clone() };
         let pending = |used: &Arc<Used>| used.identity.settle().now_or_never().is_none();
@@ -139,7 +140,7 @@ impl Refreshes {
 }
 
 impl Used {
-    /// Tells what is waited for, once.
+    /// Notes what is waited for, once.
     fn tell_waiting(&self) {
         let state = self.identity.refresh_state().borrow().clone();
         match state {
@@ -160,7 +161,7 @@ impl Used {
             Some(process) => {
                 format!("waiting for another process ({process}) that renews the login of `{}`", self.server)
             }
-            // It has the lease and not the lock of this machine.
+            // The other process holds the lease, but not the lock of this machine.
             None => format!(
                 "waiting for another process that renews the login of `{}`, or was killed while it did: that is known \
                  within 30 s",
@@ -179,7 +180,7 @@ impl Used {
         self.printer.event(&text, "login_not_written", &members);
     }
 
-    /// What is lost if the process ends now, or may be.
+    /// Returns a report of what is, or may be, lost if the process ends now.
     fn at_stake(&self) -> Option<Report> {
         match &*self.identity.refresh_state().borrow() {
             RefreshState::Store(error) => Some(lost(error, self.login.as_deref())),
@@ -195,7 +196,7 @@ impl Used {
     }
 }
 
-/// Tells what a refresh waits for if it does so for long, for as long as there is one to be watched.
+/// Notes what a refresh waits for whenever it waits longer than [`NOTE_DELAY`].
 async fn attend(used: Arc<Used>, mut states: watch::Receiver<RefreshState>) {
     loop {
         let state = states.borrow_and_update().clone();
@@ -220,7 +221,7 @@ async fn attend(used: Arc<Used>, mut states: watch::Receiver<RefreshState>) {
     }
 }
 
-/// A login that is lost because it could not be written down.
+/// Builds the report for a login that is lost because it could not be stored.
 fn lost(error: &AuthError, login: Option<&str>) -> Report {
     let mut report = Report::new(Exit::Login, format!("{error}; it is lost"));
     report.hint = login.map(|login| format!("see that it can be written, then log in again with `{login}`"));
@@ -233,5 +234,5 @@ const MAKE_WRITABLE: &str = "it is tried again and again: see that it can be wri
                              this command ends before that, as it does when Ctrl-C is pressed several times, the \
                              login is lost";
 
-/// How long something is waited for without a word.
+/// How long something is waited for before a note is printed.
 pub(super) const NOTE_DELAY: Duration = Duration::from_secs(2);

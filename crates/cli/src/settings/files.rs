@@ -1,4 +1,4 @@
-//! Owns which configuration files are read, in which order, and where a server comes from.
+//! Decides which configuration files are read, in which order, and which one defines a server.
 
 use std::path::{Path, PathBuf};
 
@@ -11,72 +11,72 @@ use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::trust::{Distrust, ProjectFile, Records, Standing};
 
-/// Which files to read.
+/// Which configuration files are read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// This one and no other. It must exist.
+    /// Only this file, which must exist.
     One(PathBuf),
-    /// The user's, where there is one, and the project's over it.
+    /// The user's file, if there is one, and the project's over it.
     Layers {
         /// `~/.config/bowline/config.toml`; it need not exist.
         user: Option<PathBuf>,
-        /// The nearest `bowline.toml`; it was there a moment ago.
+        /// The nearest `bowline.toml`; it existed a moment ago.
         project: Option<PathBuf>,
     },
 }
 
-/// Whose file it is.
+/// Where a configuration file comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// Named by `--config` or the environment.
     Named,
-    /// The user's own.
+    /// The user's own file.
     User,
-    /// The project's. Anybody may have written it, and the user vouches for it.
+    /// The project's file. Anybody may have written it, so the user has to trust it.
     Project,
 }
 
-/// One file that was read.
+/// A configuration file that was read.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// Where it lies.
+    /// Path of the file.
     pub(crate) path: PathBuf,
-    /// Whose it is.
+    /// Where the file comes from.
     pub(crate) origin: Origin,
-    /// What of it can be used.
+    /// The valid part of the file.
     pub(crate) config: Config,
-    /// What of it cannot.
+    /// The problems of the rest.
     pub(crate) problems: Vec<Problem>,
 }
 
-/// A project's file that nobody vouches for. None of it is acted on, nothing of it is filled in, and it hides no
-/// server of the user's.
+/// A project's file that is not trusted. It has no effect: nothing in it is expanded, and it hides
+/// no server of the user's.
 #[derive(Debug)]
 pub(crate) struct UntrustedFile {
-    /// Where it lies.
+    /// Path of the file.
     pub(crate) path: PathBuf,
-    /// Why it is not trusted.
+    /// Why the file is not trusted.
     pub(crate) why: Distrust,
-    /// What it says, as it is written.
+    /// Outline of the file, as written.
     pub(crate) outline: Outline,
 }
 
-/// A server that was looked up.
+/// Result of looking up a server by name.
 #[derive(Debug)]
 pub(crate) enum Found<'a> {
-    /// It is there.
+    /// The server, and the file that defines it.
     Server(&'a Server, &'a Layer),
-    /// It is there, and something is wrong with it.
+    /// An entry with problems.
     Broken(Vec<Problem>),
-    /// A file cannot be read at all, so nobody knows.
+    /// A file that could define the server cannot be read.
     Unreadable(Vec<Problem>),
-    /// Only a project's file names it, and nobody vouches for that.
+    /// Only the untrusted project file defines it.
     Untrusted(&'a UntrustedFile),
-    /// No file names it.
+    /// No file defines it.
     Unknown,
 }
 
-/// The files that were read, the weakest first, and a project's that is not trusted.
+/// The files that were read, weakest first, and the project's file if it is not trusted.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
     used: Vec<Layer>,
@@ -84,7 +84,7 @@ pub(crate) struct Layers {
 }
 
 impl Choice {
-    /// The files that count and whether they are there, the weakest first.
+    /// Returns the paths of the files, weakest first.
     pub(crate) fn paths(&self) -> Vec<(&Path, Origin)> {
         match self {
             Self::One(path) => vec![(path, Origin::Named)],
@@ -96,7 +96,7 @@ impl Choice {
         }
     }
 
-    /// Reads them. What is wrong inside is kept for those who ask for it.
+    /// Reads the files. Problems inside them are kept for those who ask.
     pub(crate) fn read(
         &self,
         env: &dyn Environment,
@@ -120,7 +120,8 @@ impl Choice {
 }
 
 impl Layers {
-    /// Reads a project's file, and puts it where it belongs. What decides, and what is parsed, are the same bytes.
+    /// Reads a project's file as a layer or as untrusted. The decision and the parser use the same
+    /// bytes.
     fn read_project(
         &mut self,
         path: &Path,
@@ -130,7 +131,7 @@ impl Layers {
     ) -> Outcome<()> {
         let file = match ProjectFile::read(path) {
             Ok(file) => file,
-            // Whoever vouches for it wants it to be read.
+            // With `--trust-project`, the user expects the file to be read.
             Err(why) if trust == Trust::ThisRun => return Err(Failure::file(path, &why)),
             Err(why) => {
                 let (path, why) = (path.to_owned(), Distrust::Unreadable(why));
@@ -165,23 +166,23 @@ impl Layers {
         Ok(())
     }
 
-    /// The files that are used.
+    /// Returns the files that are used.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Layer> {
         self.used.iter()
     }
 
-    /// The project's file, if it is used.
+    /// Returns the project's file, if it is used.
     pub(crate) fn project(&self) -> Option<&Layer> {
         self.used.iter().find(|layer| layer.origin == Origin::Project)
     }
 
-    /// The project's file, if it is not used.
+    /// Returns the project's file, if it is not used.
     pub(crate) fn untrusted(&self) -> Option<&UntrustedFile> {
         self.untrusted.as_ref()
     }
 
-    /// The strongest entry of that name. A broken one hides those below: what was asked for is not the
-    /// other server of that name.
+    /// Finds the strongest entry of that name. A broken entry hides those below it, which would be
+    /// a different server.
     pub(crate) fn find(&self, name: &str) -> Found<'_> {
         for layer in self.used.iter().rev() {
             let of_file: Vec<Problem> =
@@ -204,7 +205,7 @@ impl Layers {
         }
     }
 
-    /// The names of all servers that could be used, sorted, each once.
+    /// Returns the names of all servers that could be used, sorted and without duplicates.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self
             .used
@@ -219,12 +220,12 @@ impl Layers {
 }
 
 impl UntrustedFile {
-    /// The names of its servers, as they are written.
+    /// Returns the names of its servers, as written.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.outline.servers.iter().map(|server| &*server.name)
     }
 
-    /// That it is not used, why, and what to do.
+    /// Returns a note that says that the file is not used, why, and what to do.
     pub(crate) fn note(&self) -> String {
         let path = self.path.display();
         let broken = self.outline.problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default();
@@ -235,7 +236,7 @@ impl UntrustedFile {
 impl Layer {
     fn parse(path: &Path, origin: Origin, text: String, env: &dyn Environment) -> Self {
         let (config, errors) = parse_partial(&Source::new(path, text), env);
-        // Whoever trusts a project's file trusts one program by it, whatever folder they stand in.
+        // Trust in a project's file is trust in the same program, whatever the current folder is.
         let config = match (origin, path.parent()) {
             (Origin::Project, Some(folder)) => config.anchored(folder),
             _ => config,
@@ -244,7 +245,7 @@ impl Layer {
         Self { path: path.to_owned(), origin, config, problems }
     }
 
-    /// Logs what of this server's entry is used otherwise than it was written, now that it is used.
+    /// Logs the doubtful parts of this server's entry, now that it is used.
     pub(crate) fn log_doubts(&self, server: &str) {
         let notes = self.config.notes.iter().filter(|note| note.kind == ProblemKind::Doubtful);
         for note in notes.filter(|note| note.server.as_deref() == Some(server)) {
@@ -254,7 +255,7 @@ impl Layer {
 }
 
 impl Origin {
-    /// In a word.
+    /// Returns the name for output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Named => "named",
@@ -278,7 +279,7 @@ mod tests {
         Layers { used: vec![own, layer("bowline.toml", Origin::Project, project)], untrusted: None }
     }
 
-    /// The layers with a project that nobody vouches for.
+    /// Builds layers with a project file that is not trusted.
     fn untrusted(user: &str, project: &str) -> Layers {
         let mut layers = layers(user, "");
         layers.used.pop();

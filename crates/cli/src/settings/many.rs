@@ -1,4 +1,4 @@
-//! Owns which servers are meant by a verb that is about many, and what of each is acted on.
+//! Decides which servers a verb for several servers acts on, and which it skips.
 
 use bowline::config::{Hook, Server};
 use bowline::{Registry, RegistryBuilder};
@@ -10,37 +10,37 @@ use crate::logins;
 use crate::session;
 use crate::settings::target::from_url;
 
-/// The servers that are meant.
+/// The servers that were selected.
 #[derive(Debug, Default)]
 pub(crate) struct Many {
-    /// Those that can be used, with the hooks for all; disabled ones among them.
+    /// Servers that can be used, with the common hooks; this includes disabled ones.
     pub(crate) servers: Vec<Server>,
-    /// Those that cannot.
+    /// Servers that cannot be used.
     pub(crate) others: Vec<Other>,
 }
 
-/// A server that is not acted on.
+/// A server that is skipped.
 #[derive(Debug)]
 pub(crate) struct Other {
     pub(crate) name: String,
     pub(crate) why: Why,
-    /// What is wrong with it, if something is.
+    /// The problem of its entry, if there is one.
     pub(crate) detail: Option<String>,
 }
 
-/// Why a server is not acted on.
+/// Why a server is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Anybody may have written the file that names it, and nobody vouches for that.
+    /// The project's file that defines it is not trusted.
     NotTrusted,
-    /// It is disabled, and its placeholders cannot be filled.
+    /// It is disabled, and its placeholders cannot be expanded.
     Disabled,
-    /// Its entry is wrong.
+    /// Its entry has problems.
     Unusable,
 }
 
 impl Settings {
-    /// The servers of these names and URLs, or all that are configured.
+    /// Selects the servers with these names and URLs, or all configured ones.
     pub(crate) fn many(&self, names: &[String]) -> Outcome<Many> {
         let layers = self.layers()?;
         let hooks = common_hooks(layers);
@@ -103,11 +103,11 @@ impl Settings {
         Ok(many)
     }
 
-    /// How the command connects to many servers.
+    /// Returns a registry builder with the settings of all commands.
     pub(crate) fn registry(&self) -> RegistryBuilder {
         let folders = self.folders();
         session::sweep(folders.records.clone());
-        // Nobody is asked here: a server that wants a login is shown to want one.
+        // Nobody is asked to log in: the status shows that a login is needed.
         let auth = self.refreshes.watch(self.logins().auth(), &self.printer);
         Registry::builder().each(move |server| {
             let auth = logins::can_log_in(&server).then(|| auth.clone());
@@ -116,13 +116,13 @@ impl Settings {
     }
 }
 
-/// The hooks for all servers.
+/// Returns the hooks that apply to all servers.
 pub(super) fn common_hooks(layers: &Layers) -> Vec<Hook> {
     layers.iter().flat_map(|layer| layer.config.hooks.iter().cloned()).collect()
 }
 
 impl Many {
-    /// The same servers for a look that changes nothing: no hook is run for it.
+    /// Removes all hooks, for commands that only look.
     pub(crate) fn without_hooks(mut self) -> Self {
         for server in &mut self.servers {
             server.hooks.clear();
@@ -132,7 +132,7 @@ impl Many {
 }
 
 impl Why {
-    /// In a word or two.
+    /// Returns the name for output.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::NotTrusted => "not trusted",

@@ -1,8 +1,8 @@
-//! Owns when a misspelling is close enough to name what was probably meant.
+//! Decides when a misspelled name is close enough to another one to suggest it.
 
-/// The one of `known` that `typed` most resembles, if it resembles any.
+/// Returns the name that is closest to `typed`, if one is close enough.
 pub(crate) fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Long garbage is not a misspelling of anything, and the comparison is quadratic.
+    // Long text is not a misspelling of anything, and the comparison is quadratic.
     if typed.len() > LONGEST {
         return None;
     }
@@ -11,7 +11,7 @@ pub(crate) fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
         let lower = name.to_lowercase();
         let distance = strsim::damerau_levenshtein(&typed, &lower);
         let close = distance <= (lower.chars().count() / 3).max(1);
-        // Half a name is as good as a misspelled one.
+        // A part of a name counts as well as a misspelled one.
         let part = typed.len() >= 3 && lower.contains(&typed);
         (close || part).then_some((distance, name))
     });

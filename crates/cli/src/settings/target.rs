@@ -1,4 +1,4 @@
-//! Owns which server is meant, and what of it is overridden by arguments.
+//! Resolves the server that a command names, with the overrides from its arguments.
 
 use bowline::config::{Invalid, Protocol, Server, Transport};
 
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::logins;
 
 impl Settings {
-    /// The server that `name` or the command means, with the overrides applied.
+    /// Resolves the server that `name` or the command names, and applies the overrides.
     pub(crate) fn server(&self, name: Option<&str>, args: TargetArgs) -> Outcome<Server> {
         let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, envs, command } = args;
         let mut server = match (name, command.split_first()) {
@@ -46,8 +46,8 @@ impl Settings {
         Ok(server)
     }
 
-    /// A server that no file names, with the hooks for all. It can be used without any file, so one that
-    /// is wrong does not stand in its way.
+    /// Adds the common hooks to a server that no file defines. The server works without any file,
+    /// so a broken file is only noted.
     fn hooked(&self, server: Server) -> Server {
         let Ok(layers) = self.layers() else {
             self.printer.note("a configuration file cannot be read: its hooks are not run");
@@ -84,7 +84,7 @@ impl Settings {
                 ));
             }
             Found::Unknown => {
-                // It may be there for all that can be seen.
+                // The untrusted file may define it, but its outline could not be read.
                 if let Some(project) = layers.untrusted().filter(|project| project.outline.servers.is_empty())
                 {
                     self.printer.note(&project.note());
@@ -134,8 +134,8 @@ impl Settings {
     }
 }
 
-/// A server that is only reached this once. Its name is shown and logged, so it is the host alone:
-/// people put keys into paths.
+/// Builds a server from a URL. Its name is shown and logged, so it is the authority alone: paths
+/// often hold keys.
 pub(crate) fn from_url(url: &str) -> Outcome<Server> {
     let mut server = Server::http("", url).map_err(|why| refused("the URL cannot be used", &why))?;
     if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
@@ -144,13 +144,14 @@ pub(crate) fn from_url(url: &str) -> Outcome<Server> {
     Ok(server)
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 fn file_name(program: &str) -> String {
     let name = std::path::Path::new(program).file_name().and_then(|name| name.to_str());
     name.unwrap_or(program).to_owned()
 }
 
-/// Both sides, trimmed where the form has spaces. The text itself may be a secret and is not repeated.
+/// Splits `text` at the separator, and trims both sides of a header. Errors do not quote the text,
+/// which may be a secret.
 fn pair<'a>(text: &'a str, separator: char, form: &str) -> Outcome<(&'a str, &'a str)> {
     match text.split_once(separator) {
         Some((name, value)) if separator == ':' => Ok((name.trim(), value.trim())),
@@ -176,7 +177,7 @@ mod tests {
         for url in ["https://h:8443/k3y/mcp?t=k3y#k3y", "https://h:8443?k3y"] {
             assert_eq!(from_url(url).ok().unwrap().name, "h:8443");
         }
-        // However it is typed, it is the same server, with the same login.
+        // However the URL is written, it is the same server with the same login.
         assert_eq!(from_url("HTTPS://H:443/mcp").ok().unwrap().name, "h");
         assert!(from_url("ftp://h/").is_err());
     }

@@ -1,9 +1,9 @@
-//! Owns the grammar of the words after a verb: SERVER comes first, unless a command after `--`
-//! stands in for it.
+//! Parses the positional arguments of a verb: SERVER comes first, unless a command after `--`
+//! replaces it.
 
 use crate::failure::{Failure, Outcome};
 
-/// The words of one verb, taken from the left.
+/// The positional arguments of one verb, taken from the left.
 pub(crate) struct Words {
     verb: &'static str,
     form: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Takes SERVER off, unless there is a command. `form` is what follows it in the usage line.
+    /// Takes SERVER, unless a command is given. `usage` is what follows it in the usage line.
     pub(crate) fn new(
         verb: &'static str,
         form: &'static str,
@@ -31,12 +31,12 @@ impl Words {
         Ok(words)
     }
 
-    /// SERVER, if there is one.
+    /// Returns SERVER, if it was given.
     pub(crate) fn server(&self) -> Option<&str> {
         self.server.as_deref()
     }
 
-    /// The next word, which has to be there.
+    /// Takes the next word, which is required.
     pub(crate) fn take(&mut self, name: &str, what: &str) -> Outcome<String> {
         match self.rest.next() {
             Some(word) if !word.is_empty() => Ok(word),
@@ -44,12 +44,12 @@ impl Words {
         }
     }
 
-    /// The next word, if there is one.
+    /// Takes the next word, if there is one.
     pub(crate) fn next(&mut self) -> Option<String> {
         self.rest.next()
     }
 
-    /// What is left, which has to be `key=value`.
+    /// Returns the remaining words, each of which must be `key=value`.
     pub(crate) fn pairs(self) -> Outcome<Vec<String>> {
         let stray = self.rest.as_slice().iter().find(|word| !word.contains('='));
         if let Some(stray) = stray {
@@ -63,7 +63,7 @@ impl Words {
         Ok(self.rest.collect())
     }
 
-    /// Nothing may be left.
+    /// Returns SERVER, and fails if any word remains.
     pub(crate) fn end(self) -> Outcome<Option<String>> {
         let Some(stray) = self.rest.as_slice().first() else { return Ok(self.server) };
         let why = match &self.server {
@@ -73,7 +73,7 @@ impl Words {
         Err(self.wrong(&format!("unexpected `{stray}`: {why}")))
     }
 
-    /// What is wrong, and how it is written.
+    /// Builds a usage failure with the usage line as its hint.
     pub(crate) fn wrong(&self, message: &str) -> Failure {
         let Self { verb, form, .. } = self;
         let spaced = if form.is_empty() { String::new() } else { format!(" {form}") };

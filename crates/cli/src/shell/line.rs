@@ -1,6 +1,6 @@
-//! Owns how a line that is being typed falls into words: as a shell cuts it, but nothing is expanded.
+//! Splits a command line into words like a shell, but without expansion.
 
-/// The words up to the end of the line. The last is the one that is being typed; it may be empty.
+/// Splits the line into words. The last one is at the cursor, and may be empty.
 pub(super) fn words(line: &str) -> Vec<String> {
     let mut words = vec![];
     let mut word = String::new();

@@ -1,5 +1,5 @@
-//! Owns what is remembered of a server's tools, prompts and resources, so that a shell can be told their names
-//! without a server being asked. It is written by whatever command saw them last.
+//! Remembers the names of a server's tools, prompts and resources, so that completion need not ask
+//! the server. Every command that lists them updates the file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::private;
 use crate::settings::Settings;
 use crate::settings::files::{Found, UntrustedFile};
 
-/// What is known of one server.
+/// The remembered names of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Known {
@@ -22,7 +22,7 @@ pub(crate) struct Known {
     pub(crate) templates: Vec<Entry>,
 }
 
-/// Something that has a name.
+/// A remembered tool, prompt, resource or template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Entry {
@@ -31,21 +31,22 @@ pub(crate) struct Entry {
     pub(crate) arguments: Vec<String>,
 }
 
-/// Where the names of one server are kept.
+/// The file that holds the names of one server.
 pub(crate) struct Names {
     path: PathBuf,
 }
 
-/// More of one kind are not kept.
+/// Most names of one kind.
 const MOST: usize = 500;
-/// The longest name that is kept, and the most arguments of one.
+/// Longest name, and most arguments of one tool or prompt.
 const LONGEST: usize = 200;
 const MOST_ARGUMENTS: usize = 40;
-/// A larger file is none of ours.
+/// Larger files are not ours.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
 impl Names {
-    /// For a configured server: the same name in another file is another server.
+    /// Opens the file for a configured server. The same name in another configuration file is
+    /// another server.
     pub(crate) fn of(settings: &Settings, server: &str) -> Option<Self> {
         let layers = settings.layers().ok()?;
         let Found::Server(_, layer) = layers.find(server) else { return None };
@@ -53,14 +54,14 @@ impl Names {
         Some(Self { path: folder.join(format!("{:016x}.json", mark(&layer.path, server))) })
     }
 
-    /// What is known. Nothing, where anything is wrong with it.
+    /// Reads the names; any problem yields none.
     pub(crate) fn read(&self) -> Known {
         let small = fs::metadata(&self.path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST_FILE);
         let text = small.then(|| fs::read(&self.path).ok()).flatten().unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Keeps what was seen. That it cannot be kept is nobody's concern.
+    /// Updates the names. Failure is only logged, since completion is optional.
     fn change(&self, change: impl FnOnce(&mut Known)) {
         let before = self.read();
         let mut known = before.clone();
@@ -73,7 +74,7 @@ impl Names {
         }
     }
 
-    /// Whole or not at all: another bowline may read at this moment.
+    /// Writes the file atomically, since another process may be reading it.
     fn write(&self, known: &Known) -> std::io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         private::folder(folder)?;
@@ -81,7 +82,7 @@ impl Names {
     }
 }
 
-/// Keeps names of the server that was typed, if that is a configured one.
+/// Updates the names of the server that was typed, if it is a configured one.
 pub(crate) fn keep(settings: &Settings, typed: Option<&str>, change: impl FnOnce(&mut Known)) {
     if let Some(names) =
         typed.filter(|typed| !typed.contains("://")).and_then(|typed| Names::of(settings, typed))
@@ -90,7 +91,7 @@ pub(crate) fn keep(settings: &Settings, typed: Option<&str>, change: impl FnOnce
     }
 }
 
-/// Entries that are fit to be kept.
+/// Drops and truncates what is too long to be remembered.
 pub(crate) fn entries(all: impl Iterator<Item = Entry>) -> Vec<Entry> {
     let fits = |text: &String| text.chars().count() <= LONGEST;
     let kept = all.filter(|entry| fits(&entry.name)).take(MOST).map(|mut entry| {
@@ -102,7 +103,7 @@ pub(crate) fn entries(all: impl Iterator<Item = Entry>) -> Vec<Entry> {
     kept.collect()
 }
 
-/// The servers that are configured. A file that cannot be read has none.
+/// Returns the configured servers. Unreadable files contribute none.
 pub(super) fn servers(settings: &Settings) -> Vec<Candidate> {
     let Ok(layers) = settings.layers() else { return Vec::new() };
     let named = |name: &str, about: &str| Candidate { value: name.to_owned(), about: about.to_owned() };
@@ -112,7 +113,7 @@ pub(super) fn servers(settings: &Settings) -> Vec<Candidate> {
     own.iter().map(|name| named(name, "")).chain(theirs).collect()
 }
 
-/// A number for a file and a name: the same in every run, and another for others (FNV-1a).
+/// Hashes a configuration file and a server name with FNV-1a, the same way in every run.
 fn mark(file: &Path, server: &str) -> u64 {
     let bytes = file.as_os_str().as_encoded_bytes().iter().chain(&[0]).chain(server.as_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |mark, byte| (mark ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

@@ -1,21 +1,21 @@
-//! Owns where in the grammar the cursor stands, and what of that the grammar itself can answer.
+//! Determines what the word at the cursor is, and completes what the grammar alone can answer.
 
 use clap::{Arg, ArgAction, Command};
 
 use super::Candidate;
 
-/// What is being typed.
+/// What the word at the cursor can be.
 #[derive(Debug, PartialEq)]
 pub(super) enum Place<'a> {
-    /// Only these are possible.
+    /// One of these candidates.
     Fixed(Vec<Candidate>),
-    /// A word whose meaning depends on more than the grammar.
+    /// A word that depends on the configuration or on a server.
     Word(Word<'a>),
-    /// Anything, perhaps a file.
+    /// Anything, such as a file.
     Unknown,
 }
 
-/// A word after the verb.
+/// A positional argument after the verb.
 #[derive(Debug, PartialEq)]
 pub(super) enum Word<'a> {
     Server,
@@ -31,28 +31,28 @@ pub(super) enum Word<'a> {
     Template {
         server: &'a str,
     },
-    /// `key=`, or with a value.
+    /// `key=`, perhaps with a value.
     ArgumentName {
         server: &'a str,
         of: Of,
         name: &'a str,
         given: Vec<(&'a str, &'a str)>,
     },
-    /// The bare name of an argument of a prompt.
+    /// The bare name of a prompt argument.
     Argument {
         server: &'a str,
         name: &'a str,
     },
 }
 
-/// Whose arguments.
+/// What an argument belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Tool,
     Prompt,
 }
 
-/// Where `typed` stands after the words `before` it.
+/// Determines what `typed` is after the words `before` it.
 pub(super) fn of<'a>(root: &Command, before: &'a [String], typed: &str) -> Place<'a> {
     let mut verb: Option<&Command> = None;
     let mut inner: Option<&Command> = None;
@@ -139,12 +139,12 @@ fn takes_value(option: &Arg) -> bool {
     matches!(option.get_action(), ArgAction::Set | ArgAction::Append)
 }
 
-/// The option that is meant, of the verb or of all.
+/// Finds the option, of the verb or global.
 fn option<'a>(root: &'a Command, verb: Option<&'a Command>, word: &str) -> Option<&'a Arg> {
     let name = word.split('=').next().unwrap_or_default();
     let is = |option: &&Arg| match name.strip_prefix("--") {
         Some(long) => option.get_long() == Some(long),
-        // Of several letters, the last may want a value.
+        // In a group of short options, only the last may take a value.
         None => option.get_short() == name.chars().next_back(),
     };
     verb.into_iter().chain([root]).flat_map(Command::get_arguments).find(is)
@@ -226,7 +226,7 @@ mod tests {
         is("status a b ", Word::Server);
         is("logout a ", Word::Server);
         is("auth export -o file a ", Word::Server);
-        // Options and their values are no words.
+        // Options and their values are not positional.
         is("-v call --timeout 5s -q ", Word::Server);
         is("call s --save dir ", Word::Tool { server: "s" });
         let given = vec![("a", "1")];

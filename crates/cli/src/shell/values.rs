@@ -1,5 +1,6 @@
-//! Owns the one question that a shell's completion asks a server: what the value of a prompt's argument could be
-//! (CP-03). It has as long as a person waits without wondering.
+//! Asks a server for the values of a prompt argument: the only request that completion sends. It
+//! has to finish while the person still waits.
+// CP-03.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +12,12 @@ use crate::args::TargetArgs;
 use crate::session;
 use crate::settings::Settings;
 
-/// From the key press to the answer, with the server's start in it.
+/// Time from the key press to the answer, including the start of the server.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// For the server to be left in good order; after that it is left all the same.
+/// How long closing the connection may take.
 const LEAVING: Duration = Duration::from_millis(300);
 
-/// What the server suggests. A server that is not trusted, not configured or not quick suggests nothing.
+/// Returns the server's suggestions. A server that is untrusted, unknown or slow suggests nothing.
 pub(super) async fn suggested(
     settings: &Settings,
     server: &str,
@@ -25,7 +26,7 @@ pub(super) async fn suggested(
     value: &str,
     given: &[(&str, &str)],
 ) -> Vec<Candidate> {
-    // A URL is somebody's finger on the keyboard: it may not be finished.
+    // A URL may still be incomplete, so it is not contacted.
     if server.contains("://") {
         return Vec::new();
     }

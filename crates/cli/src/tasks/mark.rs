@@ -1,12 +1,13 @@
-//! Owns what tells one server from another of the same name, without saying where it is: people put keys into
-//! URLs and arguments.
+//! Hashes what distinguishes servers of the same name. It is a hash because URLs and arguments
+//! often hold keys.
 
 use std::fmt::Write as _;
 
 use bowline::config::{Server, Transport};
 use ring::digest::{Context, SHA256};
 
-/// The same for the same server in every run. Credentials do not count: they are renewed.
+/// Hashes the command or URL of a server, the same way in every run. Credentials are left out,
+/// since they change.
 pub(super) fn of(server: &Server) -> String {
     match &server.transport {
         Transport::Stdio(stdio) => {
@@ -19,7 +20,7 @@ pub(super) fn of(server: &Server) -> String {
     }
 }
 
-/// One number for several texts. Where one ends and the next begins counts.
+/// Hashes several texts with their boundaries.
 pub(super) fn of_parts(parts: &[&str]) -> String {
     let mut hash = Context::new(&SHA256);
     for part in parts {
@@ -33,7 +34,7 @@ pub(super) fn of_parts(parts: &[&str]) -> String {
     text
 }
 
-/// As many bytes as nobody finds a second server for.
+/// Length of the hash; enough that nobody finds a second server for it.
 const KEPT: usize = 16;
 
 #[cfg(test)]
@@ -52,7 +53,7 @@ mod tests {
         }
         let with_key = base.clone().with_env("TOKEN", "new").unwrap();
         assert_eq!(of(&base), of(&with_key));
-        // Kept in files: the same for ever.
+        // The hash is stored in files and must never change.
         assert_eq!(of_parts(&["a", "b"]), of_parts(&["a", "b"]));
         assert_eq!(of_parts(&["a", "b"]).len(), 32);
     }

@@ -1,4 +1,4 @@
-//! Owns the reading of a project's file: once, so that what is vouched for is what is used.
+//! Reads a project's file once, so that the content that is trusted is the content that is used.
 
 use std::fs::Metadata;
 use std::io;
@@ -10,17 +10,18 @@ use crate::env;
 /// A project's file as it was read.
 #[derive(Debug)]
 pub(crate) struct ProjectFile {
-    /// Where it was found.
+    /// Path where the file was found.
     pub(crate) path: PathBuf,
-    /// Its path without links on the way to its folder. A file that is a link itself stands for where the link is:
-    /// relative paths in it start there, and a link elsewhere to a trusted file is another project.
+    /// The path with links in its folders resolved. A file that is itself a link keeps the path of
+    /// the link: relative paths in it start there, and a link elsewhere to a trusted file is
+    /// another project.
     pub(crate) place: PathBuf,
-    /// Where the text is, without links.
+    /// The path with all links resolved.
     #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
     target: PathBuf,
-    /// What is in it.
+    /// Content of the file.
     pub(crate) text: String,
-    /// The SHA-256 of that, in hexadecimal digits.
+    /// SHA-256 of the content, in hexadecimal digits.
     pub(super) sha256: String,
     #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
     opened: Metadata,
@@ -36,8 +37,8 @@ impl ProjectFile {
         Ok(Self { path: path.to_owned(), place, target, text, sha256, opened })
     }
 
-    /// Whether nobody but this user and root could have written it, or could have put it where it is. `home` is where
-    /// the looking ends: whoever can change the folders above it can change everything.
+    /// Checks that only this user and root could have written the file or put it where it is.
+    /// Folders above `home` are not checked: whoever can change those can change everything.
     #[cfg(unix)]
     pub(crate) fn check(&self, home: Option<&Path>) -> Result<(), Exposure> {
         use std::os::unix::fs::MetadataExt as _;
@@ -60,7 +61,7 @@ impl ProjectFile {
     }
 }
 
-/// The path of a file without links on the way to its folder, which has to be there.
+/// Resolves the links in the folders of a path. The folder must exist.
 pub(crate) fn place(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let folder = path.parent().ok_or(io::ErrorKind::IsADirectory)?.canonicalize()?;

@@ -1,9 +1,10 @@
-//! Owns who could have written a project's file, or could have put it where it is: nobody but its user and root may.
+//! Checks that only the user and root could have written a project's file or put it where it is.
 //!
-//! The path is followed as the system does, name by name and link by link. Each folder on the way belongs to this user
-//! or to root and can be written by nobody else. A folder such as `/tmp`, where all may write but only owners may
-//! remove and rename (the sticky bit), may be passed through, since what is passed to is checked as well; it may not
-//! hold the file itself. The same is asked of keys by `ssh`, up to the home folder, where it ends here too.
+//! The path is followed as the system does it, name by name and link by link. Each folder on the
+//! way must belong to this user or root, and nobody else may write to it. A sticky folder such as
+//! `/tmp`, where all may write but only owners may remove and rename, may be passed through, since
+//! the next folder is checked as well; it may not hold the file itself. `ssh` demands the same of
+//! keys, up to the home folder, where the check ends here too.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -15,15 +16,16 @@ use super::Exposure;
 use crate::again::quoted;
 use crate::env;
 
-/// Whose files are trusted beside those of root.
+/// The user whose files are trusted besides those of root.
 pub(super) struct User {
     uid: u32,
-    /// The group in which this user is alone, if there is one: many systems give everybody one, and let it write.
+    /// The group that has no other member, if there is one: many systems give each user such a
+    /// group, with write permission.
     own_group: Option<u32>,
 }
 
 impl User {
-    /// The one who runs this.
+    /// Returns the user who runs this process.
     pub(super) fn this() -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let [accounts, groups] =
@@ -31,7 +33,7 @@ impl User {
         Self { uid, own_group: own_group(uid, &accounts, &groups) }
     }
 
-    /// Checks a file that was opened.
+    /// Checks owner and mode of the opened file.
     pub(super) fn check_file(&self, path: &Path, about: &Metadata) -> Result<(), Exposure> {
         self.check_owner(path, about)?;
         if self.others_can_write(about.mode(), about.gid()) {
@@ -53,7 +55,7 @@ impl User {
         Err(Exposure { what, next })
     }
 
-    /// Checks a folder that a name is looked up in. `holds_file`: the name is that of the file, and not of a folder.
+    /// Checks a folder on the path. `holds_file` is set for the folder of the file itself.
     fn check_folder(&self, folder: &Path, holds_file: bool) -> Result<(), Exposure> {
         let about = fs::metadata(folder).map_err(|error| unseen(folder, &error))?;
         self.check_owner(folder, &about)?;
@@ -69,7 +71,8 @@ impl User {
     }
 }
 
-/// Follows `path` and checks everything on the way but the file. Gives the place without links, and what is there.
+/// Follows `path` and checks every folder and link on the way. Returns the resolved path and its
+/// metadata; the file itself is not checked.
 pub(super) fn follow(path: &Path, user: &User, home: Option<&Path>) -> Result<(PathBuf, Metadata), Exposure> {
     let home = home.and_then(|home| home.canonicalize().ok());
     let start = std::path::absolute(path).map_err(|error| unseen(path, &error))?;
@@ -112,7 +115,7 @@ pub(super) fn follow(path: &Path, user: &User, home: Option<&Path>) -> Result<(P
     Err(Exposure { what: format!("{} is a folder", path.display()), next: "give the file itself".to_owned() })
 }
 
-/// The names of a path, `..` among them.
+/// Returns the names in a path, including `..`.
 fn names(path: &Path) -> VecDeque<OsString> {
     let name = |part: Component<'_>| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -122,7 +125,7 @@ fn names(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(name).collect()
 }
 
-/// The group that has the name of this user, is the user's first one, and has nobody else in it.
+/// Returns the primary group of this user if it has the user's name and no other member.
 fn own_group(uid: u32, accounts: &str, groups: &str) -> Option<u32> {
     // name:password:uid:gid:…
     let accounts = || {
@@ -165,7 +168,7 @@ fn unseen(path: &Path, error: &std::io::Error) -> Exposure {
     Exposure { what, next: "see to it that you can look at it".to_owned() }
 }
 
-/// As many as Linux follows.
+/// As many links as Linux follows.
 const MAX_LINKS: usize = 40;
 
 #[cfg(test)]
@@ -233,7 +236,7 @@ mod tests {
             refused(&project, mode);
         }
         refused(&above, 0o777);
-        // In such a folder nobody can put another one in the place of the project's.
+        // In a sticky folder, nobody else can replace the project's folder.
         set_mode(&above, 0o1777);
         assert_eq!(checked(file), Ok(file.clone()));
     }
@@ -278,7 +281,7 @@ mod tests {
         symlink("loop", scene.path("loop")).unwrap();
         assert!(checked(&scene.path("loop/bowline.toml")).unwrap_err().ends_with("is behind too many links"));
         assert!(checked(&scene.path("nothing")).unwrap_err().ends_with("cannot be looked at: no such file"));
-        // The folder that a link is in matters as much as the one it leads to.
+        // The folder that holds a link matters as much as the one it leads to.
         fs::create_dir(scene.path("open")).unwrap();
         set_mode(&scene.path("open"), 0o777);
         symlink(scene.path("project"), scene.path("open").join("link")).unwrap();
@@ -286,7 +289,7 @@ mod tests {
         assert_eq!(found, format!("others can write to {} (mode 777)", scene.path("open").display()));
     }
 
-    /// Only root can give files away, so this is about something only where root runs it.
+    /// Only root can give files away, so this tests something only when root runs it.
     #[test]
     fn what_belongs_to_somebody_else_is_refused() {
         if !rustix::process::geteuid().is_root() {
@@ -308,7 +311,7 @@ mod tests {
             assert_eq!(checked(way), Err(text));
             given(0);
         }
-        // What is root's is good enough for anybody.
+        // Files of root are trusted for every user.
         chown(&scene.file, Some(0), Some(0)).unwrap();
         let somebody = User { uid: 12345, own_group: None };
         assert!(somebody.check_file(&scene.file, &fs::metadata(&scene.file).unwrap()).is_ok());
@@ -322,7 +325,7 @@ mod tests {
         assert!(follow(&scene.file, &user, None).is_err());
         let home = scene.path("project");
         assert!(follow(&scene.file, &user, Some(&home)).is_ok());
-        // The home itself is.
+        // The home folder itself is checked.
         set_mode(&home, 0o777);
         assert!(follow(&scene.file, &user, Some(&home)).is_err());
     }

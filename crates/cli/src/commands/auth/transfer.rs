@@ -1,4 +1,4 @@
-//! `bowline auth export` and `import`: logins in a file that says nothing without its passphrase.
+//! Implements `bowline auth export` and `import`: logins in a file encrypted with a passphrase.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
@@ -59,7 +59,7 @@ pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The logins of the servers that were typed, each once.
+/// Returns the logins of the named servers, without duplicates.
 fn meant(typed: &[String], all: &[Account], auth: &Auth, settings: &Settings) -> Outcome<Vec<Account>> {
     let mut wanted: Vec<Account> = Vec::new();
     for typed in typed {
@@ -103,16 +103,16 @@ pub(super) async fn import(args: ImportArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// What a passphrase is for.
+/// What a passphrase is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// To lock.
+    /// A new passphrase, to encrypt an export.
     New,
-    /// To unlock.
+    /// An existing passphrase, to decrypt an import.
     Old,
 }
 
-/// The strongest comes first: the file, the variable, the person.
+/// Reads the passphrase from the first source that has one: the file, the variable, the person.
 async fn secret(args: &PassphraseArgs, settings: &Settings, how: Use) -> Outcome<Secret> {
     let PassphraseArgs { passphrase_file } = args;
     let given = match passphrase_file {
@@ -133,7 +133,7 @@ fn taken(path: &Path) -> Failure {
     Failure::usage_hint(format!("{} is there already", path.display()), "use --force to write over it")
 }
 
-/// Whole or not at all, and for nobody else to read.
+/// Writes the whole file or nothing, readable by the user alone.
 fn write(path: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -150,13 +150,13 @@ fn write(path: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
     written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
-/// A file of logins is short; what has no end is none.
+/// Reads an exported file. The size is bounded, since the path may name something endless.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if path == Path::new("-") {
         io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)?;
     } else {
-        // Looked at before it is opened: opening a pipe would wait for its writer.
+        // Checked before opening: opening a pipe would wait for its writer.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }

@@ -1,7 +1,7 @@
-//! Owns how a person is asked for what a prompt needs: a line for each argument, with what the server suggests.
+//! Asks the person for missing prompt arguments, one line each, with the server's suggestions.
 //!
-//! The server is reached by a client that does nothing for it: while a person types answers here, no question of
-//! the server's own may come in between.
+//! It uses a client without handlers: while the person types answers here, the server cannot ask
+//! anything itself.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
@@ -18,12 +18,13 @@ use crate::print::{FAINT, NAME, Printer, escape, stderr};
 use crate::session;
 use crate::settings::Settings;
 
-/// Whether somebody is there to answer.
+/// Returns whether a person can be asked.
 pub(super) fn can(printer: &Printer) -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal() && !printer.is_json()
 }
 
-/// Asks for these arguments of a prompt, and adds them to what is given. `false`: nobody wants to answer.
+/// Asks for the missing arguments and adds them to `given`. Returns `false` if the input ends
+/// early.
 pub(super) async fn for_missing(
     settings: &Settings,
     server: &Server,
@@ -34,13 +35,13 @@ pub(super) async fn for_missing(
     let mut interrupt = Interrupt::listen();
     let mut server = server.clone();
     server.hooks.clear();
-    // Whoever was asked to log in has been.
+    // The first connection has already asked for a login if one was needed.
     let auth = settings.auth(&server);
     let client = session::builder(server.clone(), &settings.folders(), auth);
     let client = client.open().map_err(|error| Failure::call(&error, &server))?;
     let asking = async {
         client.ready().await.map_err(|error| Failure::call(&error, &server))?;
-        // Nothing is asked while somebody types: there is nothing to wait for.
+        // Nothing is completed while the person types, so no delay is needed.
         let completer = Completer::new(&client).pause(Duration::ZERO);
         let asked = Asked { printer: &settings.printer, completer, prompt };
         for argument in missing {
@@ -57,11 +58,11 @@ pub(super) async fn for_missing(
     outcome
 }
 
-/// For the server to be left in good order.
+/// How long closing the connection may take.
 const LEAVING: Duration = Duration::from_secs(5);
 /// How many suggestions are shown.
 const SHOWN: usize = 12;
-/// More than anybody types.
+/// Longest line of input, in bytes.
 const LONGEST: u64 = 16 * 1024;
 
 struct Asked<'a> {
@@ -71,7 +72,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// What is typed for one argument.
+    /// Asks for the value of one argument.
     async fn value(&self, argument: &PromptArgument, given: &BTreeMap<String, String>) -> Option<String> {
         let name = escape::line(&argument.name);
         let about =
@@ -98,7 +99,7 @@ impl Asked<'_> {
                     break line;
                 }
             };
-            // More of the same kind, before anything is decided.
+            // A line that ends in `?` asks for more suggestions.
             match line.strip_suffix('?') {
                 Some(begun) if !found.values.iter().any(|value| **value == *line) => {
                     begun.clone_into(&mut typed);
@@ -109,7 +110,7 @@ impl Asked<'_> {
     }
 }
 
-/// What the server suggests, in a line.
+/// Formats the server's suggestions on one line.
 fn suggestions(found: &Completion) -> Option<String> {
     if found.values.is_empty() {
         return None;
@@ -123,7 +124,7 @@ fn suggestions(found: &Completion) -> Option<String> {
     Some(format!("suggested: {}{more}", shown.join(", ")))
 }
 
-/// The next line of stdin, without spaces around it. `None` at its end.
+/// Reads the next line of stdin, trimmed. Returns `None` at the end of input.
 async fn line() -> Option<String> {
     let read = || {
         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Owns the beginning of a task, for `bowline call --task`.
+//! Starts a task, for `bowline call --task`.
 
 use bowline::config::Server;
 use bowline::view::CallToolResult;
@@ -15,15 +15,15 @@ use crate::session::Stay;
 use crate::settings::Settings;
 use crate::tasks::{Kept, Store};
 
-/// What came of a call that was to become a task.
+/// Outcome of a call that was to become a task.
 pub(crate) enum Begun {
-    /// It did; that was told.
+    /// It became a task, whose id has been printed.
     Task,
-    /// It was answered at once.
+    /// The server returned the result at once.
     Done(Box<CallToolResult>),
 }
 
-/// Calls a tool as a task, keeps it, and says how to go on.
+/// Calls a tool as a task, records it, and prints how to wait for it.
 pub(crate) async fn begin(
     settings: &Settings,
     client: &Client,
@@ -59,7 +59,7 @@ pub(crate) async fn begin(
             false
         }
     };
-    // Some servers forget a task with the session that it was begun in.
+    // Some servers forget a task together with the session that it was started in.
     stay.then(move |session| {
         if let Some(store) = store.filter(|_| held) {
             store.renew(&kept.in_session(session));

@@ -1,4 +1,4 @@
-//! Owns how a task is shown: a row of the list, a line, an object.
+//! Formats a task as a row of the list, a line, or a JSON object.
 
 use std::time::SystemTime;
 
@@ -18,14 +18,14 @@ pub(super) struct Row {
 
 pub(super) enum State {
     Seen(Task),
-    /// It cannot be asked about any more, or not here.
+    /// The task has ended, or cannot be asked about from here.
     Over(TaskEnd),
-    /// The answer was of no use.
+    /// The server's response could not be used, with the reason.
     Unread(String),
 }
 
 impl State {
-    /// In a word, and what there is to say of it.
+    /// Returns the status in one word, and the message about it.
     fn told(&self) -> (&str, Option<String>) {
         match self {
             Self::Seen(task) => (task.status.as_str(), task.status_message()),
@@ -44,17 +44,17 @@ impl State {
 }
 
 impl Row {
-    /// For the table.
+    /// Returns the cells of the table.
     pub(super) fn cells(&self) -> [String; 5] {
         let (status, message) = self.state.told();
         let age = clock::span(self.handle.age(SystemTime::now()));
         let tool = self.tool.clone().unwrap_or_default();
-        // For people; a status of the protocol stays as it is written there.
+        // The statuses of the protocol stay as they are.
         let status = if status == "other_revision" { "other revision" } else { status };
         [self.handle.id.to_string(), status.to_owned(), age, tool, message.unwrap_or_default()]
     }
 
-    /// For machines.
+    /// Formats the row as JSON.
     pub(super) fn to_json(&self) -> Value {
         let mut json = handle_json(&self.handle);
         json["tool"] = self.tool.clone().into();
@@ -79,7 +79,7 @@ pub(super) fn state_json(task: &Task) -> Value {
     json!({ "id": task.id, "status": task.status.as_str(), "message": task.status_message() })
 }
 
-/// How it stands, in a line.
+/// Formats the status of a task on one line.
 pub(super) fn stands(task: &Task) -> String {
     match task.status_message() {
         Some(message) => format!("{} ({})", task.status, escape::line(&message)),

@@ -1,19 +1,21 @@
-//! Owns how a next command is spelled, so that it can be typed as it is printed.
+//! Quotes suggested commands, so that they can be typed as printed.
 
 use crate::print::escape;
 
-/// The server as it can be typed again. A URL with more than a path may hold a key, and a command is long.
+/// Returns the server as it can be typed again, or a placeholder. A URL with a query, user or
+/// fragment may hold a key, and a command is long.
 pub(super) fn spelled(typed: Option<&str>) -> String {
     typed.filter(|typed| !typed.contains(['?', '@', '#'])).map_or_else(|| "SERVER".to_owned(), word)
 }
 
-/// A flag with its value. What begins like a flag itself is taken for one, unless it is tied to it.
+/// Formats a flag with its value. A value that begins with `-` is joined by `=`, or it would be
+/// taken for a flag.
 pub(super) fn flag(name: &str, value: &str) -> String {
     let tie = if value.starts_with('-') { "=" } else { " " };
     format!("{name}{tie}{}", word(value))
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=%+,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

@@ -1,19 +1,19 @@
-//! Owns the question to a terminal whether it knows sixels: only where both ends are one, in the foreground,
-//! and not for long.
+//! Asks the terminal whether it supports sixels: only if stdin and stdout are a terminal, in the
+//! foreground, and with a short timeout.
 
-/// Whether the terminal says that it draws sixels.
+/// Returns whether the terminal reports sixel support.
 #[cfg(unix)]
 pub(crate) fn knows_sixel() -> bool {
     unix::attributes().is_some_and(|answer| has_sixel(&answer))
 }
 
-/// Whether the terminal says that it draws sixels. There is no simple way to ask here.
+/// Returns whether the terminal reports sixel support. There is no simple way to ask here.
 #[cfg(not(unix))]
 pub(crate) fn knows_sixel() -> bool {
     false
 }
 
-/// `ESC [ ? 62 ; 4 ; 22 c`: the numbers are what it can do, and 4 is sixels.
+/// Parses `ESC [ ? 62 ; 4 ; 22 c`, a list of features in which 4 is sixels.
 #[cfg_attr(not(unix), allow(dead_code, reason = "nobody asks there"))]
 fn has_sixel(answer: &str) -> bool {
     let Some((_, rest)) = answer.split_once("\x1b[?") else { return false };
@@ -33,18 +33,18 @@ mod unix {
         LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
     };
 
-    /// Every terminal answers; this is for those that are far away, and for none that is no terminal.
+    /// Every terminal answers; the timeout allows for remote ones.
     const PATIENCE: Duration = Duration::from_millis(400);
-    /// More than an answer has.
+    /// Longest answer.
     const LONGEST: usize = 128;
 
-    /// What the terminal says it can do.
+    /// Asks for the device attributes.
     pub(super) fn attributes() -> Option<String> {
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return None;
         }
         let mut tty = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        // Whoever is in the background and touches the terminal is stopped.
+        // A background process that touches the terminal is stopped.
         if tcgetpgrp(&tty).ok()? != getpgrp() {
             return None;
         }
@@ -80,7 +80,7 @@ mod unix {
         None
     }
 
-    /// Gives the terminal back as it was, whatever happens.
+    /// Restores the terminal settings when it is dropped.
     struct Restore {
         tty: File,
         before: Termios,
@@ -88,7 +88,7 @@ mod unix {
 
     impl Drop for Restore {
         fn drop(&mut self) {
-            // A terminal that is gone need not be given back.
+            // A terminal that is gone need not be restored.
             let _ = tcsetattr(&self.tty, OptionalActions::Now, &self.before);
         }
     }
@@ -102,7 +102,7 @@ mod tests {
     fn answers() {
         assert!(has_sixel("\x1b[?62;4;22c"));
         assert!(has_sixel("typed\x1b[?63;1;2;4c"));
-        // The first number is the model.
+        // The first number is the terminal model.
         for none in ["\x1b[?4c", "\x1b[?62;22;44c", "\x1b[?62;4", "", "c"] {
             assert!(!has_sixel(none), "{none:?}");
         }

@@ -1,6 +1,7 @@
-//! Owns how Base64 of a server becomes bytes: piece by piece, so that a hundred megabytes cost a buffer.
+//! Decodes Base64 from a server in chunks, so that a hundred megabytes need only a small buffer.
 //!
-//! Lenient where the bytes are clear all the same: line ends inside, no padding, the alphabet of URLs.
+//! It tolerates line ends, missing padding and the URL alphabet, since the bytes are still
+//! unambiguous.
 
 use std::io::{self, Write};
 
@@ -8,21 +9,22 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Why bytes could not be had.
+/// Why data could not be decoded.
 #[derive(Debug)]
 pub(crate) enum Undecoded {
-    /// It is no Base64.
+    /// The text is not Base64.
     Invalid,
-    /// Where they go cannot take them.
+    /// The bytes could not be written.
     Sink(io::Error),
 }
 
-/// Writes the bytes to `sink` and gives their number. What was written before an error is no use to anybody.
+/// Decodes to `sink` and returns the number of bytes. After an error, what was written is of no
+/// use.
 pub(crate) fn decode_into(text: &str, sink: &mut impl Write) -> Result<usize, Undecoded> {
     let mut decoder = Decoder { sink, piece: Vec::with_capacity(PIECE), bytes: Vec::new(), written: 0 };
     for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
         if decoder.piece.len() == PIECE {
-            // Padding ends it, and this is not the end.
+            // Padding is allowed only at the end.
             if decoder.piece.ends_with(b"=") {
                 return Err(Undecoded::Invalid);
             }
@@ -38,34 +40,34 @@ pub(crate) fn decode_into(text: &str, sink: &mut impl Write) -> Result<usize, Un
     Ok(decoder.written)
 }
 
-/// All the bytes, for those who know that they are not too many.
+/// Decodes everything into memory, for callers that know the size is bounded.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(estimated(text.len()));
     decode_into(text, &mut bytes).ok().map(|_| bytes)
 }
 
-/// Whether it is Base64 at all.
+/// Returns whether the text is valid Base64.
 pub(crate) fn is_valid(text: &str) -> bool {
     decode_into(text, &mut io::sink()).is_ok()
 }
 
-/// The first bytes, as many as tell what they are.
+/// Decodes the first bytes, enough to detect the file type.
 pub(crate) fn head(text: &str) -> Vec<u8> {
     let mut first: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).take(64).collect();
     first.truncate(first.len() / 4 * 4);
     let mut bytes = Vec::new();
     let first = String::from_utf8_lossy(&first);
-    // Too short to tell is no error here.
+    // Text that is too short is no error here.
     let _ = decode_into(&first, &mut bytes);
     bytes
 }
 
-/// About how many bytes so much text stands for.
+/// Estimates the decoded size of `text` characters.
 pub(crate) fn estimated(text: usize) -> usize {
     text / 4 * 3
 }
 
-/// How much text is decoded at a time: a multiple of four.
+/// How many characters are decoded at a time; a multiple of four.
 const PIECE: usize = 64 * 1024;
 
 const ENGINE: GeneralPurpose = GeneralPurpose::new(
@@ -117,7 +119,7 @@ mod tests {
         assert_eq!(decode(&text), Some(bytes.clone()));
         assert!(is_valid(&text));
         assert_eq!(head(&text), bytes[..48]);
-        // Padding between pieces is as wrong as anywhere else in the middle.
+        // Padding between chunks is as invalid as anywhere else in the middle.
         text.replace_range(PIECE - 1..PIECE, "=");
         assert_eq!(decode(&text), None);
     }

@@ -1,4 +1,4 @@
-//! Owns what a terminal is sent so that it draws a picture.
+//! Encodes a picture in the graphics protocol of the terminal.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use super::picture::Picture;
 use super::protocol::Protocol;
 use super::sixel;
 
-/// The picture in the terminal's language, no wider than so many columns of text. The error says why not.
+/// Encodes the picture at most `columns` columns wide, or returns why that is not possible.
 ///
-/// No terminal gets a server's file: it gets a picture that is written anew from the pixels, so that what is wrong with
-/// a file is met by our decoder, which has limits, and by none that runs in the terminal.
+/// The terminal never gets a server's file, but a picture that is encoded anew from the pixels. So
+/// a malformed file meets our decoder, which has limits, and not one inside the terminal.
 pub(crate) fn drawn(
     protocol: Protocol,
     picture: &Picture<'_>,
@@ -26,15 +26,15 @@ pub(crate) fn drawn(
     }
 }
 
-/// How wide a column is taken to be, in pixels: a small font's.
+/// Assumed width of a column in pixels, that of a small font.
 const COLUMN: u32 = 8;
-/// The most rows of pixels of a sixel picture.
+/// Greatest height of a sixel picture in pixels.
 const HIGHEST: u32 = 800;
-/// How large a picture is made that is written anew.
+/// Longest side of a PNG that is sent to the terminal, in pixels.
 const LARGEST_SIDE: u32 = 2000;
 
-/// A PNG in pieces. `q=2`: no answer, which nobody would read. The width is given only where the picture
-/// would not fit; then the height follows.
+/// Encodes a PNG in chunks. `q=2` suppresses the terminal's response, which nobody would read. The
+/// width is set only if the picture would not fit; the height follows from it.
 fn kitty(png: &[u8], width: u32, columns: u32) -> String {
     let text = STANDARD.encode(png);
     let mut out = String::with_capacity(text.len() + text.len() / 256 + 64);
@@ -51,10 +51,10 @@ fn kitty(png: &[u8], width: u32, columns: u32) -> String {
     out
 }
 
-/// The most that one piece may hold.
+/// Most bytes of one chunk.
 const PIECE: usize = 4096;
 
-/// A file, in one go. The terminal makes it fit.
+/// Encodes a file in one piece. The terminal scales it.
 fn iterm2(file: &[u8]) -> String {
     let size = file.len();
     let text = STANDARD.encode(file);
@@ -73,7 +73,7 @@ mod tests {
         drawn(protocol, &Picture::of(bytes, Kind::of(bytes).unwrap()).unwrap(), 80).unwrap()
     }
 
-    /// What a terminal of that kind puts together again from what it is sent.
+    /// Reassembles the file from the chunks that the terminal is sent.
     fn kitty_file(sent: &str) -> Vec<u8> {
         let pieces: Vec<(&str, &str)> = sent
             .trim_end()
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn kitty_gets_png_in_pieces() {
-        // Noise, so that it does not fit into one piece.
+        // Noise, so that it does not fit into one chunk.
         let noise =
             image::RgbImage::from_fn(60, 60, |_, _| image::Rgb([fastrand::u8(..), fastrand::u8(..), 0]));
         let mut png = std::io::Cursor::new(Vec::new());
@@ -111,7 +111,7 @@ mod tests {
         STANDARD.decode(text).unwrap()
     }
 
-    /// Something that a server put behind the picture, where decoders differ.
+    /// Data that a server appended to the picture, where decoders differ.
     #[test]
     fn nothing_of_a_servers_file_reaches_a_terminal_but_its_pixels() {
         let smuggled = b"what only the terminal's decoder would read";

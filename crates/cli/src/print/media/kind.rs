@@ -1,15 +1,16 @@
-//! Owns what bytes are. Their first ones decide; what a server says of them counts where those say nothing.
+//! Detects file types by their first bytes. The server's media type counts only if those are
+//! unknown.
 
-/// A kind of file that is known by its first bytes.
+/// A file type that is known by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Its media type.
+    /// Media type.
     pub(crate) mime: &'static str,
-    /// How its files end.
+    /// File name extension.
     pub(crate) extension: &'static str,
 }
 
-/// Known by what stands at an offset.
+/// Offsets and bytes that identify a type.
 const MAGIC: [(usize, &[u8], Kind); 16] = [
     (0, b"\x89PNG\r\n\x1a\n", Kind::new("image/png", "png")),
     (0, b"\xff\xd8\xff", Kind::new("image/jpeg", "jpg")),
@@ -29,7 +30,7 @@ const MAGIC: [(usize, &[u8], Kind); 16] = [
     (0, b"\x1f\x8b", Kind::new("application/gzip", "gz")),
 ];
 
-/// Types of which the first bytes tell nothing, or whose files end in ways of their own.
+/// Extensions of types that have no such bytes, or further names of types.
 const NAMED: [(&str, &str); 11] = [
     ("image/svg+xml", "svg"),
     ("image/bmp", "bmp"),
@@ -49,7 +50,7 @@ impl Kind {
         Self { mime, extension }
     }
 
-    /// What begins like this.
+    /// Detects the type from the first bytes.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         let begins = |(at, magic, _): &(usize, &[u8], Self)| {
             let riff = matches!(magic, [b'W', b'E' | b'A', ..]);
@@ -59,14 +60,14 @@ impl Kind {
         MAGIC.into_iter().find(begins).map(|(_, _, kind)| kind)
     }
 
-    /// Whether `mime` is another name of it, so that nobody need be told.
+    /// Returns whether `mime` is another name of this type, so that a mismatch need not be shown.
     pub(crate) fn is_called(self, mime: &str) -> bool {
         let mime = essence(mime);
         mime == self.mime || by_name(&mime) == Some(self.extension)
     }
 }
 
-/// How a file of these bytes ends: by what they are, else by what they are said to be.
+/// Returns the file name extension by the detected type, else by the server's media type.
 pub(crate) fn extension(kind: Option<Kind>, mime: Option<&str>) -> &'static str {
     kind.map(|kind| kind.extension).or_else(|| by_name(&essence(mime?))).unwrap_or("bin")
 }
@@ -76,7 +77,7 @@ fn by_name(essence: &str) -> Option<&'static str> {
     magic.chain(NAMED).find(|(mime, _)| *mime == essence).map(|(_, extension)| extension)
 }
 
-/// A media type without its parameters.
+/// Returns a media type without its parameters.
 fn essence(mime: &str) -> String {
     mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }

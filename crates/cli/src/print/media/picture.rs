@@ -1,4 +1,4 @@
-//! Owns what it may cost to look into a picture. Its file is a server's: a few bytes can stand for terabytes.
+//! Decodes pictures from a server within limits: a few bytes can claim terabytes of pixels.
 
 use std::io::Cursor;
 
@@ -6,16 +6,16 @@ use image::{DynamicImage, ImageFormat, ImageReader, Limits, RgbaImage};
 
 use super::kind::Kind;
 
-/// The most that a file may hold to be drawn. A larger one is saved.
+/// Largest file that is drawn. Larger ones are saved.
 pub(crate) const LARGEST_FILE: usize = 16 * 1024 * 1024;
-/// The most pixels along a side.
+/// Most pixels along a side.
 const LONGEST_SIDE: u32 = 12_000;
-/// The most memory for pixels.
+/// Most memory for pixels, in bytes.
 const MOST_MEMORY: u64 = 160 * 1024 * 1024;
-/// The most pixels: what they take with four bytes each is what may be used.
+/// Most pixels, at four bytes each.
 const MOST_PIXELS: u64 = MOST_MEMORY / 4;
 
-/// A file that is known to be a picture of a bearable size.
+/// A picture file within the limits.
 pub(crate) struct Picture<'a> {
     bytes: &'a [u8],
     pub(crate) width: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    /// Looks at the beginning of a file. The error says why it cannot be drawn.
+    /// Reads the header of a file. The error says why it cannot be drawn.
     pub(crate) fn of(bytes: &'a [u8], kind: Kind) -> Result<Self, &'static str> {
         let format = ImageFormat::from_mime_type(kind.mime).ok_or(NO_PICTURE)?;
         let reader = ImageReader::with_format(Cursor::new(bytes), format);
@@ -39,7 +39,8 @@ impl<'a> Picture<'a> {
         Ok(Self { bytes, width, height, format })
     }
 
-    /// The pixels, scaled down to at most so many columns and rows of them. Of several frames, the first.
+    /// Decodes the pixels, scaled down to the given size. Of an animation, it decodes the first
+    /// frame.
     pub(crate) fn pixels(&self, width: u32, height: u32) -> Result<RgbaImage, &'static str> {
         let mut reader = ImageReader::with_format(Cursor::new(self.bytes), self.format);
         let mut limits = Limits::default();
@@ -55,7 +56,7 @@ impl<'a> Picture<'a> {
         Ok(if fits { image } else { image.thumbnail(width, height) }.into_rgba8())
     }
 
-    /// The picture as PNG, which is scaled down to so many pixels along a side.
+    /// Encodes the picture as PNG, scaled down to `side` pixels along its longest side.
     pub(crate) fn png(&self, side: u32) -> Result<Vec<u8>, &'static str> {
         let pixels = DynamicImage::ImageRgba8(self.pixels(side, side)?);
         let mut out = Cursor::new(Vec::new());
@@ -72,7 +73,7 @@ const TOO_MANY_PIXELS: &str = "too many pixels to draw";
 pub(super) mod tests {
     use super::*;
 
-    /// A picture whose left half is red and whose right half is blue.
+    /// Encodes a picture whose left half is red and whose right half is blue.
     pub(crate) fn halves(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
         let color = |x, _| if x < width / 2 { image::Rgb([255, 0, 0]) } else { image::Rgb([0, 0, 255]) };
         let mut out = Cursor::new(Vec::new());
@@ -96,7 +97,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A header that promises more than there is memory costs nothing.
+    /// A header that claims more pixels than there is memory costs nothing.
     #[test]
     fn a_bomb_does_not_go_off() {
         for (width, height) in [(60_000_u32, 60_000_u32), (12_000, 12_000)] {
@@ -113,7 +114,7 @@ pub(super) mod tests {
         assert_eq!(of(&cut[..40]).and_then(|picture| picture.pixels(9, 9)).err(), Some(DAMAGED));
     }
 
-    /// As PNG sums up its parts.
+    /// Computes the CRC of PNG chunks.
     fn crc(bytes: &[u8]) -> u32 {
         !bytes.iter().fold(!0_u32, |sum, byte| {
             (0..8).fold(

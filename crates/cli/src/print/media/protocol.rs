@@ -1,23 +1,24 @@
-//! Owns which way of drawing pictures a terminal understands, if any.
+//! Chooses the graphics protocol that the terminal supports, if any.
 
 use bowline::config::Environment;
 
 use crate::args::Images;
 use crate::env;
 
-/// A way to draw pictures in a terminal.
+/// A protocol to draw pictures in a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Kitty, Ghostty, and others who took it over: PNG in pieces.
+    /// Kitty, Ghostty and others that adopted it: PNG in chunks.
     Kitty,
     /// iTerm2, WezTerm: a file, here a PNG.
     Iterm2,
-    /// Many, since the VT340: stripes of six rows.
+    /// Many terminals since the VT340: stripes of six rows.
     Sixel,
 }
 
-/// What is used, with what was asked for and what the terminal can do. `asks` finds out whether a terminal
-/// that says nothing in its environment knows sixels; it is called at most once, and only where it matters.
+/// Chooses the protocol from the option and the terminal. `query_sixel` finds out whether a terminal that
+/// the environment does not identify supports sixels; it is called at most once, and only if it
+/// matters.
 pub(crate) fn chosen(
     wanted: Images,
     terminal: bool,
@@ -38,10 +39,10 @@ pub(crate) fn chosen(
     }
 }
 
-/// What the environment tells.
+/// What the environment says about the terminal.
 enum Known {
     Draws(Protocol),
-    /// Something stands between us and the terminal that would garble pictures, or there is no terminal.
+    /// No terminal, one that draws nothing, or a multiplexer that would garble pictures.
     Nothing,
     Unsaid,
 }
@@ -49,7 +50,7 @@ enum Known {
 fn by_environment(env: &dyn Environment) -> Known {
     let var = |name: &str| env::given(env, name).unwrap_or_default().to_ascii_lowercase();
     let (term, program) = (var(env::TERM), var(TERM_PROGRAM));
-    // Multiplexers redraw text by themselves, and what they do not know is lost or in the way.
+    // Multiplexers redraw text themselves, and lose or misplace sequences that they do not know.
     let between = ["tmux", "screen"].iter().any(|name| term.starts_with(name)) || !var("TMUX").is_empty();
     if between || term == "dumb" || term == "linux" {
         return Known::Nothing;
@@ -68,7 +69,7 @@ fn by_environment(env: &dyn Environment) -> Known {
     if sixel || term.contains("sixel") || program == "mintty" {
         return Known::Draws(Protocol::Sixel);
     }
-    // Known to draw nothing: not worth a question that it may not answer.
+    // It is known to draw nothing, and may not answer a query.
     if program == "apple_terminal" { Known::Nothing } else { Known::Unsaid }
 }
 
@@ -94,7 +95,7 @@ mod tests {
             (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "iTerm.app")], Some(Protocol::Iterm2)),
             (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "WezTerm")], Some(Protocol::Iterm2)),
             (&[("TERM", "foot")], Some(Protocol::Sixel)),
-            // What is in between decides.
+            // The multiplexer decides.
             (&[("TERM", "tmux-256color"), ("KITTY_WINDOW_ID", "1")], None),
             (&[("TERM", "xterm-kitty"), ("TMUX", "/tmp/tmux,1,0")], None),
             (&[("TERM", "dumb")], None),

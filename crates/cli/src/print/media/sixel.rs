@@ -1,24 +1,25 @@
-//! Owns sixels: a picture as stripes of six rows, in at most 256 colours.
+//! Encodes sixels: a picture as stripes of six rows, in at most 256 colors.
 //!
-//! Colours are told apart by five bits each. Boxes of them are cut in two at the middle of their longest
-//! side, the most populous first, until there are enough; each stands for the mean of what is in it.
+//! Colors are reduced to five bits per channel. Boxes of them are split in two at the median of
+//! their longest side, the most populous first, until there are enough; each gets the mean color of
+//! its pixels.
 
 use std::fmt::Write as _;
 
 use image::RgbaImage;
 
-/// The picture in a terminal's language. Where it is transparent, nothing is drawn.
+/// Encodes the picture. Transparent pixels are not drawn.
 pub(crate) fn encoded(picture: &RgbaImage) -> String {
     let palette = Palette::of(picture);
     let (width, height) = picture.dimensions();
-    // `1` as second number: pixels of no colour stay as they are.
+    // `1` as second number leaves pixels without color unchanged.
     let mut out = format!("\x1bP0;1;0q\"1;1;{width};{height}");
     for (number, color) in palette.colors.iter().enumerate() {
         let [r, g, b] = color.map(|part| u32::from(part) * 100 / 255);
         write!(out, "#{number};2;{r};{g};{b}").expect("writing to a string");
     }
     for top in (0..height).step_by(6) {
-        // For each column the colours of its six pixels, so that each pixel is looked up once.
+        // Collects the colors of each column of six pixels, so that each pixel is looked up once.
         let column = |x: u32| -> [Option<usize>; 6] {
             std::array::from_fn(|dy| {
                 let y = top + u32::try_from(dy).unwrap_or(0);
@@ -35,7 +36,7 @@ pub(crate) fn encoded(picture: &RgbaImage) -> String {
             let row: Vec<u8> = columns.iter().map(bits).collect();
             write!(out, "#{number}").expect("writing to a string");
             stripe(&mut out, &row);
-            // Back to the beginning of the stripe for the next colour.
+            // Returns to the start of the stripe for the next color.
             out.push('$');
         }
         out.push('-');
@@ -44,7 +45,7 @@ pub(crate) fn encoded(picture: &RgbaImage) -> String {
     out
 }
 
-/// Runs of the same column are counted.
+/// Appends one stripe, with runs of equal columns encoded by their length.
 fn stripe(out: &mut String, row: &[u8]) {
     for run in row.chunk_by(|a, b| a == b) {
         let sixel = char::from(b'?' + run[0]);
@@ -55,14 +56,14 @@ fn stripe(out: &mut String, row: &[u8]) {
     }
 }
 
-/// The colours of a picture, and which of them stands for which.
+/// The palette of a picture, and the index of each color in it.
 struct Palette {
     colors: Vec<[u8; 3]>,
-    /// For each colour of fifteen bits.
+    /// Palette index for each color of fifteen bits.
     index: Vec<u8>,
 }
 
-/// A colour that is in the picture, and how often.
+/// A color of the picture, and how many pixels have it.
 #[derive(Clone, Copy)]
 struct Entry {
     color: [u8; 3],
@@ -102,12 +103,12 @@ fn is_clear(pixel: [u8; 4]) -> bool {
     pixel[3] < 128
 }
 
-/// Five bits of each part.
+/// Returns the fifteen-bit index of a color, five bits per channel.
 fn slot(pixel: [u8; 4]) -> usize {
     pixel[..3].iter().fold(0, |slot, part| slot << 5 | usize::from(part >> 3))
 }
 
-/// The colour in the middle of a slot.
+/// Returns the color in the middle of an index.
 fn color(slot: u16) -> [u8; 3] {
     [10, 5, 0].map(|shift| u8::try_from((slot >> shift & 31) << 3 | 4).unwrap_or(u8::MAX))
 }
@@ -127,7 +128,7 @@ fn boxes(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
         };
         let longest = (0..3).max_by_key(|part| span(*part)).unwrap_or(0);
         cell.sort_unstable_by_key(|entry| entry.color[longest]);
-        // As many pixels on both sides, and at least one colour.
+        // As many pixels on both sides, with at least one color each.
         let half = weight(&cell) / 2;
         let mut seen = 0;
         let cut = cell.iter().position(|entry| {
@@ -155,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// What a terminal draws: for each pixel the number of its colour.
+    /// Decodes what a terminal draws: the color index of each pixel.
     fn drawn(sent: &str, width: usize, height: usize) -> Vec<Vec<Option<usize>>> {
         let mut pixels = vec![vec![None; width]; height];
         let body = sent.split_once("\"1;1;").unwrap().1.strip_suffix("\x1b\\\n").unwrap();
